@@ -12,7 +12,14 @@ import msgspec
 from hookline.finish_cause import FinishCause
 from hookline.frozen import EMPTY
 from hookline.request import FinishReason, TokenLogprobs
-from hookline.stats import NO_THREADS, BlockEviction, KVLoad, SchedulerStats, ThreadUse
+from hookline.stats import (
+    NO_THREADS,
+    BlockEviction,
+    ConnectorEvent,
+    KVLoad,
+    SchedulerStats,
+    ThreadUse,
+)
 
 
 class Queued(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -276,6 +283,7 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         clock: Sent periodically, to convert times to wall-clock time.
         cache_changes: Changes of the prefix cache, if they are published.
         loads: Loads by a KV connector that ended.
+        connector_events: Look-ups in the KV connector, and what happened in its tiers.
     """
 
     engine_index: int
@@ -292,3 +300,4 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     clock: ClockPair | None = None
     cache_changes: CacheChanges | None = None
     loads: list[KVLoad] = []
+    connector_events: list[ConnectorEvent] = []

@@ -26,7 +26,15 @@ from hookline.metrics.metric import Feature, Scope
 from hookline.outputs import RequestOutput
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
-from hookline.stats import IterationStats, KVLoad, SchedulerStats
+from hookline.stats import (
+    ConnectorLookup,
+    IterationStats,
+    KVLoad,
+    SchedulerStats,
+    TierAllocation,
+    TierLookup,
+    TierMove,
+)
 from hookline_testing.observed import ObservedEngine
 from hookline_testing.simulation import simulated_core
 from hookline_testing.slow_evictions import SlowEvictions
@@ -247,6 +255,23 @@ def kv_loads() -> Case:
     return case
 
 
+def tier_moves() -> Case:
+    """A look-up, a store and a load of memory, and two loads from disk, one failed."""
+    case = Case()
+    events = [
+        ConnectorLookup(3_000),
+        TierLookup("cpu", 2_000),
+        TierLookup("disk", 900_000),
+        TierAllocation("cpu", 3),
+        TierMove("cpu", "in", 30_000, 400_000),
+        TierMove("cpu", "out", 20_000, 20_000),
+        TierMove("disk", "out", 5_000_000, 700_000_000),
+        TierMove("disk", "out", 0, 5_000, is_good=False),
+    ]
+    case.take(told(case, connector_events=events))
+    return case
+
+
 def several_tokens_a_step() -> Case:
     """A request gets three tokens, and four more after two seconds."""
     case = Case()
@@ -322,6 +347,7 @@ CASES: dict[str, Callable[[], Case]] = {
         prefix_hit,
         evictions,
         kv_loads,
+        tier_moves,
         several_tokens_a_step,
         one_token,
         several_completions,

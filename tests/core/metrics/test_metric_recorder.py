@@ -44,6 +44,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, Slo, SloMiss
 from hookline.stats import (
     BlockEviction,
+    ConnectorLookup,
     FinishedGroup,
     FirstScheduled,
     FirstToken,
@@ -54,6 +55,9 @@ from hookline.stats import (
     SchedulerStats,
     TenantStats,
     ThreadUse,
+    TierAllocation,
+    TierLookup,
+    TierMove,
     TierStats,
     TransferStats,
 )
@@ -269,9 +273,14 @@ BUSY = SchedulerStats(
         expired_blocks=12,
         reclaimed_blocks=14,
         late_reports=13,
+        waiting_to_load=15,
+        loaded_waiting=16,
         failures={"load": {"deadline": 2, "bad_checksum": 1}, "poll": {"raised": 3}},
         tiers={
-            "cpu": TierStats(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1_500_000_000, 250_000_000)
+            "cpu": TierStats(
+                *(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1_500_000_000, 250_000_000),
+                *(11, 3, 4, 5, 6, 7, 1, 2),
+            )
         },
         tier_hits={"cpu": 1},
     ),
@@ -311,6 +320,12 @@ FIRST_STEP = IterationStats(
         ),
     ),
     loads=(KVLoad(4 * MILLISECOND, 32), KVLoad(500 * MILLISECOND)),
+    connector_events=(
+        ConnectorLookup(100_000),
+        TierLookup("cpu", 50_000),
+        TierAllocation("cpu", 3),
+        TierMove("cpu", "in", 12_000, 4 * MILLISECOND),
+    ),
 )
 
 OUTSIDE_STEPS = IterationStats(
@@ -484,7 +499,24 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_kv_tier_moved_bytes": {("cpu", "in"): 7, ("cpu", "out"): 8},
     "hookline_kv_tier_moved_seconds": {("cpu", "in"): 1.5, ("cpu", "out"): 0.25},
     "hookline_kv_tier_evicted_blocks": {("cpu",): 9},
-    "hookline_kv_tier_dropped_blocks": {("cpu",): 10},
+    "hookline_kv_tier_dropped_blocks": {("cpu", "no_room"): 7, ("cpu", "failed"): 3},
+    "hookline_kv_tier_dropped_stores": {("cpu",): 11},
+    "hookline_kv_tier_failed_moves": {("cpu", "in"): 4, ("cpu", "out"): 5},
+    "hookline_kv_tier_moves_in_flight": {("cpu", "in"): 6, ("cpu", "out"): 7},
+    "hookline_kv_tier_moving_ratio": {("cpu", "in"): 0.5, ("cpu", "out"): 1.0},
+    "hookline_kv_tier_info": {("cpu", "2", "2", "32"): 1},
+    "hookline_kv_transfer_requests": {
+        ("waiting_to_start",): 15,
+        ("in_progress",): 5,
+        ("completed_waiting",): 16,
+    },
+    "hookline_kv_transfer_lookup_seconds": {(): ({0.0001: 1}, 0.0001)},
+    "hookline_kv_tier_lookup_seconds": {("cpu",): ({0.00005: 1}, 0.00005)},
+    "hookline_kv_tier_allocation_blocks": {("cpu",): ({4: 1}, 3)},
+    "hookline_kv_tier_move_size_bytes": {("cpu", "in"): ({20_000: 1}, 12_000)},
+    "hookline_kv_tier_move_duration_seconds": {
+        ("cpu", "in", "success"): ({0.005: 1}, 0.004)
+    },
     "hookline_spec_decode_num_drafts": {(): 1},
     "hookline_spec_decode_num_draft_tokens": {(): 2},
     "hookline_spec_decode_num_accepted_tokens": {(): 1},
@@ -617,6 +649,7 @@ EXPECTED: dict[str, Numbers] = {
             *("executor", "isa", "version", "config_hash", "phase"),
             *("code", "tenant", "route", "method"),
             *("logger", "label", "parser", "position", "reason", "tier"),
+            *("blocks", "block_bytes", "capacity_tokens"),
         )
     },
     "hookline_logger_lane_depth": {("prometheus",): 3},

@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {23: "b1c01e897265dce9e45bb09f27b681990b8c50b572ed9695e8d4be2a1791d67e"}
+DIGESTS = {24: "f006c30016308fe9befe0817377bb9d05d516f37402a10ac345ec2d21560d01a"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

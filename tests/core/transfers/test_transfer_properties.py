@@ -39,6 +39,9 @@ def drive(
             engine.core.finish([gone], Aborted("gone"))
         if engine.core.has_work:
             outputs.append(engine.step())
+            stats = outputs[-1].stats
+            staged = stats.transfers.waiting_to_load + stats.transfers.loaded_waiting
+            assert staged <= stats.waiting
         assert len(outputs) < 20_000
     return outputs
 

@@ -96,9 +96,8 @@ class EngineCore:
     @property
     def has_work(self) -> bool:
         """Whether requests, steps in flight or KV transfers need a step."""
-        scheduler = self._scheduler
-        in_flight = bool(self._in_flight) or scheduler.has_transfers
-        return scheduler.has_requests or in_flight
+        is_needed = self._scheduler.has_requests or self._scheduler.has_transfers
+        return is_needed or bool(self._in_flight)
 
     def add(self, request: EngineRequest) -> None:
         """Queues a request; one that cannot be queued ends with an error.
@@ -270,6 +269,7 @@ class EngineCore:
             clock=clock,
             cache_changes=self._cache_changes(),
             loads=events.loads,
+            connector_events=events.connector,
         )
 
     def _stats(self) -> SchedulerStats:

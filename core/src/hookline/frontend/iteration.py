@@ -5,6 +5,7 @@ from hookline.frontend.admitted_request import AdmittedRequest
 from hookline.frontend.timeline import Timeline
 from hookline.stats import (
     BlockEviction,
+    ConnectorEvent,
     FinishedGroup,
     FinishedRequest,
     FirstScheduled,
@@ -30,6 +31,7 @@ class IterationBuilder:
         self.finished_groups: list[FinishedGroup] = []
         self.evictions: list[BlockEviction] = []
         self.loads: list[KVLoad] = []
+        self.connector_events: list[ConnectorEvent] = []
 
     def first_scheduled(self, admitted: AdmittedRequest, timeline: Timeline) -> None:
         """Notes how long a request has waited for the engine."""
@@ -84,4 +86,5 @@ class IterationBuilder:
             finished_groups=tuple(self.finished_groups),
             evictions=tuple(self.evictions),
             loads=tuple(self.loads),
+            connector_events=tuple(self.connector_events),
         )

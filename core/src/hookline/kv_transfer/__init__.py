@@ -6,6 +6,7 @@ from hookline.kv_transfer.connector import (
     ReceivingConnector,
     SchedulerConnector,
     TieredConnector,
+    TierEventConnector,
     WorkerConnector,
 )
 from hookline.kv_transfer.layout import KVLayout, TransferClosedError
@@ -33,6 +34,7 @@ __all__ = [
     "ReceivingConnector",
     "SchedulerCapabilities",
     "SchedulerConnector",
+    "TierEventConnector",
     "TieredConnector",
     "TransferClosedError",
     "TransferResults",

@@ -12,12 +12,15 @@ class SchedulerCapabilities:
             side; it must then be a `ReceivingConnector`.
         has_tiers: Whether it reports statistics of storage tiers; it must then be a
             `TieredConnector`.
+        tells_tier_events: Whether it also tells what happens in its tiers; it must then
+            be a `TierEventConnector`.
         hit_source: Where all tokens that it loads come from: `host`, `disk` or `p2p`;
             empty if that is not known, or if its tiers tell.
     """
 
     receives_payloads: bool = False
     has_tiers: bool = False
+    tells_tier_events: bool = False
     hit_source: str = ""
 
 

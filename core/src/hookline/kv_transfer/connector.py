@@ -18,7 +18,7 @@ from hookline.kv_transfer.messages import (
     PlannedStep,
     TransferResults,
 )
-from hookline.stats import TierStats
+from hookline.stats import TierEvent, TierStats
 
 if TYPE_CHECKING:  # needs numpy, which parsing options does not
     from hookline.kv_transfer.blocks import KVBlocks
@@ -113,6 +113,24 @@ class TieredConnector(SchedulerConnector, Protocol):
         ...
 
 
+class TierEventConnector(SchedulerConnector, Protocol):
+    """A scheduler's side whose capabilities have `tells_tier_events`."""
+
+    def take_tier_events(self) -> Sequence[TierEvent]:
+        """Returns the events since the last call; at most 1024 are taken.
+
+        Called for each output of the engine.
+        """
+        ...
+
+    def is_moving(self) -> bool:
+        """Returns whether threads of the worker's side still move blocks.
+
+        An engine without work goes on polling the worker's side until they do not.
+        """
+        ...
+
+
 class WorkerConnector(Protocol):
     """The worker's side: moves the bytes.
 
@@ -193,6 +211,11 @@ def receives_payloads(
 def has_tiers(connector: SchedulerConnector) -> TypeGuard[TieredConnector]:
     """Whether a scheduler's side reports statistics of tiers."""
     return connector.capabilities.has_tiers
+
+
+def tells_tier_events(connector: SchedulerConnector) -> TypeGuard[TierEventConnector]:
+    """Whether a scheduler's side tells what happens in its tiers."""
+    return connector.capabilities.tells_tier_events
 
 
 def needs_layers(connector: WorkerConnector | None) -> bool:

@@ -10,10 +10,12 @@ from typing import TypeVar
 
 import msgspec
 
+from hookline.clock import NANOSECONDS
 from hookline.kv_transfer.connector import (
     SchedulerConnector,
     has_tiers,
     receives_payloads,
+    tells_tier_events,
 )
 from hookline.kv_transfer.failure_reason import MOST_LETTERS, Reason, Stage
 from hookline.kv_transfer.messages import (
@@ -24,7 +26,14 @@ from hookline.kv_transfer.messages import (
 )
 from hookline.kv_transfer.orders import Failures, by_stage
 from hookline.request import Request
-from hookline.stats import MOST_TIERS, TierStats
+from hookline.stats import (
+    MOST_EVENTS,
+    MOST_TIERS,
+    ConnectorEvent,
+    ConnectorLookup,
+    TierEvent,
+    TierStats,
+)
 from hookline_registry import Failure, PluginGuard, isolate
 
 T = TypeVar("T")
@@ -52,6 +61,9 @@ class ConnectorGuard:
         )
         self._receiver = connector if receives_payloads(connector) else None
         self._tiered = connector if has_tiers(connector) else None
+        self._teller = connector if tells_tier_events(connector) else None
+        self._clock = clock
+        self._lookups: list[ConnectorLookup] = []
 
     @property
     def hit_source(self) -> str:
@@ -70,9 +82,13 @@ class ConnectorGuard:
         if not self._guard.breaker.allows():
             return 0, False
         call = self._connector.get_num_new_matched_tokens
+        started_at = self._clock()
         answer = self._call(Stage.LOOKUP, call, request, num_computed_tokens)
         if isinstance(answer, Failure):
             return 0, False
+        if len(self._lookups) < MOST_EVENTS:
+            took = round((self._clock() - started_at) * NANOSECONDS)
+            self._lookups.append(ConnectorLookup(took))
         found = isolate(_offer, answer)
         if isinstance(found, Failure):
             self._malformed(Stage.LOOKUP, found)
@@ -125,10 +141,33 @@ class ConnectorGuard:
         found = isolate(lambda: _tiers(tiered.tier_stats()))
         if isinstance(found, Failure):
             self._tiered = None
-            kind = (Stage.POLL, Reason.MALFORMED)
-            self._guard.failures.note(kind, found.summary, error=found.error)
+            self._note_malformed(found)
             return {}
         return found
+
+    def take_events(self) -> list[ConnectorEvent]:
+        """Returns look-ups and events of tiers since the last call.
+
+        The connector is not asked for its events again after a failure.
+        """
+        events: list[ConnectorEvent] = [*self._lookups]
+        self._lookups.clear()
+        if (teller := self._teller) is not None:
+            found = isolate(lambda: _events(teller.take_tier_events()))
+            if isinstance(found, Failure):
+                self._silence(found)
+            else:
+                events += found
+        return events
+
+    def is_moving(self) -> bool:
+        """Returns whether the worker's side moves blocks; False after a failure."""
+        if (teller := self._teller) is None:
+            return False
+        moving = isolate(teller.is_moving)
+        if isinstance(moving, Failure):
+            self._silence(moving)
+        return moving is True
 
     def load_ended(self, *, is_good: bool) -> None:
         """Records a load's result with the circuit breaker."""
@@ -149,6 +188,14 @@ class ConnectorGuard:
         self, stage: Stage, call: Callable[..., T], *arguments: object
     ) -> T | Failure:
         return self._guard.call((stage, Reason.RAISED), call, *arguments)
+
+    def _silence(self, failure: Failure) -> None:
+        self._teller = None
+        self._note_malformed(failure)
+
+    def _note_malformed(self, failure: Failure) -> None:
+        kind = (Stage.POLL, Reason.MALFORMED)
+        self._guard.failures.note(kind, failure.summary, error=failure.error)
 
     def _malformed(self, stage: Stage, answer: object) -> None:
         detail = (
@@ -188,6 +235,19 @@ def _tiers(answer: Mapping[str, TierStats]) -> dict[str, TierStats]:
         if not isinstance(stats, TierStats):
             raise TypeError(f"{stats!r} is not a TierStats")
     return tiers
+
+
+def _events(answer: Sequence[TierEvent]) -> list[TierEvent]:
+    """Checks events of tiers; raises any error if they are malformed."""
+    if not answer:
+        return []
+    # Encoded here, so that they cannot fail on their way to the front end.
+    packed = msgspec.msgpack.encode(list(answer)[:MOST_EVENTS])
+    events = msgspec.msgpack.decode(packed, type=list[TierEvent])
+    names = {each.tier: each.tier[:MOST_LETTERS] for each in events}
+    if all(name == short for name, short in names.items()):
+        return events
+    return [msgspec.structs.replace(each, tier=names[each.tier]) for each in events]
 
 
 def view_of(request: Request, num_computed_tokens: int) -> ConnectorRequest:

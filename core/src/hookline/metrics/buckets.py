@@ -19,6 +19,14 @@ class BucketFamily(StrEnum):
     PREFIX_CACHE_EVICTION = "prefix_cache_eviction"
     KV_LOAD = "kv_load"
     SLEEP_OPERATION = "sleep_operation"
+    KV_LOOKUP = "kv_lookup"
+    TIER_BLOCKS = "tier_blocks"
+    TIER_MOVE_BYTES = "tier_move_bytes"
+    TIER_MOVE_DURATION = "tier_move_duration"
+    VLLM_OFFLOAD_LOOKUP = "vllm_offload_lookup"
+    VLLM_OFFLOAD_BLOCKS = "vllm_offload_blocks"
+    VLLM_OFFLOAD_BYTES = "vllm_offload_bytes"
+    VLLM_PROMOTION_LATENCY = "vllm_promotion_latency"
     HTTP_LATENCY = "http_latency"
     HTTP_LATENCY_HIGH_RESOLUTION = "http_latency_highr"
     HTTP_BYTES = "http_bytes"
@@ -85,6 +93,33 @@ _FIXED: Mapping[BucketFamily, tuple[float, ...]] = MappingProxyType({
     ),
     BucketFamily.SLEEP_OPERATION: _refined(
         (0.01, 0.1, 1, 10, 30, 60, 120, 300, 600), 0.001, 0.003, 0.03, 0.3, 3,
+    ),
+    BucketFamily.KV_LOOKUP: (
+        0.000_001, 0.000_002_5, 0.000_005, 0.000_01, 0.000_025, 0.000_05, 0.0001,
+        0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+    ),
+    BucketFamily.TIER_BLOCKS: (
+        1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16_384, 65_536,
+    ),
+    BucketFamily.TIER_MOVE_BYTES: (
+        1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8,
+        1e9, 2e9, 5e9, 1e10,
+    ),
+    BucketFamily.TIER_MOVE_DURATION: (
+        0.000_01, 0.000_025, 0.000_05, 0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005,
+        0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+    ),
+    BucketFamily.VLLM_OFFLOAD_LOOKUP: (
+        0.000_01, 0.000_05, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1,
+    ),
+    BucketFamily.VLLM_OFFLOAD_BLOCKS: (
+        1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144,
+    ),
+    BucketFamily.VLLM_OFFLOAD_BYTES: (
+        1e6, 5e6, 1e7, 2e7, 4e7, 6e7, 8e7, 1e8, 1.5e8, 2e8,
+    ),
+    BucketFamily.VLLM_PROMOTION_LATENCY: (
+        0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
     ),
     BucketFamily.HTTP_LATENCY: (
         0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300,

@@ -22,6 +22,7 @@ from hookline.metrics.families.step import STEP_METRICS
 from hookline.metrics.families.tenant import TENANT_METRICS
 from hookline.metrics.families.text import TEXT_METRICS
 from hookline.metrics.families.threads import THREAD_METRICS
+from hookline.metrics.families.tier_events import TIER_EVENT_METRICS
 from hookline.metrics.families.tiers import TIER_METRICS
 from hookline.metrics.families.transfers import TRANSFER_METRICS
 from hookline.metrics.metric import OWN_DIALECT, Metric
@@ -38,6 +39,7 @@ _OWN: tuple[Metric, ...] = (
     *SPECULATION_METRICS,
     *TRANSFER_METRICS,
     *TIER_METRICS,
+    *TIER_EVENT_METRICS,
     *REQUEST_METRICS,
     *SLO_METRICS,
     *TENANT_METRICS,

@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import dataclass
+from itertools import chain
 
 from hookline.clock import NANOSECONDS, Clock, SystemClock
 from hookline.config import EngineConfig
@@ -168,9 +169,13 @@ class Recorder:
 
     def _add(self, sums: Sums, iteration: IterationStats) -> None:
         sums.feed(iteration)
-        for parts in (iteration.finished_groups, iteration.evictions, iteration.loads):
-            for part in parts:
-                sums.feed(part)
+        for part in chain(
+            iteration.finished_groups,
+            iteration.evictions,
+            iteration.loads,
+            iteration.connector_events,
+        ):
+            sums.feed(part)
         for begun in iteration.first_scheduled:
             sums.feed(begun, self._trace_at(begun))
         for first in iteration.first_tokens:

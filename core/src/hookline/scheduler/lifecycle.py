@@ -47,6 +47,7 @@ class RequestLifecycle:
         """Returns the events since the last call."""
         events, self.events = self.events, StepEvents()
         events.loads = self._transfers.ledger.take_loads()
+        events.connector = self._transfers.take_events()
         return events
 
     def add(self, inner: EngineRequest, now: int) -> None:
@@ -74,6 +75,7 @@ class RequestLifecycle:
         self._deadlines.add(request, now)
         if self.queues.fair is not None:
             self.queues.fair.arrived(request)
+        self._transfers.arrived(request)
         self.queues.wait(request, now)
         queued = Queued(request.request_id, now, request.num_prompt_tokens)
         self.events.queued.append(queued)

@@ -126,6 +126,7 @@ class ResultUpdate:
                 held.release(request)
                 assert request.transfer.waited is not None
                 request.transfer.waited = (request.transfer.waited[0], now)
+                self._transfers.stages.ended(request)
                 lifecycle.queues.wait(request, now)
             elif end.reason:
                 if request.status is RequestStatus.RUNNING:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from hookline.events import Finished, NewTokens, Preempted, Queued, Scheduled
-from hookline.stats import KVLoad
+from hookline.stats import ConnectorEvent, KVLoad
 
 
 @dataclass(slots=True)
@@ -44,6 +44,7 @@ class StepEvents:
     finished: list[Finished] = field(default_factory=list)
     verified: VerifiedDrafts = field(default_factory=VerifiedDrafts)
     loads: list[KVLoad] = field(default_factory=list)
+    connector: list[ConnectorEvent] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:

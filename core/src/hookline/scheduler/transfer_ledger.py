@@ -118,6 +118,8 @@ class TransferLedger:
         breaker_open: bool,
         tiers: dict[str, TierStats],
         hit_source: str,
+        waiting_to_load: int,
+        loaded_waiting: int,
     ) -> TransferStats:
         """Returns the totals together with the current state."""
         return TransferStats(
@@ -142,6 +144,8 @@ class TransferLedger:
             tiers=tiers,
             hit_source=hit_source,
             tier_hits=dict(self.tier_hits),
+            waiting_to_load=waiting_to_load,
+            loaded_waiting=loaded_waiting,
         )
 
     def _count_tiers(self, hit_tokens: int, tiers: Mapping[str, int]) -> None:

@@ -15,17 +15,19 @@ from collections.abc import Iterator, Sequence
 from hookline.clock import NANOSECONDS
 from hookline.config.kv_transfer import KVTransferConfig, LoadFailurePolicy
 from hookline.kv_cache import KVCacheManager
+from hookline.kv_transfer.failure_reason import Reason
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.kv_transfer.messages import PlannedStep
 from hookline.kv_transfer.orders import TransferOrders, TransferReport
 from hookline.request import Request
 from hookline.scheduler.block_changes import BlockChanges
+from hookline.scheduler.fetch_stages import FetchStages
 from hookline.scheduler.loads import NOTHING, LoadEnd, Loads, LoadStart, Offer
 from hookline.scheduler.remote_kv_gate import RemoteKVGate
 from hookline.scheduler.saves import Saves
 from hookline.scheduler.transfer_ledger import TransferLedger
 from hookline.scheduler.transfer_outbox import Outbox
-from hookline.stats import TransferStats
+from hookline.stats import ConnectorEvent, TransferStats
 
 
 class Transfers:
@@ -33,6 +35,7 @@ class Transfers:
 
     Attributes:
         gate: Readiness gate of requests that wait for loads; only with a connector.
+        stages: Queued requests before and after their loads.
         ledger: Totals since the engine's start.
         failure_ends: Whether a request ends when its KV cannot be loaded.
     """
@@ -49,6 +52,8 @@ class Transfers:
         self._changes = BlockChanges()
         self._has_reported_end = False
         self.ledger = TransferLedger()
+        self.stages = FetchStages()
+        self._has_hung = False
         self._may_load = self._may_save = self.failure_ends = False
         if guard is None or config is None:
             return
@@ -77,15 +82,27 @@ class Transfers:
 
     # -- requests -------------------------------------------------------------
 
+    def arrived(self, request: Request) -> None:
+        """Takes note of a new request."""
+        if self._may_load:
+            self.stages.arrived(request)
+
     def offer(self, request: Request, prefix: Sequence[int]) -> Offer:
         """Returns the tokens that can be loaded after a prefix; see `Loads`."""
-        return self._loads.offer(request, prefix) if self._may_load else NOTHING
+        if not self._may_load:
+            return NOTHING
+        offer = self._loads.offer(request, prefix)
+        self.stages.looked_up(request, will_wait=offer.is_async)
+        return offer
 
     def wait_for(
         self, request: Request, prefix: Sequence[int], offer: Offer, now: int
     ) -> LoadStart:
         """Begins an asynchronous load; see `Loads`."""
-        return self._loads.wait_for(request, prefix, offer, now)
+        start = self._loads.wait_for(request, prefix, offer, now)
+        if start is not LoadStart.NO_ROOM:
+            self.stages.begun(request)
+        return start
 
     def load_in_step(
         self, request: Request, prefix: Sequence[int], offer: Offer, now: int
@@ -95,6 +112,7 @@ class Transfers:
 
     def admitted(self, request: Request) -> int:
         """Returns how many of an admitted request's tokens the connector loaded."""
+        self.stages.left(request)
         brought = request.transfer.external_tokens
         found = max(0, min(request.num_computed_tokens, brought.stop) - brought.start)
         if found and request.transfer.unproven is None:
@@ -117,6 +135,7 @@ class Transfers:
         """
         if self._guard is None:
             return None
+        self.stages.left(request)
         self._has_reported_end = True
         return self._saves.finish(request, now)
 
@@ -157,6 +176,7 @@ class Transfers:
             return []
         assert self._guard is not None
         self.ledger.take(report)
+        self._has_hung |= any(Reason.HUNG in each for each in report.failures.values())
         if report.payload:
             self._guard.receive(report.payload)
         self._saves.read(report.read, now)
@@ -186,7 +206,9 @@ class Transfers:
             return False
         if self._has_reported_end:
             return True
-        return bool(self._loads) or bool(self._saves) or bool(self._outbox.closing)
+        if self._loads or self._saves or self._outbox.closing:
+            return True
+        return self._guard.is_moving() and not self._has_hung
 
     def held(self) -> Iterator[Sequence[int]]:
         """Yields the blocks that each transfer references."""
@@ -194,6 +216,10 @@ class Transfers:
             yield from (entry.held for entry in self._loads)
             yield from (entry.save.block_ids for entry in self._saves)
             yield from self._outbox.closing.values()
+
+    def take_events(self) -> list[ConnectorEvent]:
+        """Returns the connector's events since the last call."""
+        return [] if self._guard is None else self._guard.take_events()
 
     def stats(self) -> TransferStats:
         if self._guard is None:
@@ -209,6 +235,8 @@ class Transfers:
             breaker_open=self._guard.breaker_open,
             tiers=self._guard.tier_stats(),
             hit_source=self._hit_source,
+            waiting_to_load=self.stages.num_to_start,
+            loaded_waiting=self.stages.num_loaded,
         )
 
     def close(self) -> None:

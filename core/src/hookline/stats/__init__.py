@@ -1,6 +1,15 @@
 """Statistics made of engine events: state, steps and finished requests."""
 
 from hookline.stats.block_eviction import BlockEviction
+from hookline.stats.connector_events import (
+    MOST_EVENTS,
+    ConnectorEvent,
+    ConnectorLookup,
+    TierAllocation,
+    TierEvent,
+    TierLookup,
+    TierMove,
+)
 from hookline.stats.finished_request import (
     MAX_STALLS,
     FinishedGroup,
@@ -21,10 +30,13 @@ from hookline.stats.transfers import MOST_TIERS, TierStats, TransferStats
 
 __all__ = [
     "MAX_STALLS",
+    "MOST_EVENTS",
     "MOST_TENANTS",
     "MOST_TIERS",
     "NO_THREADS",
     "BlockEviction",
+    "ConnectorEvent",
+    "ConnectorLookup",
     "FinishedGroup",
     "FinishedRequest",
     "FirstScheduled",
@@ -38,6 +50,10 @@ __all__ = [
     "SchedulerStats",
     "TenantStats",
     "ThreadUse",
+    "TierAllocation",
+    "TierEvent",
+    "TierLookup",
+    "TierMove",
     "TierStats",
     "TransferStats",
 ]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from hookline.stats.block_eviction import BlockEviction
+from hookline.stats.connector_events import ConnectorEvent
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.kv_load import KVLoad
 
@@ -63,6 +64,7 @@ class IterationStats:
         finished_groups: Clients' requests all of whose completions have ended.
         evictions: Evictions of sampled blocks from the prefix cache.
         loads: Loads by a KV connector that ended.
+        connector_events: Look-ups in the KV connector, and what happened in its tiers.
     """
 
     prompt_tokens_computed: int = 0
@@ -78,6 +80,7 @@ class IterationStats:
     finished_groups: tuple[FinishedGroup, ...] = ()
     evictions: tuple[BlockEviction, ...] = ()
     loads: tuple[KVLoad, ...] = ()
+    connector_events: tuple[ConnectorEvent, ...] = ()
 
     @property
     def prompt_tokens(self) -> int:

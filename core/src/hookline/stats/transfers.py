@@ -23,6 +23,14 @@ class TierStats(msgspec.Struct, frozen=True, array_like=True, gc=False):
         dropped_blocks: Total blocks that could not be stored.
         in_ns: Total time of storing `in_bytes`, ns, summed over threads.
         out_ns: Total time of loading `out_bytes`, likewise.
+        dropped_stores: Total stores of which a block was dropped for lack of room.
+        failed_blocks: Total `dropped_blocks` that had room, but whose store failed.
+        failed_stores: Total stores that failed.
+        failed_loads: Total loads that failed.
+        storing: Number of stores in progress.
+        loading: Number of loads in progress.
+        storing_blocks: Number of blocks being stored.
+        loading_blocks: Number of blocks being loaded.
     """
 
     blocks: int = 0
@@ -37,6 +45,20 @@ class TierStats(msgspec.Struct, frozen=True, array_like=True, gc=False):
     dropped_blocks: int = 0
     in_ns: int = 0
     out_ns: int = 0
+    dropped_stores: int = 0
+    failed_blocks: int = 0
+    failed_stores: int = 0
+    failed_loads: int = 0
+    storing: int = 0
+    loading: int = 0
+    storing_blocks: int = 0
+    loading_blocks: int = 0
+
+    def at_rest(self) -> "TierStats":
+        """Returns the same content and totals with nothing in progress."""
+        return msgspec.structs.replace(
+            self, storing=0, loading=0, storing_blocks=0, loading_blocks=0
+        )
 
 
 MOST_TIERS = 8
@@ -74,6 +96,10 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
             `host`, `disk` or `p2p`; otherwise empty.
         tier_hits: Total tokens of `SchedulerStats.external_cache` that were found, by
             the tier that had them; tiers need not tell of all.
+        waiting_to_load: Number of queued requests whose load has not begun: the
+            connector has their KV but no blocks are free, or their client says that
+            another engine has it.
+        loaded_waiting: Number of queued requests whose load has ended.
     """
 
     loading: int = 0
@@ -97,6 +123,8 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
     reclaimed_blocks: int = 0
     hit_source: str = ""
     tier_hits: Mapping[str, int] = EMPTY
+    waiting_to_load: int = 0
+    loaded_waiting: int = 0
 
     def at_rest(self) -> "TransferStats":
         """Returns the same totals with nothing in progress."""
@@ -108,4 +136,7 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
             held_blocks=0,
             oldest_load_at=None,
             oldest_save_at=None,
+            tiers={name: tier.at_rest() for name, tier in self.tiers.items()},
+            waiting_to_load=0,
+            loaded_waiting=0,
         )

@@ -24,6 +24,8 @@ def split_output(
     The first client gets what belongs to the engine as a whole, too: the step's record,
     evictions, loads and changes of the prefix cache. So sums over clients count nothing
     twice. Every client gets the engine's state.
+    evictions, events of the KV connector and changes of the prefix cache. So sums over
+    clients count nothing twice. Every client gets the engine's state.
     """
     for place, client in enumerate(clients):
         is_first = place == 0
@@ -44,6 +46,7 @@ def split_output(
                 clock=output.clock,
                 cache_changes=output.cache_changes if is_first else None,
                 loads=output.loads if is_first else [],
+                connector_events=output.connector_events if is_first else [],
             ),
         )
 

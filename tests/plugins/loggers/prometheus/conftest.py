@@ -39,6 +39,7 @@ from hookline.payloads import (
 from hookline.request import RequestFacts
 from hookline.stats import (
     BlockEviction,
+    ConnectorLookup,
     FinishedGroup,
     FirstScheduled,
     FirstToken,
@@ -46,6 +47,9 @@ from hookline.stats import (
     KVLoad,
     SchedulerStats,
     TenantStats,
+    TierAllocation,
+    TierLookup,
+    TierMove,
     TierStats,
     TransferStats,
 )
@@ -118,6 +122,16 @@ ITERATION = IterationStats(
     ),
     evictions=(BlockEviction(lifetime=NANOSECONDS, idle=5, reuse_gaps=(7, 9)),),
     loads=(KVLoad(nanoseconds=3_000_000, tokens=32),),
+    connector_events=(
+        ConnectorLookup(3_000),
+        *(TierLookup(tier, 2_000) for tier in ("cpu", "disk")),
+        *(TierAllocation(tier, 2) for tier in ("cpu", "disk")),
+        *(
+            TierMove(tier, direction, 200, 40_000)
+            for tier in ("cpu", "disk")
+            for direction in ("in", "out")
+        ),
+    ),
 )
 """Of everything there is, at least once."""
 

@@ -17,6 +17,8 @@ _SPECULATION_TITLES = {
 }
 
 _TRANSFER_TITLES = {
+    "requests": "Requests that wait for KV by stage",
+    "lookup_seconds": "KV connector look-ups",
     "in_flight": "KV transfers in flight",
     "oldest_age_seconds": "Age of the oldest KV transfer",
     "closing": "Cancelled KV transfers not yet released",
@@ -34,6 +36,7 @@ _TRANSFER_TITLES = {
 }
 
 _TIER_TITLES = {
+    "info": "Tier sizes",
     "used_blocks": "Tier blocks used",
     "limit_blocks": "Tier capacity in blocks",
     "used_tokens": "Tier tokens used",
@@ -45,6 +48,14 @@ _TIER_TITLES = {
     "moved_seconds": "Tier time by direction",
     "evicted_blocks": "Tier evictions",
     "dropped_blocks": "Tier blocks dropped",
+    "dropped_stores": "Tier stores without room",
+    "failed_moves": "Failed tier stores and loads",
+    "moves_in_flight": "Tier stores and loads in flight",
+    "moving_ratio": "Tier capacity in stores and loads in flight",
+    "lookup_seconds": "Tier look-ups (p99)",
+    "allocation_blocks": "Blocks per tier store (p99)",
+    "move_size_bytes": "Bytes per tier store and load (p99)",
+    "move_duration_seconds": "Time of tier stores and loads (p99)",
 }
 
 

@@ -9,6 +9,7 @@ from hookline.metrics.dialects import (
     vllm,
     vllm_cache_config,
     vllm_hidden,
+    vllm_offload,
     vllm_v0,
 )
 from hookline.metrics.dialects.deviations import DEVIATIONS
@@ -21,12 +22,13 @@ ONLY_THERE: tuple[Metric, ...] = (
     *vllm_cache_config.ONLY_THERE,
     *vllm_hidden.ONLY_THERE,
     *vllm_v0.ONLY_THERE,
+    *vllm_offload.ONLY_THERE,
     *sglang.ONLY_THERE,
 )
 """Metrics that only exist in another engine's dialect."""
 
 NOT_APPLICABLE: Mapping[str, Mapping[str, str]] = {
-    "vllm": vllm.NOT_APPLICABLE,
+    "vllm": {**vllm.NOT_APPLICABLE, **vllm_offload.NOT_APPLICABLE},
     "sglang": sglang_absent.NOT_APPLICABLE,
 }
 """Metric families of each dialect that Hookline does not export, and why."""
@@ -41,6 +43,7 @@ def names_of(metric_name: str) -> Names:
             *vllm_cache_config.NAMES.get(metric_name, ()),
             *vllm_hidden.NAMES.get(metric_name, ()),
             *vllm_v0.NAMES.get(metric_name, ()),
+            *vllm_offload.NAMES.get(metric_name, ()),
         ),
     }
     return {

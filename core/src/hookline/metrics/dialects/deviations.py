@@ -5,6 +5,8 @@ Labels, buckets and units are not repeated here: aliases say how these differ.
 
 from collections.abc import Mapping
 
+from hookline.metrics.dialects import vllm_offload_texts
+
 _QUEUE = (
     "none in value: the original's code, too, ends the queue at the first admission, "
     "though vLLM's documentation says the most recent SCHEDULED; that interval is "
@@ -45,10 +47,9 @@ _NO_RELEASE = (
 _PROBES = "probes under /live and /ready are left out as well"
 
 DEVIATIONS: Mapping[str, str] = {
+    **vllm_offload_texts.DEVIATIONS,
     "vllm:num_requests_waiting": "up to date at each scrape; vLLM's gauges move with "
     "steps alone",
-    "vllm:num_requests_kv_fetch_by_stage": "all waiting requests are in_progress; the "
-    "stages waiting_to_start and completed_waiting do not exist here",
     "vllm:engine_sleep_state": "weights_offloaded is level 1, which keeps the weights "
     "where they are and releases the KV cache's memory; one state is always 1, as "
     "there is no release_kv_cache_memory",
@@ -58,6 +59,8 @@ DEVIATIONS: Mapping[str, str] = {
     "user_specified_block_size tells whether the size differs from the default; "
     "num_cpu_blocks and kv_offloading_size are those of the tier in host memory, and "
     "kv_offloading_backend is its connector; fields of Mamba layers are None",
+    "vllm:num_requests_kv_fetch_by_stage": "a queued request is waiting_to_start if "
+    "its kv_transfer_params have do_remote_prefill, or once it was looked up",
     "vllm:request_success": f"{_ABORTS}; deadlines that passed count as abort, and the "
     "reason repetition does not exist",
     "vllm:request_prompt_tokens": _ABORTS,

@@ -6,9 +6,12 @@ metrics, says something else than the metric that it comes from.
 
 from collections.abc import Mapping
 
+from hookline.metrics.dialects import vllm_offload_texts
+
 _NO_PROBES = "Scrapes and probes are left out."
 
 HELP: Mapping[str, str] = {
+    **vllm_offload_texts.HELP,
     "sglang:cache_config_info": "Size and number of the KV cache's pages, as labels; "
     "the value is always 1.",
     "vllm:cache_config_info": "Configuration of the KV cache, as labels named like the "
@@ -30,8 +33,6 @@ HELP: Mapping[str, str] = {
     "vllm:num_requests_waiting_by_reason": "Waiting requests by reason: capacity in "
     "the batch or the KV cache, preempted requests included (capacity), or a grammar "
     "or KV transfer that is not ready (deferred).",
-    "vllm:num_requests_kv_fetch_by_stage": "Requests that wait for KV from a "
-    "connector; all are in the stage in_progress.",
     "vllm:prompt_tokens": "Prompt tokens, cached tokens included; counted at the "
     "request's first token.",
     "vllm:prompt_tokens_by_source": "Prompt tokens by the source of their KV: computed "
@@ -50,10 +51,6 @@ HELP: Mapping[str, str] = {
     "vllm:admission_rejections": "Requests rejected because a limit of the waiting "
     "queue was reached: that of requests (max_num_queued_reqs) or that of their prompt "
     "tokens (max_num_queued_tokens).",
-    "vllm:kv_offload_store_bytes": "Bytes of KV blocks stored in host memory.",
-    "vllm:kv_offload_load_bytes": "Bytes of KV blocks loaded from host memory.",
-    "vllm:kv_offload_store_time": "Seconds spent copying KV blocks to host memory.",
-    "vllm:kv_offload_load_time": "Seconds spent copying KV blocks from host memory.",
     "http_requests": "HTTP requests answered, by route template, method and class of "
     "status; disconnects of clients count as 2xx. " + _NO_PROBES,
     "http_request_duration_seconds": "Time from an HTTP request's head to the last "

@@ -45,7 +45,7 @@ def _stored(state: StateReading) -> Iterable[Point]:
 
 def _dropped(state: StateReading) -> Iterable[Point]:
     if (tier := state.stats.transfers.tiers.get(_TIER)) is not None:
-        tokens = tier.dropped_blocks * state.facts.block_size
+        tokens = (tier.dropped_blocks - tier.failed_blocks) * state.facts.block_size
         yield ("host_pressure", "kv"), tokens, 1
 
 

@@ -43,14 +43,6 @@ def _milliseconds(name: str) -> tuple[Alias, ...]:
     )
 
 
-def _offloaded(name: str, direction: str) -> Alias:
-    return Alias(
-        name=f"vllm:{name}",
-        values={"tier": {"cpu": ""}, "direction": {direction: ""}},
-        drop=frozenset({"tier", "direction"}),
-    )
-
-
 _SLEEP_OPERATIONS = {"operation": {"sleep": "sleep", "wake_up": "wake"}}
 
 NAMES: Mapping[str, tuple[Alias, ...]] = {
@@ -89,12 +81,8 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
                 }
             },
         ),
-        Alias(
-            name="vllm:num_requests_kv_fetch_by_stage",
-            rename={"reason": "stage"},
-            values={"reason": {"remote_kv": "in_progress"}},
-        ),
     ),
+    "hookline_kv_transfer_requests": _named("num_requests_kv_fetch_by_stage"),
     "hookline_kv_cache_usage_ratio": _named("kv_cache_usage_perc"),
     "hookline_preemptions": _named("num_preemptions"),
     "hookline_prefix_cache_queried_tokens": _named("prefix_cache_queries"),
@@ -189,14 +177,6 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
     "hookline_estimated_flops": _named("estimated_flops_per_gpu"),
     "hookline_estimated_read_bytes": _named("estimated_read_bytes_per_gpu"),
     "hookline_estimated_write_bytes": _named("estimated_write_bytes_per_gpu"),
-    "hookline_kv_tier_moved_bytes": (
-        _offloaded("kv_offload_store_bytes", "in"),
-        _offloaded("kv_offload_load_bytes", "out"),
-    ),
-    "hookline_kv_tier_moved_seconds": (
-        _offloaded("kv_offload_store_time", "in"),
-        _offloaded("kv_offload_load_time", "out"),
-    ),
     "hookline_spec_decode_num_drafts": _named("spec_decode_num_drafts"),
     "hookline_spec_decode_num_draft_tokens": _named("spec_decode_num_draft_tokens"),
     "hookline_spec_decode_num_accepted_tokens": _named(

@@ -7,7 +7,20 @@ from hookline.metrics.metric import Kind, Label, Metric, Point
 from hookline.metrics.readings import Reading, StateReading, by_label
 from hookline.stats import MOST_TIERS, TierStats
 
-_TIER = Label("tier", cap=MOST_TIERS)
+TIER = Label("tier", cap=MOST_TIERS)
+DIRECTION = Label("direction", ("in", "out"))
+
+
+def _share(blocks: int, tier: TierStats) -> float:
+    return blocks / tier.max_blocks if tier.max_blocks else 0.0
+
+
+def _info(state: StateReading) -> Iterable[Point]:
+    block_tokens = state.facts.block_size
+    for name, tier in state.stats.transfers.tiers.items():
+        block_bytes = tier.max_bytes // tier.max_blocks if tier.max_blocks else 0
+        facts = (tier.max_blocks, block_bytes, tier.max_blocks * block_tokens)
+        yield (name, *map(str, facts)), 1, 1
 
 
 def _of_each(
@@ -22,7 +35,7 @@ def _of_each(
         kind=kind,
         unit=unit,
         help=text,
-        labels=(_TIER,),
+        labels=(TIER,),
         value=Reading(StateReading, points),
     )
 
@@ -39,7 +52,7 @@ def _in_tokens(name: str, text: str, blocks: Callable[[TierStats], int]) -> Metr
         kind=Kind.GAUGE,
         unit="tokens",
         help=text,
-        labels=(_TIER,),
+        labels=(TIER,),
         value=Reading(StateReading, points),
     )
 
@@ -50,8 +63,10 @@ def _both(
     text: str,
     label: Label,
     numbers: Callable[[TierStats], tuple[float, float]],
+    *,
+    kind: Kind = Kind.COUNTER,
 ) -> Metric:
-    """Returns a counter with a series per tier and value of the label."""
+    """Returns a metric with a series per tier and value of the label."""
 
     def points(state: StateReading) -> Iterable[Point]:
         for tier, stats in state.stats.transfers.tiers.items():
@@ -60,15 +75,27 @@ def _both(
 
     return Metric(
         name=f"hookline_kv_tier_{name}",
-        kind=Kind.COUNTER,
+        kind=kind,
         unit=unit,
         help=text,
-        labels=(_TIER, label),
+        labels=(TIER, label),
         value=Reading(StateReading, points),
     )
 
 
 TIER_METRICS: tuple[Metric, ...] = (
+    Metric(
+        name="hookline_kv_tier_info",
+        kind=Kind.GAUGE,
+        unit="1",
+        help="Size of a tier of the KV connector, as labels: its capacity in KV blocks "
+        "and in tokens, and the bytes of a block. The value is always 1.",
+        labels=(
+            TIER,
+            *(Label(name) for name in ("blocks", "block_bytes", "capacity_tokens")),
+        ),
+        value=Reading(StateReading, _info),
+    ),
     _of_each(
         "used_blocks",
         Kind.GAUGE,
@@ -120,7 +147,7 @@ TIER_METRICS: tuple[Metric, ...] = (
         "moved_bytes",
         "bytes",
         "Bytes of KV blocks stored into a tier and loaded from it.",
-        Label("direction", ("in", "out")),
+        DIRECTION,
         lambda tier: (tier.in_bytes, tier.out_bytes),
     ),
     _both(
@@ -128,7 +155,7 @@ TIER_METRICS: tuple[Metric, ...] = (
         "seconds",
         "Time spent storing KV blocks into a tier and loading them from it, summed "
         "over threads; waiting for a thread is not included.",
-        Label("direction", ("in", "out")),
+        DIRECTION,
         lambda tier: (tier.in_ns / NANOSECONDS, tier.out_ns / NANOSECONDS),
     ),
     _of_each(
@@ -138,11 +165,50 @@ TIER_METRICS: tuple[Metric, ...] = (
         "KV blocks evicted from a tier to make room for others.",
         lambda tier: tier.evicted_blocks,
     ),
-    _of_each(
+    _both(
         "dropped_blocks",
-        Kind.COUNTER,
         "blocks",
-        "KV blocks that could not be stored into a tier.",
-        lambda tier: tier.dropped_blocks,
+        "KV blocks that could not be stored into a tier, by reason: there was no room "
+        "for them or for their write in its queue (no_room), or the store failed "
+        "(failed).",
+        Label("reason", ("no_room", "failed")),
+        lambda tier: (tier.dropped_blocks - tier.failed_blocks, tier.failed_blocks),
+    ),
+    _of_each(
+        "dropped_stores",
+        Kind.COUNTER,
+        "stores",
+        "Stores into a tier of which at least one KV block was dropped, because there "
+        "was no room for it or for its write in the queue.",
+        lambda tier: tier.dropped_stores,
+    ),
+    _both(
+        "failed_moves",
+        "moves",
+        "Stores into a tier (in) and loads from it (out) of which not all KV blocks "
+        "were moved: they failed, or their request was cancelled.",
+        DIRECTION,
+        lambda tier: (tier.failed_stores, tier.failed_loads),
+    ),
+    _both(
+        "moves_in_flight",
+        "moves",
+        "Stores into a tier (in) and loads from it (out) that are ordered and not "
+        "done yet.",
+        DIRECTION,
+        lambda tier: (tier.storing, tier.loading),
+        kind=Kind.GAUGE,
+    ),
+    _both(
+        "moving_ratio",
+        "1",
+        "KV blocks of the stores and loads in flight, as a share of the tier's "
+        "capacity, from 0 to 1.",
+        DIRECTION,
+        lambda tier: (
+            _share(tier.storing_blocks, tier),
+            _share(tier.loading_blocks, tier),
+        ),
+        kind=Kind.GAUGE,
     ),
 )

@@ -7,7 +7,7 @@ from hookline.kv_transfer.failure_reason import Reason, Stage
 from hookline.metrics.buckets import BucketFamily
 from hookline.metrics.metric import Kind, Label, Metric, Point
 from hookline.metrics.readings import Reading, StateReading, by_label, one
-from hookline.stats import KVLoad, TransferStats
+from hookline.stats import ConnectorLookup, KVLoad, TransferStats
 
 _DIRECTION = Label("direction", ("load", "save"))
 
@@ -22,6 +22,17 @@ def _ages(state: StateReading) -> Iterable[Point]:
         {
             "load": _age(state.at, transfers.oldest_load_at),
             "save": _age(state.at, transfers.oldest_save_at),
+        }
+    )
+
+
+def _requests(state: StateReading) -> Iterable[Point]:
+    stats = state.stats
+    return by_label(
+        {
+            "waiting_to_start": stats.transfers.waiting_to_load,
+            "in_progress": stats.waiting_for_remote_kv,
+            "completed_waiting": stats.transfers.loaded_waiting,
         }
     )
 
@@ -86,6 +97,31 @@ def _count(
 
 
 TRANSFER_METRICS: tuple[Metric, ...] = (
+    Metric(
+        name="hookline_kv_transfer_requests",
+        kind=Kind.GAUGE,
+        unit="requests",
+        help="Requests that wait for KV from the KV connector, by stage: queued until "
+        "there are KV blocks for what the connector has, or with a client's word that "
+        "another engine has their KV (waiting_to_start), while it is loaded "
+        "(in_progress), and queued again after the load (completed_waiting). The first "
+        "and the last count as waiting for capacity as well.",
+        labels=(
+            Label("stage", ("waiting_to_start", "in_progress", "completed_waiting")),
+        ),
+        value=Reading(StateReading, _requests),
+    ),
+    Metric(
+        name="hookline_kv_transfer_lookup_seconds",
+        kind=Kind.HISTOGRAM,
+        unit="seconds",
+        help="Duration of the KV connector's look-ups of waiting requests, for which "
+        "the scheduler waits; a request may be looked up several times.",
+        buckets=BucketFamily.KV_LOOKUP,
+        value=Reading(
+            ConnectorLookup, lambda lookup: one(lookup.nanoseconds / NANOSECONDS)
+        ),
+    ),
     _each_way(
         "in_flight",
         Kind.GAUGE,

@@ -2,12 +2,15 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from hookline.clock import Clock
 from hookline.kv_transfer import KVLayout
 from hookline.kv_transfer.blocks import Bytes, KVBlocks
+from hookline.stats import TierMove
+from hookline_cpu_offload.moves import TierMoves
 from hookline_cpu_offload.options import DiskOptions
+from hookline_cpu_offload.tasks import Moved
 from hookline_shared_storage import BlockReaders, BlockStore, StorageOptions
 
 _READERS = 2
@@ -26,26 +29,17 @@ def open_store(options: DiskOptions, layout: KVLayout) -> BlockStore:
 
 
 class Disk:
-    """Writes and reads blocks for the worker's side.
-
-    Attributes:
-        written_bytes: Bytes of written blocks.
-        read_bytes: Bytes of read blocks.
-        dropped_blocks: Blocks not written, as too many waited or the disk was full.
-        written_ns: Time spent writing, ns.
-    """
+    """Writes and reads blocks for the worker's side."""
 
     def __init__(self, options: DiskOptions, blocks: KVBlocks, clock: Clock) -> None:
         """Starts its threads."""
         self._store = open_store(options, blocks.layout)
-        self._block_bytes = blocks.layout.total_bytes
+        self._moves = TierMoves("disk", blocks.layout.total_bytes, clock)
         self._most_pending = options.max_pending_bytes
         self._pending = 0
         self._lock = threading.Lock()
         self._error: OSError | None = None
         self._clock = clock
-        self.written_bytes = self.read_bytes = self.dropped_blocks = 0
-        self.written_ns = 0
         name = "hookline-cpu-offload"
         self._readers = BlockReaders(
             self._store, blocks, _READERS, f"{name}-read", clock=clock
@@ -61,10 +55,11 @@ class Disk:
     def num_bytes(self) -> int:
         return self._store.num_bytes
 
-    @property
-    def read_ns(self) -> int:
-        """Time spent reading and filling blocks, ns, summed over threads."""
-        return self._readers.busy_ns
+    def take_moves(self) -> tuple[Moved, list[TierMove]]:
+        """Returns totals, and the writes and reads that ended since the last call."""
+        totals, ended = self._moves.take()
+        totals.out_ns = self._readers.busy_ns
+        return totals, ended
 
     def write(
         self, block_hashes: Sequence[bytes], copy: Callable[[], Bytes], num_bytes: int
@@ -78,10 +73,11 @@ class Disk:
         """
         with self._lock:
             if self._pending + num_bytes > self._most_pending:
-                self.dropped_blocks += len(block_hashes)
+                self._moves.drop(len(block_hashes))
                 return
             self._pending += num_bytes
-        self._writer.submit(self._write, list(block_hashes), copy())
+        ordered_at = self._moves.begin("in", len(block_hashes))
+        self._writer.submit(self._write, list(block_hashes), copy(), ordered_at)
 
     def read(
         self,
@@ -100,13 +96,14 @@ class Disk:
                 that were loaded, and the reason why no more; not called if the load is
                 closed before.
         """
+        read = _Read(self._moves, len(block_ids))
 
         def counted(good: int, reason: str) -> None:
-            with self._lock:
-                self.read_bytes += good * self._block_bytes
+            read.end(good)
             ended(good, reason)
 
-        self._readers.submit(transfer_id, block_ids, block_hashes, counted)
+        pieces = self._readers.submit(transfer_id, block_ids, block_hashes, counted)
+        read.watch(pieces)
 
     def take_error(self) -> OSError | None:
         """Returns an error of a write since the last call."""
@@ -118,7 +115,9 @@ class Disk:
         self._readers.close()
         self._writer.shutdown()
 
-    def _write(self, block_hashes: list[bytes], contents: Bytes) -> None:
+    def _write(
+        self, block_hashes: list[bytes], contents: Bytes, ordered_at: int
+    ) -> None:
         done, started_at = 0, self._clock.now()
         try:
             for block_hash, content in zip(block_hashes, contents, strict=True):
@@ -129,6 +128,49 @@ class Disk:
         finally:
             with self._lock:
                 self._pending -= contents.nbytes
-                self.written_ns += self._clock.now() - started_at
-                self.written_bytes += done * contents.shape[1]
-                self.dropped_blocks += len(block_hashes) - done
+            self._moves.end(
+                "in",
+                len(block_hashes),
+                moved=done,
+                ordered_at=ordered_at,
+                busy_ns=self._clock.now() - started_at,
+            )
+
+
+class _Read:
+    """A read in progress, which ends once: with its load, or with its last piece."""
+
+    def __init__(self, moves: TierMoves, num_blocks: int) -> None:
+        self._moves = moves
+        self._num_blocks = num_blocks
+        self._lock = threading.Lock()
+        self._has_ended = False
+        self._pieces = 0
+        self._ordered_at = moves.begin("out", num_blocks)
+
+    def watch(self, pieces: Sequence[Future[None]]) -> None:
+        """Has the last piece end the read if its load was closed before."""
+        self._pieces = len(pieces)
+        for piece in pieces:
+            piece.add_done_callback(self._piece_ended)
+
+    def end(self, num_read: int) -> None:
+        """Counts the leading blocks that were read, unless it has ended."""
+        with self._lock:
+            has_ended, self._has_ended = self._has_ended, True
+        if not has_ended:
+            self._moves.end(
+                "out",
+                self._num_blocks,
+                moved=num_read,
+                ordered_at=self._ordered_at,
+                busy_ns=0,
+            )
+
+    def _piece_ended(self, piece: Future[None]) -> None:
+        del piece
+        with self._lock:
+            self._pieces -= 1
+            is_last = not self._pieces
+        if is_last:
+            self.end(0)

@@ -7,11 +7,13 @@ planned ahead. Within a step blocks come into slots before loads read slots; a s
 a load of the step reads is given to no other block by it.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from hookline.clock import Clock, SystemClock
 from hookline.kv_transfer import (
     ConnectorMetadata,
     ConnectorRequest,
@@ -20,9 +22,16 @@ from hookline.kv_transfer import (
     PlannedStep,
     SchedulerCapabilities,
 )
-from hookline.stats import TierStats
+from hookline.stats import (
+    MOST_EVENTS,
+    TierAllocation,
+    TierEvent,
+    TierLookup,
+    TierStats,
+)
 from hookline_cpu_offload.options import OffloadOptions
 from hookline_cpu_offload.slots import Slots
+from hookline_cpu_offload.steps_ahead import PlannedCopies, StepsAhead
 from hookline_cpu_offload.tasks import (
     ON_DISK,
     LoadTask,
@@ -40,10 +49,15 @@ if TYPE_CHECKING:
 class SchedulerSide:
     """Decides; touches no block."""
 
-    capabilities = SchedulerCapabilities(receives_payloads=True, has_tiers=True)
+    capabilities = SchedulerCapabilities(
+        receives_payloads=True, has_tiers=True, tells_tier_events=True
+    )
 
-    def __init__(self, options: OffloadOptions) -> None:
+    def __init__(self, options: OffloadOptions, clock: Clock | None = None) -> None:
         self._options = options
+        self._clock = clock or SystemClock()
+        self._steps = StepsAhead()
+        self._events: deque[TierEvent] = deque(maxlen=MOST_EVENTS)
         self._loads: list[LoadTask] = []
         self._busy: set[int] = set()
         self._store: BlockStore | None = None
@@ -65,15 +79,31 @@ class SchedulerSide:
         size = self._layout.block_size
         first = num_computed_tokens // size
         hashes = request.block_hashes[first : (len(request.token_ids) - 1) // size]
-        count = on_disk = 0
+        count, on_disk = self._find(hashes)
+        self._counts.asked(request.request_id, len(hashes))
+        return count * size, on_disk > 0
+
+    def _find(self, hashes: Sequence[bytes]) -> tuple[int, int]:
+        """Returns how many leading blocks there are, and how many of them on disk."""
+        now, started_at = self._clock.now, self._clock.now()
+        count = on_disk = disk_ns = num_asked = 0
         for block_hash in hashes:
             if block_hash not in self._slots:
-                if self._store is None or not self._store.has(block_hash):
+                if self._store is None:
+                    break
+                asked_at = now()
+                is_there = self._store.has(block_hash)
+                disk_ns += now() - asked_at
+                num_asked += 1
+                if not is_there:
                     break
                 on_disk += 1
             count += 1
-        self._counts.asked(request.request_id, len(hashes))
-        return count * size, on_disk > 0
+        if hashes:
+            self._events.append(TierLookup("cpu", now() - started_at - disk_ns))
+        if num_asked:
+            self._events.append(TierLookup("disk", disk_ns))
+        return count, on_disk
 
     def update_state_after_alloc(self, request: ConnectorRequest, load: Load) -> None:
         moves = []
@@ -93,14 +123,14 @@ class SchedulerSide:
         spills, takes = [], []
         # Of more than there is room for, the beginnings of chains: they come last.
         evicted = step.evicted[-self._num_slots :]
-        self._counts.dropped(len(step.evicted) - len(evicted))
+        dropped = len(step.evicted) - len(evicted)
         for each in evicted:
             if each.block_hash in self._slots:
                 self._slots.touch(each.block_hash)
                 continue
             assigned = self._slots.assign(each.block_hash, self._busy)
             if assigned is None:
-                self._counts.dropped(1)
+                dropped += 1
                 continue
             self._busy.add(assigned.slot)
             takes.append(Move(each.block_id, assigned.slot, each.block_hash))
@@ -109,9 +139,13 @@ class SchedulerSide:
                 if self._store is not None and not self._store.has(assigned.victim):
                     spills.append(Spill(assigned.slot, assigned.victim))
         self._busy.clear()
+        self._counts.dropped(dropped)
+        self._note_store("cpu", len(takes) + dropped)
+        self._note_store("disk", len(spills))
         if not loads and not takes:
             return None
-        return ConnectorMetadata(msgspec.msgpack.encode(Tasks(spills, takes, loads)))
+        tasks = Tasks(spills, takes, loads, self._steps.plan(_copies(takes, loads)))
+        return ConnectorMetadata(msgspec.msgpack.encode(tasks))
 
     def request_finished(
         self,
@@ -128,9 +162,36 @@ class SchedulerSide:
         for slot, block_hash in report.lost:
             self._slots.forget(block_hash, slot)
         self._counts.report = report
+        self._steps.done(report.number)
+        self._events += report.ended
 
     def tier_stats(self) -> Mapping[str, TierStats]:
-        return self._counts.stats(len(self._slots))
+        return self._counts.stats(len(self._slots), self._steps.total())
+
+    def take_tier_events(self) -> Sequence[TierEvent]:
+        events = tuple(self._events)
+        self._events.clear()
+        return events
+
+    def is_moving(self) -> bool:
+        """Whether the disk is written to or read."""
+        disk = self._counts.report.disk
+        return disk.storing + disk.loading > 0
 
     def shutdown(self) -> None:
         """Has nothing to give back."""
+
+    def _note_store(self, tier: str, num_blocks: int) -> None:
+        if num_blocks:
+            self._events.append(TierAllocation(tier, num_blocks))
+
+
+def _copies(takes: Sequence[Move], loads: Sequence[LoadTask]) -> PlannedCopies:
+    """Counts the copies of a step to and from host memory."""
+    filled = [sum(move.slot != ON_DISK for move in task.moves) for task in loads]
+    return PlannedCopies(
+        storing=int(bool(takes)),
+        loading=sum(count > 0 for count in filled),
+        storing_blocks=len(takes),
+        loading_blocks=sum(filled),
+    )

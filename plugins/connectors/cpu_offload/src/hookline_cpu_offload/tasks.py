@@ -2,6 +2,8 @@
 
 import msgspec
 
+from hookline.stats import TierMove
+
 ON_DISK = -1
 """Slot number of a block on disk."""
 
@@ -41,40 +43,66 @@ class Tasks(msgspec.Struct, array_like=True):
         spills: Slots to write to disk.
         takes: Blocks to copy into slots.
         loads: Loads to start.
+        number: Number of the step among those with orders.
     """
 
     spills: list[Spill] = []
     takes: list[Move] = []
     loads: list[LoadTask] = []
+    number: int = 0
+
+
+class Moved(msgspec.Struct, array_like=True):
+    """What has moved into a tier and out of it: now, and in total since the start.
+
+    Attributes:
+        in_bytes: Bytes stored.
+        out_bytes: Bytes loaded into the cache.
+        in_ns: Time of storing, ns, without waiting for a thread.
+        out_ns: Time of loading, ns, summed over threads, likewise.
+        dropped_stores: Stores that were not made, as too many waited.
+        dropped_blocks: Number of their blocks.
+        failed_blocks: Blocks of the others that were not stored.
+        failed_stores: Stores that failed.
+        failed_loads: Loads that failed or were cancelled.
+        storing: Stores in progress.
+        loading: Loads in progress.
+        storing_blocks: Number of their blocks.
+        loading_blocks: Number of their blocks.
+    """
+
+    in_bytes: int = 0
+    out_bytes: int = 0
+    in_ns: int = 0
+    out_ns: int = 0
+    dropped_stores: int = 0
+    dropped_blocks: int = 0
+    failed_blocks: int = 0
+    failed_stores: int = 0
+    failed_loads: int = 0
+    storing: int = 0
+    loading: int = 0
+    storing_blocks: int = 0
+    loading_blocks: int = 0
 
 
 class Report(msgspec.Struct, array_like=True):
-    """State of the worker's side; totals since the start, except `lost`.
+    """State of the worker's side.
 
     Attributes:
-        lost: (slot, hash) of slots that lack their content.
-        taken_bytes: Bytes copied into host memory.
-        given_bytes: Bytes copied from host memory to the cache.
-        disk_written_bytes: Bytes of blocks written to disk.
-        disk_read_bytes: Bytes of blocks read from disk.
+        lost: (slot, hash) of slots that lack their content, since the last report.
+        ended: Moves that have ended since the last report.
+        number: Number of the last step whose orders were executed.
+        cpu: Moves of host memory.
+        disk: Moves of the disk.
         disk_blocks: Known number of blocks on disk.
         disk_bytes: Size of their files.
-        disk_dropped_blocks: Number of blocks that were not written.
-        taken_ns: Time of the copies into host memory, ns.
-        given_ns: Time of the copies from host memory, ns.
-        disk_written_ns: Time of writing to disk, ns.
-        disk_read_ns: Time of reading from disk into the cache, ns, summed over threads.
     """
 
     lost: list[tuple[int, bytes]] = []
-    taken_bytes: int = 0
-    given_bytes: int = 0
-    disk_written_bytes: int = 0
-    disk_read_bytes: int = 0
+    ended: list[TierMove] = []
+    number: int = 0
+    cpu: Moved = msgspec.field(default_factory=Moved)
+    disk: Moved = msgspec.field(default_factory=Moved)
     disk_blocks: int = 0
     disk_bytes: int = 0
-    disk_dropped_blocks: int = 0
-    taken_ns: int = 0
-    given_ns: int = 0
-    disk_written_ns: int = 0
-    disk_read_ns: int = 0

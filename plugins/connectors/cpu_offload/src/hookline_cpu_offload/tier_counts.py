@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from hookline.kv_transfer import KVLayout
 from hookline.stats import TierStats
 from hookline_cpu_offload.options import OffloadOptions
+from hookline_cpu_offload.steps_ahead import PlannedCopies
 from hookline_cpu_offload.tasks import Report
 
 
@@ -28,7 +29,7 @@ class TierCounts:
         self._num_slots = num_slots
         self._asked: dict[int, int] = {}
         self._queried = self._in_memory = self._on_disk = 0
-        self._num_dropped = self._num_evicted = 0
+        self._num_dropped = self._dropped_stores = self._num_evicted = 0
 
     def asked(self, request_id: int, num_blocks: int) -> None:
         """Notes a look-up of a request's blocks."""
@@ -45,17 +46,24 @@ class TierCounts:
         self._queried += self._asked.pop(request_id, 0)
 
     def dropped(self, num_blocks: int) -> None:
-        """Counts blocks that got no slot."""
+        """Counts the blocks of one store that got no slot."""
         self._num_dropped += num_blocks
+        self._dropped_stores += num_blocks > 0
 
     def evicted(self) -> None:
         """Counts an evicted block."""
         self._num_evicted += 1
 
-    def stats(self, num_blocks: int) -> Mapping[str, TierStats]:
-        """Returns the state of both tiers; `num_blocks` are in host memory."""
+    def stats(self, num_blocks: int, planned: PlannedCopies) -> Mapping[str, TierStats]:
+        """Returns the state of both tiers.
+
+        Args:
+            num_blocks: Number of blocks in host memory.
+            planned: Copies that were ordered and not reported as done.
+        """
         size, report = self._block_size, self.report
         missed = self._queried - self._in_memory
+        moved = report.cpu
         tiers = {
             "cpu": TierStats(
                 blocks=num_blocks,
@@ -64,15 +72,21 @@ class TierCounts:
                 max_bytes=self._num_slots * self._block_bytes,
                 hit_tokens=self._in_memory * size,
                 missed_tokens=missed * size,
-                in_bytes=report.taken_bytes,
-                out_bytes=report.given_bytes,
+                in_bytes=moved.in_bytes,
+                out_bytes=moved.out_bytes,
                 evicted_blocks=self._num_evicted,
-                dropped_blocks=self._num_dropped,
-                in_ns=report.taken_ns,
-                out_ns=report.given_ns,
+                dropped_blocks=self._num_dropped + moved.failed_blocks,
+                in_ns=moved.in_ns,
+                out_ns=moved.out_ns,
+                dropped_stores=self._dropped_stores,
+                failed_blocks=moved.failed_blocks,
+                failed_stores=moved.failed_stores,
+                failed_loads=moved.failed_loads,
+                **planned._asdict(),
             )
         }
         if self._disk is not None:
+            moved = report.disk
             tiers["disk"] = TierStats(
                 blocks=report.disk_blocks,
                 max_blocks=self._disk.max_bytes // self._block_bytes,
@@ -80,10 +94,18 @@ class TierCounts:
                 max_bytes=self._disk.max_bytes,
                 hit_tokens=self._on_disk * size,
                 missed_tokens=(missed - self._on_disk) * size,
-                in_bytes=report.disk_written_bytes,
-                out_bytes=report.disk_read_bytes,
-                dropped_blocks=report.disk_dropped_blocks,
-                in_ns=report.disk_written_ns,
-                out_ns=report.disk_read_ns,
+                in_bytes=moved.in_bytes,
+                out_bytes=moved.out_bytes,
+                dropped_blocks=moved.dropped_blocks + moved.failed_blocks,
+                in_ns=moved.in_ns,
+                out_ns=moved.out_ns,
+                dropped_stores=moved.dropped_stores,
+                failed_blocks=moved.failed_blocks,
+                failed_stores=moved.failed_stores,
+                failed_loads=moved.failed_loads,
+                storing=moved.storing,
+                loading=moved.loading,
+                storing_blocks=moved.storing_blocks,
+                loading_blocks=moved.loading_blocks,
             )
         return tiers

@@ -16,6 +16,7 @@ from hookline.kv_transfer import (
 )
 from hookline.kv_transfer.blocks import KVBlocks
 from hookline_cpu_offload.arena import Arena
+from hookline_cpu_offload.moves import TierMoves
 from hookline_cpu_offload.options import OffloadOptions
 from hookline_cpu_offload.tasks import (
     ON_DISK,
@@ -49,13 +50,13 @@ class WorkerSide:
         self._loaded: list[int] = []
         self._failed: list[FailedTransfer] = []
         self._lost: list[tuple[int, bytes]] = []
-        self._taken_bytes = self._given_bytes = 0
-        self._taken_ns = self._given_ns = 0
+        self._number = 0
         self._told = Report()
 
     def register_kv_caches(self, blocks: KVBlocks) -> None:
         layout = blocks.layout
         self._blocks = blocks
+        self._moves = TierMoves("cpu", layout.total_bytes, self._clock)
         self._arena = Arena(layout, self._options.num_slots(layout))
         if self._options.disk is not None:
             from hookline_cpu_offload.disk import Disk  # noqa: PLC0415
@@ -64,12 +65,15 @@ class WorkerSide:
 
     def start_load_kv(self, metadata: ConnectorMetadata) -> None:
         tasks = msgspec.msgpack.decode(metadata.payload, type=Tasks)
-        if tasks.spills:
-            self._spill(tasks.spills)
-        for start in range(0, len(tasks.takes), _MOST_BLOCKS):
-            self._take(tasks.takes[start : start + _MOST_BLOCKS])
-        for task in tasks.loads:
-            self._load(task)
+        try:
+            if tasks.spills:
+                self._spill(tasks.spills)
+            if tasks.takes:
+                self._store(tasks.takes)
+            for task in tasks.loads:
+                self._load(task)
+        finally:
+            self._number = tasks.number
 
     def wait_for_layer_load(self, layer_index: int) -> None:
         """Does nothing: host memory is copied before the forward pass."""
@@ -92,7 +96,7 @@ class WorkerSide:
         payload = b""
         if report != self._told:
             payload = msgspec.msgpack.encode(report)
-            self._told = msgspec.structs.replace(report, lost=[])
+            self._told = msgspec.structs.replace(report, lost=[], ended=[])
         return TransferResults(loaded=loaded, failed=failed, payload=payload)
 
     def shutdown(self) -> None:
@@ -115,11 +119,22 @@ class WorkerSide:
             len(good) * self._blocks.layout.total_bytes,
         )
 
+    def _store(self, moves: list[Move]) -> None:
+        """Copies a step's evicted blocks into slots."""
+        ordered_at = self._moves.begin("in", len(moves))
+        done = 0
+        try:
+            for start in range(0, len(moves), _MOST_BLOCKS):
+                chosen = moves[start : start + _MOST_BLOCKS]
+                self._take(chosen)
+                done += len(chosen)
+        finally:
+            self._moves.end("in", len(moves), moved=done, ordered_at=ordered_at)
+
     def _take(self, moves: list[Move]) -> None:
-        """Copies evicted blocks into slots."""
+        """Copies some evicted blocks into slots."""
         block_ids = [move.block_id for move in moves]
         slots = [move.slot for move in moves]
-        started_at = self._clock.now()
         self._arena.open(slots)
         try:
             for layer in range(self._blocks.layout.num_layers):
@@ -129,8 +144,6 @@ class WorkerSide:
             self._lose(moves)
             raise
         self._arena.settle(slots, [move.block_hash for move in moves])
-        self._taken_bytes += len(moves) * self._blocks.layout.total_bytes
-        self._taken_ns += self._clock.now() - started_at
 
     def _lose(self, moves: list[Move]) -> None:
         with self._lock:
@@ -149,11 +162,9 @@ class WorkerSide:
         in_memory = [move for move in moves[:good] if move.slot != ON_DISK]
         on_disk = [at for at in range(good) if moves[at].slot == ON_DISK]
         self._lose(lost)
-        try:
-            for start in range(0, len(in_memory), _MOST_BLOCKS):
-                chosen = in_memory[start : start + _MOST_BLOCKS]
-                self._give(task.transfer_id, chosen)
-        except TransferClosedError:
+        if (in_memory or lost) and not self._fill(
+            task.transfer_id, in_memory, is_whole=not lost
+        ):
             return  # it was given up before it began
         if on_disk:
             assert self._disk is not None
@@ -171,16 +182,40 @@ class WorkerSide:
             return self._disk is not None
         return self._arena.holds(*_place(move))
 
+    def _fill(self, transfer_id: int, moves: list[Move], *, is_whole: bool) -> bool:
+        """Copies a load's slots into blocks; returns False if the load is closed.
+
+        Args:
+            transfer_id: The load.
+            moves: Its blocks that are in their slots.
+            is_whole: Whether these are all that should be.
+        """
+        ordered_at = self._moves.begin("out", len(moves))
+        done = 0
+        try:
+            for start in range(0, len(moves), _MOST_BLOCKS):
+                chosen = moves[start : start + _MOST_BLOCKS]
+                self._give(transfer_id, chosen)
+                done += len(chosen)
+        except TransferClosedError:
+            return False
+        finally:
+            self._moves.end(
+                "out",
+                len(moves),
+                moved=done,
+                ordered_at=ordered_at,
+                is_good=is_whole and done == len(moves),
+            )
+        return True
+
     def _give(self, transfer_id: int, moves: list[Move]) -> None:
-        """Copies slots into blocks."""
+        """Copies some slots into blocks."""
         block_ids = [move.block_id for move in moves]
         slots = [move.slot for move in moves]
-        started_at = self._clock.now()
         for layer in range(self._blocks.layout.num_layers):
             source = self._arena.layers[layer]
             self._blocks.copy_in(transfer_id, layer, block_ids, source, slots)
-        self._given_bytes += len(moves) * self._blocks.layout.total_bytes
-        self._given_ns += self._clock.now() - started_at
 
     def _read_ended(
         self, task: LoadTask, on_disk: list[int], good: int, read: int, reason: str
@@ -199,22 +234,13 @@ class WorkerSide:
     # -- parts -------------------------------------------------------------------
 
     def _report(self, lost: list[tuple[int, bytes]]) -> Report:
-        disk = self._disk
-        report = Report(
-            lost,
-            self._taken_bytes,
-            self._given_bytes,
-            taken_ns=self._taken_ns,
-            given_ns=self._given_ns,
-        )
-        if disk is not None:
-            report.disk_written_bytes = disk.written_bytes
-            report.disk_read_bytes = disk.read_bytes
+        totals, ended = self._moves.take()
+        report = Report(lost, ended, number=self._number, cpu=totals)
+        if (disk := self._disk) is not None:
+            report.disk, ended = disk.take_moves()
+            report.ended += ended
             report.disk_blocks = disk.num_blocks
             report.disk_bytes = disk.num_bytes
-            report.disk_dropped_blocks = disk.dropped_blocks
-            report.disk_written_ns = disk.written_ns
-            report.disk_read_ns = disk.read_ns
         return report
 
 
