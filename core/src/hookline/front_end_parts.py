@@ -85,6 +85,18 @@ class ParserFailures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownFieldStats:
+    """Fields of requests' bodies that a server ignored.
+
+    Attributes:
+        fields: Name and number of requests with it, since the start; names beyond the
+            first 31 count together as `other`.
+    """
+
+    fields: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventLoopStats:
     """How late the event loop of a server runs its callbacks.
 
@@ -164,6 +176,7 @@ FrontEndPart = (
     | ConnectionStats
     | TextStats
     | ParserFailures
+    | UnknownFieldStats
     | EventLoopStats
     | TransportStats
     | EngineHealth

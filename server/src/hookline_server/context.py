@@ -13,12 +13,16 @@ from hookline_server.heap_trimmer import HeapTrimmer, libc_trim
 from hookline_server.replies.parsers import ChosenParsers, choose_parsers
 from hookline_server.settings import ServerSettings
 from hookline_server.streams import OpenStreams
+from hookline_server.unknown_fields import UnknownFields
 
 ENGINE: web.AppKey[ServingEngine] = web.AppKey("hookline_engine", ServingEngine)
 SETTINGS: web.AppKey[ServerSettings] = web.AppKey("hookline_settings", ServerSettings)
 DEEP_HEALTH: web.AppKey[DeepHealth] = web.AppKey("hookline_deep_health", DeepHealth)
 OPEN_STREAMS: web.AppKey[OpenStreams] = web.AppKey("hookline_streams", OpenStreams)
 HEAP: web.AppKey[HeapTrimmer] = web.AppKey("hookline_heap", HeapTrimmer)
+UNKNOWN_FIELDS: web.AppKey[UnknownFields] = web.AppKey(
+    "hookline_unknown_fields", UnknownFields
+)
 PARSERS: web.AppKey[ChosenParsers] = web.AppKey("hookline_parsers", ChosenParsers)
 STARTED: web.AppKey[int] = web.AppKey("hookline_started", int)
 
@@ -32,6 +36,7 @@ def fill(app: web.Application, engine: ServingEngine, settings: ServerSettings) 
     app[OPEN_STREAMS] = OpenStreams()
     app[DEEP_HEALTH] = DeepHealth(engine, settings.deep_health_timeout)
     app[PARSERS] = choose_parsers(settings.replies)
+    app[UNKNOWN_FIELDS] = UnknownFields()
     app[HEAP] = HeapTrimmer(libc_trim())
     app[STARTED] = int(time.time())
 

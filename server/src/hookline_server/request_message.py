@@ -6,7 +6,7 @@ from typing import TypeVar
 from aiohttp import web
 
 from hookline.exceptions import RequestError
-from hookline_server.context import HEAP
+from hookline_server.context import HEAP, UNKNOWN_FIELDS
 from hookline_server.protocol.body_structure import UNCHECKED_BYTES, check_structure
 from hookline_server.protocol.lenient import with_numbers
 from hookline_server.protocol.wire import decode
@@ -33,7 +33,10 @@ async def read_message(request: web.Request, kind: type[T]) -> T:
     if len(body) > UNCHECKED_BYTES:
         request.app[HEAP].add(len(body))
         await asyncio.to_thread(check_structure, body)
-    return await _decoded(body, kind)
+    message = await _decoded(body, kind)
+    await _others(body)
+    request.app[UNKNOWN_FIELDS].add(body, kind)
+    return message
 
 
 async def _decoded(body: bytes, kind: type[T]) -> T:

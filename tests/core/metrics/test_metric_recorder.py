@@ -27,6 +27,7 @@ from hookline.front_end_parts import (
     TextQueueStats,
     TextStats,
     TransportStats,
+    UnknownFieldStats,
 )
 from hookline.metrics import CATALOGUE, HistogramValue, Recorder
 from hookline.payloads import (
@@ -191,6 +192,7 @@ FRONT_END = FrontEndChanged(
             )
         ),
         ParserFailures(failures=(("tool", "hermes", 4), ("reasoning", "qwen3", 0))),
+        UnknownFieldStats(fields=(("user", 4), ("other", 1))),
         EventLoopStats(lag_seconds=0.25, stalls=2),
         TransportStats(dropped=3),
         SleepOperation(operation="sleep", in_flight=1),
@@ -617,6 +619,7 @@ EXPECTED: dict[str, Numbers] = {
         ("tool", "hermes"): 4,
         ("reasoning", "qwen3"): 0,
     },
+    "hookline_request_unknown_fields": {("user",): 4, ("other",): 1},
     "hookline_http_requests": {
         ("/v1/completions", "POST", "2xx"): 1,
         ("unmatched", "GET", "4xx"): 1,
@@ -647,7 +650,7 @@ EXPECTED: dict[str, Numbers] = {
             ),
             *("max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching"),
             *("executor", "isa", "version", "config_hash", "phase"),
-            *("code", "tenant", "route", "method"),
+            *("code", "field", "tenant", "route", "method"),
             *("logger", "label", "parser", "position", "reason", "tier"),
             *("blocks", "block_bytes", "capacity_tokens"),
         )

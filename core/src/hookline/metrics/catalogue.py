@@ -3,6 +3,7 @@
 import dataclasses
 
 from hookline.metrics.dialects import ONLY_THERE, names_of
+from hookline.metrics.families.bodies import BODY_METRICS
 from hookline.metrics.families.cache_sources import CACHE_SOURCE_METRICS
 from hookline.metrics.families.connections import CONNECTION_METRICS
 from hookline.metrics.families.event_loop import EVENT_LOOP_METRICS
@@ -47,6 +48,7 @@ _OWN: tuple[Metric, ...] = (
     *CONNECTION_METRICS,
     *LOG_METRICS,
     *TEXT_METRICS,
+    *BODY_METRICS,
     *EVENT_LOOP_METRICS,
     *SLEEP_METRICS,
     *LOGGER_METRICS,

@@ -12,6 +12,7 @@ from hookline.front_end_parts import (
     ParserFailures,
     TextStats,
     TransportStats,
+    UnknownFieldStats,
 )
 from hookline.metrics.metric import Point
 from hookline.metrics.speculation import SpeculationReading
@@ -116,6 +117,7 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         ConnectionStats,
         TextStats,
         ParserFailures,
+        UnknownFieldStats,
         EventLoopStats,
         TransportStats,
     }

@@ -26,7 +26,7 @@ from hookline.config import (
     ObserverConfig,
 )
 from hookline.finish_cause import Rejected
-from hookline.front_end_parts import ParserFailures
+from hookline.front_end_parts import ParserFailures, UnknownFieldStats
 from hookline.metrics import DIALECTS, Family, HistogramValue, Kind
 from hookline.pages import PageRequest
 from hookline.payloads import (
@@ -152,6 +152,8 @@ SCHEDULER = SchedulerStats(
 
 PARSERS = ParserFailures(failures=(("tool", "hermes", 4),))
 
+UNKNOWN_FIELDS = UnknownFieldStats(fields=(("user", 4),))
+
 ANSWERED = HttpAnswered(
     exchanges=(
         HttpExchange(
@@ -200,7 +202,7 @@ def feed() -> Feed:
         logger.step_finished(make_step(ITERATION, SCHEDULER, record=WITH_DRAFTS))
         logger.state_changed(make_state(scheduler=SCHEDULER, lanes=(LANE,)))
         logger.http_answered(ANSWERED)
-        logger.front_end_changed(FrontEndChanged(parts=(PARSERS,)))
+        logger.front_end_changed(FrontEndChanged(parts=(PARSERS, UNKNOWN_FIELDS)))
 
     return show
 

@@ -24,6 +24,7 @@ def http(make: StandardPanels) -> Row:
             make.rates("Time spent tokenizing", "hookline_text_seconds"),
             make.rates("Text processes replaced", "hookline_text_process_restarts"),
             make.rates("Failures of reply parsers", "hookline_reply_parser_failures"),
+            make.rates("Unknown fields", "hookline_request_unknown_fields"),
             make.each("Event loop lag", "hookline_event_loop_lag_seconds"),
             make.rates("Event loop stalls", "hookline_event_loop_stalls"),
             make.rates(
