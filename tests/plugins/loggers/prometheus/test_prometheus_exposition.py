@@ -135,12 +135,15 @@ def test_process_and_interpreter_are_on_the_page(
 def test_engine_that_is_not_ready_has_a_page(
     make_logger: MakeLogger, scrape: Scrape, parse: Parse
 ) -> None:
-    """Before engine_started the page holds the process and no engine's families."""
+    """Before engine_started the page has the front end's families and no engine's."""
     logger = make_logger("vllm")
 
     families = parse(*scrape(logger, ""))
 
-    assert not any(name.startswith(("hookline", "vllm")) for name in families)
+    assert {name for name in families if name.startswith(("hookline", "vllm"))} == {
+        "vllm:sleep_mode_operation_duration_seconds",
+        "vllm:sleep_mode_operations_in_flight",
+    }
     assert "process_cpu_seconds" in families
 
 
