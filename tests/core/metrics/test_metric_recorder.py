@@ -62,6 +62,7 @@ from hookline.stats import (
     TierStats,
     TransferStats,
 )
+from hookline.structured_outputs import StructuredOutputsParams
 from hookline_registry import LaneStats
 from hookline_testing.payloads import (
     FACTS,
@@ -1004,6 +1005,22 @@ def test_tiers_have_sglangs_names(name: str) -> None:
     assert told() == []
     assert told(cpu=host) == ([HOST[name]] if name in HOST else [])
     assert told(cpu=host, disk=disk) == [{**HOST, **STORAGE}[name]]
+
+
+def test_structured_requests_are_those_with_a_structure() -> None:
+    """Of three finished requests, one had to match a regular expression."""
+    metrics = MetricsConfig(dialects=("sglang",))
+    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder.engine_started(make_started())
+    params = SamplingParams(structured_outputs=StructuredOutputsParams(regex="a+"))
+    structured = dataclasses.replace(FINISHED, params=params)
+
+    ended = IterationStats(finished=(FINISHED, structured, REJECTED))
+    recorder.step_finished(make_step(ended))
+
+    told = {each.name: each for each in recorder.snapshot()}
+    [sample] = told["sglang:num_so_requests"].samples
+    assert sample.value == 1
 
 
 def test_request_of_one_token_has_no_time_per_output_token(recorder: Recorder) -> None:

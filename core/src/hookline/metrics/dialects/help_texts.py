@@ -89,6 +89,8 @@ HELP: Mapping[str, str] = {
     "until the KV connector has saved them.",
     "sglang:num_transfer_failed_reqs": "Loads by a KV connector that failed, those of "
     "aborted requests included.",
+    "sglang:num_so_requests": "Finished requests whose output had to match a "
+    "structure.",
     "sglang:cached_tokens": "Tokens found in a cache, by the tier that had them: the "
     "local prefix cache (device), host memory (host), or any other place that a KV "
     "connector loads from (storage).",

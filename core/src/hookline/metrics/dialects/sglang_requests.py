@@ -44,6 +44,9 @@ NAMES: Names = {
     "sglang_prompt_tokens": (tokenizer("prompt_tokens"),),
     "sglang_generation_tokens": (tokenizer("generation_tokens"),),
     "sglang_requests": (tokenizer("num_requests"),),
+    "sglang_structured_requests": (
+        tokenizer("num_so_requests", drop=frozenset({"is_streaming"})),
+    ),
     "sglang_time_to_first_token_seconds": (
         tokenizer("time_to_first_token_seconds", buckets=BucketFamily.SGLANG_TTFT),
     ),
@@ -139,6 +142,12 @@ ONLY_THERE: tuple[Metric, ...] = (
         "requests",
         "Number of finished requests.",
         _of_request(lambda _: 1),
+    ),
+    _counter(
+        "structured_requests",
+        "requests",
+        "Number of finished requests whose output had to match a structure.",
+        _of_request(lambda request: 1 if request.params.structured_outputs else None),
     ),
     _seconds(
         "time_to_first_token",
