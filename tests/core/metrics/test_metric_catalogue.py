@@ -138,7 +138,7 @@ SGLANG_FAMILIES = {
     "sglang:prefill_effective_tokens_total",
     *("sglang:kv_transfer_latency_ms", "sglang:num_decode_transfer_queue_reqs"),
     "sglang:num_prefill_inflight_queue_reqs",
-    "sglang:num_so_requests_total",
+    *("sglang:num_so_requests_total", "sglang:hicache_backup_duration_seconds"),
     *("sglang:backuped_tokens_total", "sglang:hicache_backup_dropped_tokens_total"),
     *("sglang:prefetched_tokens_total", "sglang:storage_prefetch_hit_tokens_total"),
     *("sglang:num_transfer_failed_reqs_total", "sglang:kv_cache_memory_usage_gb"),

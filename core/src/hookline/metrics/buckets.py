@@ -38,6 +38,7 @@ class BucketFamily(StrEnum):
     SGLANG_STAGE = "sglang_per_stage_latency"
     SGLANG_TOKENS = "sglang_tokens"
     SGLANG_CACHE = "sglang_cache_duration"
+    SGLANG_BACKUP = "sglang_backup_duration"
     SGLANG_TRANSFER_MILLISECONDS = "sglang_transfer_milliseconds"
 
 
@@ -169,6 +170,10 @@ _FIXED: Mapping[BucketFamily, tuple[float, ...]] = MappingProxyType({
     BucketFamily.SGLANG_TRANSFER_MILLISECONDS: _refined(
         (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000),
         0.1, 0.25, 0.5, 10_000, 30_000, 60_000,
+    ),
+    BucketFamily.SGLANG_BACKUP: _refined(
+        (0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60),
+        0.00001, 0.0001, 0.0005,
     ),
     BucketFamily.SGLANG_CACHE: _refined(
         (

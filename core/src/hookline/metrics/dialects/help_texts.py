@@ -79,6 +79,8 @@ HELP: Mapping[str, str] = {
     "sglang:hicache_host_used_tokens": "Tokens whose KV is stored in host memory.",
     "sglang:hicache_host_total_tokens": "Capacity of host memory for KV in tokens.",
     "sglang:hicache_backup_bytes": "Bytes of KV copied to host memory.",
+    "sglang:hicache_backup_duration_seconds": "Time of each store of KV into host "
+    "memory that succeeded.",
     "sglang:load_back_bytes": "Bytes of KV loaded from host memory.",
     "sglang:load_back_tokens": "Tokens whose KV is loaded from host memory; counted "
     "when the load begins.",

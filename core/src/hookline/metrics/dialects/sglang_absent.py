@@ -64,8 +64,6 @@ _BY_REASON: Mapping[str, tuple[str, ...]] = {
         "storage_prefetch_deferred_tokens_total",
         "storage_prefetch_unfulfilled_tokens_total",
     ),
-    "tiers tell how long their copies took together, not each of them: see "
-    "hookline_kv_tier_moved_seconds": ("hicache_backup_duration_seconds",),
     "whether a step replayed a CUDA graph is not recorded": (
         *("cuda_graph_passes_total", "is_cuda_graph"),
     ),

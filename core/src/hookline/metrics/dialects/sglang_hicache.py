@@ -27,6 +27,13 @@ NAMES: Names = {
         radix_cache("load_back_bytes", only={**_HOST, "direction": "out"}),
         radix_cache("hicache_backup_bytes", only={**_HOST, "direction": "in"}),
     ),
+    "hookline_kv_tier_move_duration_seconds": (
+        radix_cache(
+            "hicache_backup_duration_seconds",
+            only={**_HOST, "direction": "in", "result": "success"},
+            buckets=BucketFamily.SGLANG_BACKUP,
+        ),
+    ),
     "hookline_kv_transfer_load_seconds": (
         radix_cache("load_back_duration_seconds", buckets=BucketFamily.SGLANG_CACHE),
     ),
