@@ -288,6 +288,17 @@ async def test_every_token_of_a_call_has_its_logprobs() -> None:
     assert "".join(entries) == "".join(CALLS)
 
 
+async def test_every_token_of_a_call_has_its_id() -> None:
+    """
+    No id is lost with text that is kept back, nor told twice.
+    """
+    chunks = await streamed(engine_of(*CALLS), tools=TOOLS, return_token_ids=True)
+
+    choices = [choice for chunk in chunks for choice in chunk["choices"]]
+    token_ids = [one for choice in choices for one in choice.get("token_ids", ())]
+    assert "".join(map(chr, token_ids)) == "".join(CALLS)
+
+
 @pytest.mark.parametrize(
     "settings",
     [

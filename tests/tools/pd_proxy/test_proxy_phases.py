@@ -198,6 +198,8 @@ async def test_clients_cannot_set_transfer_parameters(*, has_prefill: bool) -> N
         ({"prompt": [[1, 2, 3], [4, 5, 6]]}, "several_prompts"),
         ({"prompt": "a" * 9, "echo": True, "logprobs": 0}, "prompt_logprobs"),
         ({"prompt": "a" * 9, "prompt_logprobs": 0}, "prompt_logprobs"),
+        ({"prompt": "a" * 9, "truncate_prompt_tokens": -1}, "truncated_prompt"),
+        ({"prompt": "a" * 9, "truncate_prompt_tokens": "-1"}, "truncated_prompt"),
         ({"prompt": "a" * 7}, "short_prompt"),
         ({"prompt": [1]}, "short_prompt"),
         ({"prompt": [[1]]}, "short_prompt"),

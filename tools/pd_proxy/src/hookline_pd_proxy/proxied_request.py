@@ -27,6 +27,7 @@ NOT_OF_PROMPTS = (
     "min_tokens",
     "n",
     "prompt_logprobs",
+    "return_token_ids",
     "stream_options",
     "top_logprobs",
 )
@@ -42,6 +43,7 @@ class Plain(StrEnum):
     SHORT_PROMPT = "short_prompt"
     SEVERAL_PROMPTS = "several_prompts"
     PROMPT_LOGPROBS = "prompt_logprobs"
+    TRUNCATED_PROMPT = "truncated_prompt"
     NOT_JSON = "not_json"
 
 
@@ -78,6 +80,8 @@ class ProxiedRequest:
             return Plain.SEVERAL_PROMPTS
         if self._has_prompt_logprobs:
             return Plain.PROMPT_LOGPROBS
+        if self._depends_on_max_tokens:
+            return Plain.TRUNCATED_PROMPT
         length = self._chat_length if self._is_chat else _length(prompt)
         return Plain.SHORT_PROMPT if length < min_characters else None
 
@@ -119,6 +123,12 @@ class ProxiedRequest:
         if self._value("prompt_logprobs") is not None:
             return True
         return bool(self._value("echo")) and self._value("logprobs") is not None
+
+    @property
+    def _depends_on_max_tokens(self) -> bool:
+        """Whether two phases, each with its `max_tokens`, would cut differently."""
+        most = self._value("truncate_prompt_tokens")
+        return str(most).strip().startswith("-")
 
     @property
     def _chat_length(self) -> int:
