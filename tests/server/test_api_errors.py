@@ -80,8 +80,8 @@ async def refused(
         ({"suffix": "z"}, "suffix"),
         ({"best_of": 2}, "best_of"),
         ({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"guided_regex": "a*"}, "guided_regex"),
+        ({"response_format": {"type": "xml"}}, "response_format.type"),
+        ({"guided_regex": ""}, "guided_regex"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -132,7 +132,10 @@ async def test_wrong_field_of_a_completion_is_named(
         ({"logprobs": 5}, "logprobs"),
         ({"tools": [{"type": "function"}]}, "tools[0].function"),
         ({"tool_choice": "required"}, "tool_choice"),
-        ({"response_format": {"type": "json_schema"}}, "response_format"),
+        (
+            {"response_format": {"type": "json_schema"}},
+            "response_format.json_schema",
+        ),
         ({"modalities": ["text", "audio"]}, "modalities"),
         ({"audio": {"voice": "x"}}, "audio"),
         ({"chat_template": "{{ x }}"}, "chat_template"),

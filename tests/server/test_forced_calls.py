@@ -197,6 +197,7 @@ async def test_schema_that_is_too_large_for_a_grammar_names_the_tools() -> None:
 
     assert error["param"] == "tools"
     assert error["code"] == "limit_exceeded"
+    assert error["message"].startswith("tools: ")
 
 
 @pytest.mark.exhaustive

@@ -80,6 +80,7 @@ class ReplyReading:
             )
         except RequestError as error:
             error.param = self.grammar_field
+            error.args = (f"{error.param}: {error}",)
             raise
         return msgspec.structs.replace(params, structured_outputs=grammar)
 

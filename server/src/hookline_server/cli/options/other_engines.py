@@ -7,6 +7,7 @@ _TLS = "put a proxy in front that ends TLS"
 _LOG = "use --log-level"
 _ONE_MODEL = "one server serves one model"
 _NO_SWAP = 'use --kv-transfer-config \'{"kv_connector": "cpu_offload"}\''
+_PARSER = "parsers are installed plugins, see docs/tool_parsers.md"
 _BACKEND = "--kernels and HOOKLINE_CPU_ISA choose kernels"
 _ACCESS_LOG = "requests are logged at --log-level info, probes and scrapes never"
 
@@ -27,6 +28,7 @@ ADVICE: Mapping[str, str] = {
     "enable-log-requests": "use --stat-logger request_log",
     "enable-lora": "LoRA adapters are not supported",
     "enable-metrics": "metrics are on by default; leave it out",
+    "exclude-tools-when-tool-choice-none": "tools are not shown then; leave it out",
     "kv-offloading-size": _NO_SWAP,
     "log-requests": "use --stat-logger request_log",
     "lora-modules": "LoRA adapters are not supported",
@@ -40,6 +42,8 @@ ADVICE: Mapping[str, str] = {
     "num-gpu-blocks-override": "use --num-kv-blocks",
     "page-size": "use --block-size",
     "random-seed": "use --seed",
+    "reasoning-config": "use --logits-processor thinking_budget",
+    "reasoning-parser-plugin": _PARSER,
     "revision": "nothing is downloaded; --model names a folder",
     "root-path": "set the path in the proxy in front",
     "schedule-conservativeness": "use --scheduling-policy and --max-num-queued-reqs",
@@ -53,6 +57,7 @@ ADVICE: Mapping[str, str] = {
     "task": _ONE_MODEL,
     "tokenizer-mode": "the tokenizer is that of the model's folder",
     "tokenizer-path": "use --tokenizer",
+    "tool-parser-plugin": _PARSER,
     "tp": "use --tensor-parallel-size",
     "tp-size": "use --tensor-parallel-size",
     "trust-remote-code": _NO_REMOTE_CODE,
