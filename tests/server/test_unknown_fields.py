@@ -32,6 +32,19 @@ async def test_unknown_fields_are_ignored_and_counted(
     assert dict(stats.fields) == {"store": 2, "metadata": 2}
 
 
+async def test_a_name_that_is_no_text_does_no_harm() -> None:
+    """Decoding ignores it, so that it counts without its name."""
+    body = b'{"prompt": "a", "\xff": 1}'
+
+    async with client_of(FakeEngine()) as client:
+        response = await client.post("/v1/completions", data=body)
+        assert client.app is not None
+        stats = client.app[UNKNOWN_FIELDS].stats()
+
+    assert response.status == 200
+    assert stats.fields == ((OTHER, 1),)
+
+
 async def test_fields_of_refused_bodies_do_not_count() -> None:
     """What is no request of the API says nothing of what its clients want."""
     async with client_of(FakeEngine()) as client:

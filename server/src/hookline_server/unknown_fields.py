@@ -27,7 +27,11 @@ class UnknownFields:
     def add(self, body: bytes, kind: type) -> None:
         """Counts those of a body that was decoded as this kind of struct."""
         known = _names(kind)
-        names = _decoder.decode(body)
+        try:
+            names = _decoder.decode(body)
+        except UnicodeDecodeError:  # in a name: the struct's decoder skips it unread
+            self._counts[OTHER] += 1
+            return
         if known.issuperset(names):
             return
         unknown = [name for name in names if name not in known]
