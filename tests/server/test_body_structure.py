@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from hookline.exceptions import LimitError
 from hookline.request_limits import JSON_CONTAINERS, JSON_STRINGS, JSON_VALUES
 from hookline_server.protocol import body_structure
-from hookline_server.protocol.body_structure import UNCHECKED_BYTES, check_structure
+from hookline_server.protocol.body_structure import (
+    UNCHECKED_BYTES,
+    check_structure,
+    depth,
+)
 
 TEXTS = st.text(alphabet='ab"\\[]{},:\n\u00e4\u2028', max_size=8)
 BODIES = st.recursive(
@@ -81,3 +85,20 @@ def test_small_bodies_cannot_exceed_the_limits() -> None:
     assert most <= JSON_CONTAINERS.most
     assert most <= JSON_STRINGS.most
     assert most <= JSON_VALUES.most
+
+
+@pytest.mark.parametrize(
+    ("json", "levels"),
+    [
+        (b"1", 0),
+        (b"[]", 1),
+        (b'{"a": [1, {"b": []}], "c": {}}', 4),
+        (b'["[[[", "{\\"[[", "\\\\", [1]]', 2),
+        (b"[" * 100 + b"]" * 100, 8),
+    ],
+)
+def test_depth_is_that_of_lists_and_objects(json: bytes, levels: int) -> None:
+    """
+    Brackets in strings do not count, nor levels beyond those that matter.
+    """
+    assert depth(json, 8) == levels

@@ -9,6 +9,9 @@ from hookline.request_limits import TOOL_CALL_DEPTH, TOOL_CALL_VALUES
 from hookline_server.protocol.body_structure import count, depth
 from hookline_server.protocol.wire import Name, convert
 
+_FEW_VALUES = TOOL_CALL_DEPTH.most
+"""So many values of all calls together need no closer look."""
+
 
 class _Function(msgspec.Struct, frozen=True, kw_only=True):
     name: Name
@@ -61,17 +64,24 @@ class PastCalls:
         arguments: object = function.arguments
         param = f"{place}.arguments"
         if isinstance(arguments, str):
-            self._count(arguments.encode(), param)
+            self._check(arguments.encode(), param)
             arguments = _parsed(arguments)
-        if isinstance(arguments, dict):
-            levels = depth(arguments, TOOL_CALL_DEPTH.most + 1)
-            TOOL_CALL_DEPTH.check(levels, param=param)
+        elif arguments:
+            self._check(msgspec.json.encode(arguments), param)
         return {"name": function.name, "arguments": arguments or {}}
 
-    def _count(self, arguments: bytes, param: str) -> None:
-        """Counts what parsing costs, before anything is parsed."""
-        self._values += count(arguments).values
+    def _check(self, arguments: bytes, param: str) -> None:
+        """Checks what they cost, before anything is parsed."""
+        most = sum(map(arguments.count, (b",", b"[", b"{"))) + 1
+        if self._values + most <= _FEW_VALUES:  # wherever those characters stand
+            self._values += most
+            return
+        counts = count(arguments)
+        self._values += counts.values
         TOOL_CALL_VALUES.check(self._values, param=param)
+        if counts.containers > TOOL_CALL_DEPTH.most:
+            levels = depth(arguments, TOOL_CALL_DEPTH.most + 1)
+            TOOL_CALL_DEPTH.check(levels, param=param)
 
 
 def _parsed(arguments: str) -> object:

@@ -97,8 +97,7 @@ def check_arguments(arguments: Mapping[str, object], field: str) -> None:
         LimitError: They are too large, or nested too deeply.
         RequestError: A name is reserved, or no name of a variable.
     """
-    TEMPLATE_BYTES.check(len(msgspec.json.encode(arguments)), param=field)
-    TEMPLATE_DEPTH.check(depth(arguments, TEMPLATE_DEPTH.most + 1), param=field)
+    _check_sizes(arguments, field)
     for name in arguments:
         if not _NAME.fullmatch(name):
             raise RequestError(
@@ -130,10 +129,15 @@ def _effort(given: str | None) -> dict[str, object]:
     return {"reasoning_effort": given, **switches}
 
 
+def _check_sizes(given: object, field: str) -> None:
+    data = msgspec.json.encode(given)
+    TEMPLATE_BYTES.check(len(data), param=field)
+    TEMPLATE_DEPTH.check(depth(data, TEMPLATE_DEPTH.most + 1), param=field)
+
+
 def _documents(given: Sequence[object]) -> list[dict[str, object]]:
     DOCUMENTS.check(len(given))
-    TEMPLATE_BYTES.check(len(msgspec.json.encode(given)), param="documents")
-    TEMPLATE_DEPTH.check(depth(given, TEMPLATE_DEPTH.most + 1), param="documents")
+    _check_sizes(given, "documents")
     return [
         convert(each, dict[str, object], f"documents[{index}]")
         for index, each in enumerate(given)

@@ -78,8 +78,9 @@ def read_functions(given: Sequence[object]) -> tuple[Tool, ...]:
 
 def _check_sizes(given: Sequence[object], field: str) -> None:
     TOOLS.check(len(given), param=field)
-    TOOLS_BYTES.check(len(msgspec.json.encode(given)), param=field)
-    TOOLS_DEPTH.check(depth(given, TOOLS_DEPTH.most + 1), param=field)
+    data = msgspec.json.encode(given)
+    TOOLS_BYTES.check(len(data), param=field)
+    TOOLS_DEPTH.check(depth(data, TOOLS_DEPTH.most + 1), param=field)
 
 
 def _definition(given: object, index: int) -> object:

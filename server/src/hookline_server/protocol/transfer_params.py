@@ -22,5 +22,6 @@ def check_transfer_params(params: dict[str, object]) -> None:
     Raises:
         LimitError: They are nested too deeply, or too large.
     """
-    TRANSFER_BYTES.check(len(msgspec.json.encode(params)))  # quicker than the walk
-    TRANSFER_DEPTH.check(depth(params, TRANSFER_DEPTH.most + 1))
+    data = msgspec.json.encode(params)
+    TRANSFER_BYTES.check(len(data))
+    TRANSFER_DEPTH.check(depth(data, TRANSFER_DEPTH.most + 1))
