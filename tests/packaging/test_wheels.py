@@ -27,6 +27,8 @@ PACKAGES = {
     "plugins/connectors/p2p": {"hookline_p2p"},
     "plugins/connectors/shared_storage": {"hookline_shared_storage"},
     "plugins/speculative/ngram": {"hookline_ngram"},
+    "plugins/structured/llguidance": {"hookline_llguidance"},
+    "plugins/structured/xgrammar": {"hookline_xgrammar"},
     "tools/bench": {"hookline_bench"},
     "tools/dashboards": {"hookline_dashboards"},
     "tools/faults": {"hookline_faults"},
