@@ -24,9 +24,9 @@ _TEXT = st.text(max_size=40)
 _ROLE = st.sampled_from(("system", "user", "assistant", "developer", "tool", "nobody"))
 
 GENERATION: Mapping[str, _Strategy] = {
-    "max_tokens": _one_of(1, 2, 3, 8, 16),
+    "max_tokens": _one_of(1, 2, 3, 8, 16, "4"),
     "n": _one_of(1, 2, 4),
-    "temperature": _one_of(0, 0.5, 1, 2),
+    "temperature": _one_of(0, 0.5, 1, 2, "0.5"),
     "top_p": _one_of(0.1, 0.9, 1),
     "top_k": _one_of(-1, 0, 1, 50),
     "min_p": _one_of(0, 0.1, 1),
@@ -53,6 +53,11 @@ GENERATION: Mapping[str, _Strategy] = {
     "priority": _one_of(-5, 0, 7),
     "cache_salt": st.text(min_size=1, max_size=10),
     "speculation": st.booleans(),
+    "use_beam_search": st.booleans(),
+    "prompt_logprobs": _one_of(0, 1, 20),
+    "truncate_prompt_tokens": _one_of(-1, 1, 2, 100),
+    "return_token_ids": st.booleans(),
+    "return_tokens_as_token_ids": st.booleans(),
     "vllm_xargs": _one_of(Members([("a", 1), ("b", ["c", 0.5])])),
     "kv_transfer_params": _one_of(
         Members([("do_remote_decode", True)]),
@@ -64,7 +69,6 @@ COMPLETION: Mapping[str, _Strategy] = {
     "echo": st.booleans(),
     "logprobs": _one_of(0, 1, 5, 20),
     "add_special_tokens": st.booleans(),
-    "truncate_prompt_tokens": _one_of(1, 2, 100),
     "best_of": _one_of(1, 2),
     "suffix": _one_of(None, "a"),
 }
@@ -74,6 +78,7 @@ CHAT: Mapping[str, _Strategy] = {
     "logprobs": st.booleans(),
     "top_logprobs": _one_of(0, 1, 20),
     "add_generation_prompt": st.booleans(),
+    "echo": st.booleans(),
     "tools": _one_of([], [Members([("type", "function")])]),
     "tool_choice": _one_of("none", "auto", "required"),
     "response_format": _one_of(
