@@ -32,6 +32,11 @@ TOOLS: list[Any] = [
 ]
 NAMED = {"type": "function", "function": {"name": "weather"}}
 SETTINGS = ServerSettings(replies=ReplySettings(reasoning_parser="deepseek_r1"))
+BAD_SCHEMAS: list[Any] = [
+    {"type": "object", "properties": {"a": {"type": "string", "pattern": "(a+)+$(["}}},
+    {"type": "something", "properties": 5},
+    {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}},
+]
 TWO_CALLS = (
     *('[{"na', 'me":"weather","parameters":{"city"', ':"Oslo"}},{"name":"time","pa'),
     *('rameters":{"hour":', "5}}]"),
@@ -203,13 +208,22 @@ async def test_schema_that_is_too_large_for_a_grammar_names_the_tools() -> None:
 @pytest.mark.exhaustive
 def test_a_real_model_makes_the_calls_that_it_must() -> None:
     """
-    The demo model, which knows no tools, writes calls that match the schemas.
+    The demo model, which knows no tools, writes calls that match the schemas. One that
+    no grammar can be made of is a 400 that names the tools.
     """
     pytest.importorskip("xgrammar")
     body = {"model": "demo", "messages": HELLO, "tools": TOOLS, "max_tokens": 400}
     checks = {"weather": "city", "time": "hour"}
     called = set()
     with serving("--port=0", "--model=demo") as server:
+        for schema in BAD_SCHEMAS:
+            bad = {"type": "function", "function": {"name": "f", "parameters": schema}}
+            status, answer = server.post(
+                "/v1/chat/completions",
+                {**body, "tools": [bad, *TOOLS], "tool_choice": "required"},
+            )
+            assert status == 400
+            assert answer["error"]["param"] == "tools"
         for seed in range(12):
             for choice in ("required", NAMED):
                 status, answer = server.post(
