@@ -13,9 +13,11 @@ from hookline.finish_cause import FinishCause
 from hookline.frozen import EMPTY
 from hookline.request import FinishReason, TokenLogprobs
 from hookline.stats import (
+    NO_GRAMMARS,
     NO_THREADS,
     BlockEviction,
     ConnectorEvent,
+    GrammarUse,
     KVLoad,
     SchedulerStats,
     ThreadUse,
@@ -221,6 +223,7 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
         evicted_blocks: Blocks evicted from the prefix cache while it was scheduled, or
             before and not yet counted by a step.
         eviction_ns: Time of the allocations that evicted them, part of the scheduling.
+        grammar_use: What grammars did in it.
     """
 
     step: int
@@ -250,6 +253,7 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     thread_use: ThreadUse = NO_THREADS
     evicted_blocks: int = 0
     eviction_ns: int = 0
+    grammar_use: GrammarUse = NO_GRAMMARS
 
     @property
     def schedule_ns(self) -> int:

@@ -89,8 +89,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         kv_transfer_params: Parameters for the KV connector, opaque to the engine.
         timeout_seconds: Time left when it was sent; None without a deadline. It is
             relative, because the clocks of two processes are never compared.
-        completion_index: Index among the completions of the client's request; they
-            differ in their seeds.
+        completion_index: Index among the client's completions, which differ in seeds.
     """
 
     request_id: int
@@ -142,8 +141,7 @@ class Request:
             will be after the steps in flight.
         num_pending_tokens: Number of tokens that steps in flight sample; they follow
             `token_ids`, and their values are not known yet.
-        num_cached_tokens: Prompt tokens found in the prefix cache at first admission;
-            None before it.
+        num_cached_tokens: Prompt tokens cached at first admission; None before it.
         block_ids: Blocks of the KV cache, in order of position.
         block_hashes: Chained hashes of the full blocks of `token_ids`.
         num_hashed_blocks: Number of `block_ids` that the prefix cache has seen.

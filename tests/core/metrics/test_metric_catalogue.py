@@ -132,6 +132,8 @@ SGLANG_FAMILIES = {
     *("sglang:inter_token_latency_seconds", "sglang:kv_available_tokens"),
     *("sglang:kv_evictable_tokens", "sglang:kv_used_tokens"),
     *("sglang:max_total_num_tokens", "sglang:num_aborted_requests_total"),
+    *("sglang:num_grammar_total", "sglang:num_grammar_cache_hit_total"),
+    "sglang:num_grammar_timeout_total",
     *("sglang:num_grammar_queue_reqs", "sglang:num_pages", "sglang:num_queue_reqs"),
     *("sglang:num_requests_total", "sglang:num_retracted_requests_total"),
     *("sglang:num_running_reqs", "sglang:num_used_tokens", "sglang:page_size"),

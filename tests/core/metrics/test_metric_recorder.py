@@ -49,6 +49,8 @@ from hookline.stats import (
     FinishedGroup,
     FirstScheduled,
     FirstToken,
+    GrammarStats,
+    GrammarUse,
     IterationStats,
     KVLoad,
     PrefixCacheCounts,
@@ -174,6 +176,9 @@ STEP = StepRecord(
     ),
     evicted_blocks=2,
     eviction_ns=20_000,
+    grammar_use=GrammarUse(
+        fill_ns=3 * MILLISECOND, apply_ns=1 * MILLISECOND, forced_tokens=4
+    ),
 )
 
 FRONT_END = FrontEndChanged(
@@ -240,6 +245,13 @@ ANSWERED = HttpAnswered(
 )
 
 BUSY = SchedulerStats(
+    grammars=GrammarStats(
+        hits=7,
+        misses=3,
+        ended={"compiled": 2, "limit": 1},
+        compile_seconds=1.25,
+        cache_bytes=4096,
+    ),
     running=2,
     waiting=3,
     waiting_for_grammar=4,
@@ -534,6 +546,18 @@ EXPECTED: dict[str, Numbers] = {
         ("slow",): 0,
         ("hung",): 0,
     },
+    "hookline_structured_output_grammars": {
+        ("compiled",): 2,
+        ("refused",): 0,
+        ("limit",): 1,
+        ("failed",): 0,
+    },
+    "hookline_structured_output_compile_seconds": {(): 1.25},
+    "hookline_structured_output_cache_lookups": {("hit",): 7, ("miss",): 3},
+    "hookline_structured_output_cache_bytes": {(): 4096},
+    "hookline_structured_output_mask_fill_seconds": {(): 0.003},
+    "hookline_structured_output_mask_apply_seconds": {(): 0.001},
+    "hookline_structured_output_forced_tokens": {(): 4},
     "hookline_spec_decode_acceptance_ratio": {(): 0.5},
     "hookline_spec_decode_mean_accepted_length": {(): 2},
     "hookline_spec_decode_estimated_speedup_ratio": {(): 1},

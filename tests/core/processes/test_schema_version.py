@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {24: "f006c30016308fe9befe0817377bb9d05d516f37402a10ac345ec2d21560d01a"}
+DIGESTS = {25: "3809f8a70e609a816c5e43ef37602c83d1d70a9d8dd450084090f47882505a79"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -1,7 +1,9 @@
 """Whole engines: what has to match a grammar does, whatever else happens."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from hookline import (
@@ -12,11 +14,12 @@ from hookline import (
     TokensPrompt,
 )
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SpeculativeConfig
+from hookline.metrics import Family
 from hookline.request import FinishReason
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 
-from .conftest import CASES, EOS, PERSON, Case, check, config_of, sampled
+from .conftest import CASES, EOS, PERSON, Case, check, config_of, sampled, tokens
 
 PROMPT = [11, 150, 42]
 
@@ -288,3 +291,66 @@ def test_without_a_backend_the_error_says_what_to_install(
         pytest.raises(RequestError, match="pip install hookline-xgrammar"),
     ):
         llm.generate(TokensPrompt(prompt_token_ids=PROMPT), params)
+
+
+def numbers(metrics: Sequence[Family], name: str) -> dict[tuple[str, ...], float]:
+    """Samples of a family of structured outputs, by its own labels."""
+    [family] = [
+        each for each in metrics if each.name == f"hookline_structured_output_{name}"
+    ]
+    found = {}
+    for sample in family.samples:
+        assert isinstance(sample.value, float | int)
+        found[sample.labels[2:]] = sample.value  # behind the engine's
+    return found
+
+
+FORCED: dict[str, Any] = {
+    "type": "object",
+    "properties": {"a rather long name": {"const": "and its only value"}},
+    "required": ["a rather long name"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "is_drafted"),
+    [
+        ({}, True),
+        ({"async_scheduling": True}, False),
+        (
+            {"speculative_config": {"method": "ngram", "num_speculative_tokens": 4}},
+            True,
+        ),
+    ],
+)
+def test_what_a_grammar_forces_is_drafted(
+    random_model: Oracle, options: dict[str, Any], is_drafted: bool
+) -> None:
+    """
+    Steps bring several tokens, also without a proposer, and the metrics add up.
+    """
+    config = EngineConfig.from_options(
+        model=str(random_model.folder), num_kv_blocks=64, dtype="float32", **options
+    )
+    strict = StructuredOutputsParams(json=FORCED, disable_any_whitespace=True)
+    params = sampled(Case(strict, bool), n=2)
+    with LLM.from_config(config) as llm:
+        [drafted] = llm.generate(tokens(), params)
+        plain = msgspec.structs.replace(params, speculation=False)
+        [undrafted] = llm.generate(tokens(), plain)
+        assert_conserved(llm)
+        metrics = llm.get_metrics()
+
+    texts = {each.text for each in (*drafted.outputs, *undrafted.outputs)}
+    assert texts == {'{"a rather long name": "and its only value"}'}
+    forced = numbers(metrics, "forced_tokens")
+    assert (forced[()] > 0) == is_drafted
+    accepted = sum(each.accepted_tokens for each in drafted.outputs)
+    assert forced[()] <= accepted
+    assert sum(each.draft_tokens for each in undrafted.outputs) == 0
+    assert numbers(metrics, "cache_lookups") == {("hit",): 2, ("miss",): 2}
+    assert numbers(metrics, "grammars")["compiled",] == 1
+    assert numbers(metrics, "compile_seconds")[()] > 0
+    assert numbers(metrics, "mask_fill_seconds")[()] > 0
+    assert numbers(metrics, "mask_apply_seconds")[()] > 0

@@ -74,6 +74,7 @@ class StepInFlight:
             most_drafts=result.most_drafts,
             kernels_compiling=result.kernels_compiling,
             thread_use=result.thread_use,
+            grammar_use=result.grammar_use,
             evicted_blocks=self.evictions.blocks,
             eviction_ns=self.evictions.nanoseconds,
         )

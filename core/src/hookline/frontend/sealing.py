@@ -33,6 +33,7 @@ def seal_stats(stats: SchedulerStats) -> None:
     """Seals an engine's state."""
     force_setattr(stats, "finished", frozen_map(stats.finished))
     force_setattr(stats, "tenants", frozen_map(stats.tenants))
+    force_setattr(stats.grammars, "ended", frozen_map(stats.grammars.ended))
     transfers = stats.transfers
     force_setattr(transfers, "tiers", frozen_map(transfers.tiers))
     force_setattr(transfers, "tier_hits", frozen_map(transfers.tier_hits))

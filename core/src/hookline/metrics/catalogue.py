@@ -20,6 +20,7 @@ from hookline.metrics.families.sleep import SLEEP_METRICS
 from hookline.metrics.families.speculation import SPECULATION_METRICS
 from hookline.metrics.families.state import ENGINE_METRICS
 from hookline.metrics.families.step import STEP_METRICS
+from hookline.metrics.families.structured_outputs import STRUCTURED_OUTPUT_METRICS
 from hookline.metrics.families.tenant import TENANT_METRICS
 from hookline.metrics.families.text import TEXT_METRICS
 from hookline.metrics.families.threads import THREAD_METRICS
@@ -38,6 +39,7 @@ _OWN: tuple[Metric, ...] = (
     *STEP_METRICS,
     *THREAD_METRICS,
     *SPECULATION_METRICS,
+    *STRUCTURED_OUTPUT_METRICS,
     *TRANSFER_METRICS,
     *TIER_METRICS,
     *TIER_EVENT_METRICS,

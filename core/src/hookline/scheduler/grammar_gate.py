@@ -1,5 +1,6 @@
 """The readiness gate of requests whose grammar is being compiled."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -9,6 +10,7 @@ from hookline.config.structured_outputs import StructuredOutputsConfig
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.readiness import Readiness
+from hookline.stats import GrammarStats
 from hookline.structured.cache import GrammarCache, Outcome
 from hookline.structured.grammar_service import Ended
 from hookline.structured_outputs import (
@@ -54,6 +56,9 @@ class GrammarGate:
         self._cache = GrammarCache(config.cache_size)
         self._waiting: dict[bytes, dict[int, Request]] = {}
         self._known: list[Readiness] = []
+        self._hits = self._misses = 0
+        self._compile_seconds = 0.0
+        self._num_ended: Counter[str] = Counter()
 
     def is_open(self, request: Request) -> bool:
         """Returns whether the request's grammar is there; has it compiled if not."""
@@ -63,6 +68,8 @@ class GrammarGate:
         spec = self._spec(params)
         key = spec.key
         outcome = self._cache.get(key)
+        self._hits += outcome is not None
+        self._misses += outcome is None
         if isinstance(outcome, CompiledGrammar):
             request.grammar = outcome
             return True
@@ -79,6 +86,8 @@ class GrammarGate:
         found, self._known = self._known, []
         for ended in self._grammars.take_ended():
             waiting = self._waiting.pop(ended.key, {})
+            self._num_ended[ended.word] += 1
+            self._compile_seconds += ended.seconds
             if not ended.is_broken:
                 self._cache.put(ended.key, ended.outcome)
             for request in waiting.values():
@@ -95,6 +104,17 @@ class GrammarGate:
         waiting.pop(request.request_id, None)
         if not waiting and self._grammars.drop(key):
             del self._waiting[key]
+
+    @property
+    def grammar_stats(self) -> GrammarStats:
+        """Totals since the engine's start."""
+        return GrammarStats(
+            self._hits,
+            self._misses,
+            dict(self._num_ended),
+            self._compile_seconds,
+            self._cache.num_bytes,
+        )
 
     def close(self) -> None:
         """Ends the compiling of grammars."""

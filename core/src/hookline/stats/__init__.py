@@ -16,6 +16,7 @@ from hookline.stats.finished_request import (
     FinishedRequest,
     RequestTimes,
 )
+from hookline.stats.grammars import NO_GRAMMARS, GrammarStats, GrammarUse
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline.stats.kv_load import KVLoad
 from hookline.stats.prefix_cache import HitRateWindow, PrefixCacheCounts
@@ -33,6 +34,7 @@ __all__ = [
     "MOST_EVENTS",
     "MOST_TENANTS",
     "MOST_TIERS",
+    "NO_GRAMMARS",
     "NO_THREADS",
     "BlockEviction",
     "ConnectorEvent",
@@ -41,6 +43,8 @@ __all__ = [
     "FinishedRequest",
     "FirstScheduled",
     "FirstToken",
+    "GrammarStats",
+    "GrammarUse",
     "HitRateWindow",
     "IterationStats",
     "KVLoad",

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hookline.frozen import EMPTY
+from hookline.stats.grammars import GrammarStats
 from hookline.stats.prefix_cache import PrefixCacheCounts
 from hookline.stats.transfers import TransferStats
 
@@ -80,6 +81,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
         preempted_output_tokens: Total tokens generated for preempted requests before,
             likewise.
         evicted_blocks: Total blocks evicted from the prefix cache.
+        grammars: Grammars of structured outputs.
     """
 
     running: int = 0
@@ -108,6 +110,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     preempted_prompt_tokens: int = 0
     preempted_output_tokens: int = 0
     evicted_blocks: int = 0
+    grammars: GrammarStats = GrammarStats()
 
     @property
     def kv_usage(self) -> float:

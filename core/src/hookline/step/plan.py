@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hookline.kv_transfer.orders import TransferOrders, TransferReport
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
-from hookline.stats import NO_THREADS, ThreadUse
+from hookline.stats import NO_GRAMMARS, NO_THREADS, GrammarUse, ThreadUse
 from hookline.structured_outputs import CompiledGrammar
 
 
@@ -102,6 +102,7 @@ class StepResult:
         transfers: Report on KV transfers; None without a connector.
         kernels_compiling: Torch computed it, because its kernels are being compiled.
         thread_use: The CPU threads that computed the step.
+        grammar_use: What grammars did in it.
     """
 
     tokens: dict[int, list[int]] = field(default_factory=dict)
@@ -116,3 +117,4 @@ class StepResult:
     transfers: TransferReport | None = None
     kernels_compiling: bool = False
     thread_use: ThreadUse = NO_THREADS
+    grammar_use: GrammarUse = NO_GRAMMARS

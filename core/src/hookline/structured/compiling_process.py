@@ -68,7 +68,7 @@ class CompilingProcess:
         if isinstance(reply, Compiled | Refused):
             return reply
         reason = self._death("it ends the process that compiles it")
-        return Refused(reason, time.perf_counter() - begun)
+        return Refused(reason, time.perf_counter() - begun, is_limit=True)
 
     @property
     def has_ended(self) -> bool:

@@ -72,12 +72,23 @@ class Ended:
         outcome: The grammar; or why there is none.
         seconds: How long it took to compile, without waiting.
         is_broken: Whether there is none because the backend does not work.
+        is_limit: Whether there is none because it takes too much time or memory.
     """
 
     key: bytes
     outcome: CompiledGrammar | str
     seconds: float
     is_broken: bool = False
+    is_limit: bool = False
+
+    @property
+    def word(self) -> str:
+        """The outcome for metrics."""
+        if isinstance(self.outcome, CompiledGrammar):
+            return "compiled"
+        if self.is_broken:
+            return "failed"
+        return "limit" if self.is_limit else "refused"
 
 
 class GrammarService:
@@ -240,5 +251,5 @@ class GrammarService:
                 assert self._backend is not None
                 self._backend.matcher(data, self._settings.eos_token_ids or (0,))
                 return Ended(key, CompiledGrammar(key, data), seconds)
-            case Refused(reason, seconds):
-                return Ended(key, reason, seconds)
+            case Refused(reason, seconds, is_limit):
+                return Ended(key, reason, seconds, is_limit=is_limit)

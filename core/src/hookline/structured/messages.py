@@ -53,10 +53,12 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=True):
     Attributes:
         reason: Why, for the client.
         seconds: How long it took.
+        is_limit: Whether it takes too much time or memory.
     """
 
     reason: str
     seconds: float
+    is_limit: bool = False
 
 
 Reply = Ready | Broken | Compiled | Refused

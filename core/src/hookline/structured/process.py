@@ -81,7 +81,8 @@ def _compile(
     if isinstance(outcome, bytes):
         return Compiled(outcome, seconds)
     if isinstance(outcome.error, MemoryError):
-        return Refused("compiling it takes too much memory", seconds)
+        reason = "compiling it takes too much memory"
+        return Refused(reason, seconds, is_limit=True)
     is_own = isinstance(outcome.error, RefusedGrammarError)
     reason = str(outcome.error) if is_own else outcome.summary
     return Refused(reason[:_MOST_REASON], seconds)

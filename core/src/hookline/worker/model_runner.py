@@ -17,6 +17,7 @@ from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.drafting.computed_step import ComputedStep
 from hookline.worker.drafting.draft_trees import TreeArrays, moves_of, verify_tree
 from hookline.worker.drafting.drafter import Drafter, StepDrafts
+from hookline.worker.drafting.grammar_drafts import GrammarDrafts
 from hookline.worker.drafting.verification import Verified, first_of_each, verify
 from hookline.worker.feed import Feed
 from hookline.worker.forward import Forward
@@ -33,7 +34,6 @@ _log = logging.getLogger(__name__)
 
 _PROMPT_ROWS = 256
 """Number of prompt tokens whose log-probabilities are in memory at a time."""
-
 
 NO_DRAFTS = StepDrafts()
 
@@ -63,6 +63,7 @@ class ModelRunner:
         needs_hidden_states: bool = False,
         tree: TreeArrays | None = None,
         transferring: Transferring | None = None,
+        grammar_drafts: GrammarDrafts | None = None,
     ) -> None:
         """Joins the parts of a worker.
 
@@ -78,6 +79,7 @@ class ModelRunner:
             needs_hidden_states: Compute hidden states, for the drafter.
             tree: Shape of the drafts; None if they are chains.
             transferring: Calls the KV connector, if there is one.
+            grammar_drafts: Fits drafts to grammars; None without these.
         """
         self._forward = forward
         self._batch = batch
@@ -89,6 +91,7 @@ class ModelRunner:
         self._needs_hidden_states = needs_hidden_states
         self._cache, self._tree = cache, tree
         self._transferring = transferring
+        self._grammar_drafts = grammar_drafts
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
@@ -116,6 +119,8 @@ class ModelRunner:
             taken = time.perf_counter_ns() - started
             step = ComputedStep.of(plan, sampled.tokens, taken)
             drafts = self._drafter.propose(rows[first_of_each(rows)], step, states)
+        if (fitting := self._grammar_drafts) is not None:
+            drafts = fitting.fit(rows, plan, sampled.tokens, drafts)
         return StepResult(
             tokens=sampled.tokens,
             logprobs=sampled.logprobs,
@@ -125,6 +130,7 @@ class ModelRunner:
             drafts=drafts.token_ids,
             draft_ns=drafts.nanoseconds,
             most_drafts=drafts.most_drafts,
+            grammar_use=drafts.grammar_use,
             proposer_failures=drafts.failures,
             transfers=transfers,
         )

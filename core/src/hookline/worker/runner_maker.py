@@ -16,6 +16,7 @@ from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
 from hookline.worker.drafting.draft_trees import TreeArrays, arrays_for
 from hookline.worker.drafting.drafter import Drafter
+from hookline.worker.drafting.grammar_drafts import GrammarDrafts
 from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.feed import Feed, HostFeed
 from hookline.worker.forward import Forward
@@ -29,6 +30,7 @@ from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling.logits_processor import LogitsProcessorContext
 from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline.worker.sampling.processor_loading import logits_processors
+from hookline.worker.sampling.processors.grammar_masks import GrammarMasks
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.stopwatch import stopwatch_for
@@ -261,4 +263,22 @@ class RunnerMaker:
             needs_hidden_states=self.needs_hidden_states,
             tree=self.tree,
             transferring=transferring,
+            grammar_drafts=self._grammar_drafts(state, drafter),
         )
+
+    def _grammar_drafts(
+        self, state: BatchState, drafter: Drafter | None
+    ) -> GrammarDrafts | None:
+        """Returns None without structured outputs.
+
+        Drafts are left alone where they are trees, which have a fixed shape. Without a
+        proposer, steps may be planned ahead of drafts, and CUDA graphs verify none.
+        """
+        grammars = state.sampling.processors.find(GrammarMasks)
+        ahead = self.config.scheduler.async_scheduling
+        is_gpu = self.machine.platform.is_gpu
+        if grammars is None:
+            return None
+        can_verify = drafter is not None or not (ahead or is_gpu)
+        changes = can_verify and self.tree is None
+        return GrammarDrafts(grammars, state.batch, drafter, changes=changes)

@@ -43,6 +43,7 @@ from hookline.stats import (
     FinishedGroup,
     FirstScheduled,
     FirstToken,
+    GrammarStats,
     IterationStats,
     KVLoad,
     SchedulerStats,
@@ -148,6 +149,9 @@ SCHEDULER = SchedulerStats(
         }
     ),
     evicted_blocks=7,
+    grammars=GrammarStats(
+        hits=5, misses=2, ended={"compiled": 2}, compile_seconds=0.5, cache_bytes=2048
+    ),
 )
 
 PARSERS = ParserFailures(failures=(("tool", "hermes", 4),))

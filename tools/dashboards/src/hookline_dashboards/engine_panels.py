@@ -16,6 +16,16 @@ _SPECULATION_TITLES = {
     "num_speculative_tokens": "Maximum draft tokens per request",
 }
 
+_STRUCTURED_TITLES = {
+    "grammars": "Grammars compiled or refused",
+    "compile_seconds": "Time of compiling grammars",
+    "cache_lookups": "Requests with a grammar",
+    "cache_bytes": "Memory of compiled grammars",
+    "mask_fill_seconds": "Time of filling masks",
+    "mask_apply_seconds": "Time of applying masks",
+    "forced_tokens": "Tokens that grammars force",
+}
+
 _TRANSFER_TITLES = {
     "requests": "Requests that wait for KV by stage",
     "lookup_seconds": "KV connector look-ups",
@@ -174,6 +184,13 @@ def speculation(make: StandardPanels) -> Row:
     return Row(
         title="Speculative decoding",
         panels=make.named("hookline_spec_decode_", _SPECULATION_TITLES),
+    )
+
+
+def structured_outputs(make: StandardPanels) -> Row:
+    return Row(
+        title="Structured outputs",
+        panels=make.named("hookline_structured_output_", _STRUCTURED_TITLES),
     )
 
 

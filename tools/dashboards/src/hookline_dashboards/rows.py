@@ -17,6 +17,7 @@ _ROWS = (
     request_panels.slo,
     request_panels.sizes,
     engine_panels.speculation,
+    engine_panels.structured_outputs,
     engine_panels.kv_transfer,
     engine_panels.model,
     request_panels.tenants,

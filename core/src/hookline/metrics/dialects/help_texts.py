@@ -63,6 +63,11 @@ HELP: Mapping[str, str] = {
     + _NO_PROBES,
     "sglang:num_queue_reqs": "Requests that wait for capacity in the batch or the KV "
     "cache, preempted requests included.",
+    "sglang:num_grammar": "Requests with a grammar.",
+    "sglang:num_grammar_cache_hit": "Requests whose grammar had been compiled, or "
+    "refused, before.",
+    "sglang:num_grammar_timeout": "Grammars that take too much time or memory to "
+    "compile.",
     "sglang:num_grammar_queue_reqs": "Requests that wait for a grammar.",
     "sglang:num_used_tokens": "Capacity in tokens of the KV blocks held by requests.",
     "sglang:kv_used_tokens": "Capacity in tokens of the KV blocks held by requests.",

@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 
 _BY_REASON: Mapping[str, tuple[str, ...]] = {
-    "grammars of structured outputs are compiled and applied without being measured": (
+    "of grammars, requests, hits, ends and the sum of times are counted": (
         *("grammar_compilation_time_seconds", "grammar_ebnf_size"),
         *("grammar_schema_count", "grammar_tree_traversal_time_avg"),
         *("grammar_tree_traversal_time_max", "num_grammar_aborted_total"),
-        *("num_grammar_cache_hit_total", "num_grammar_timeout_total"),
-        "num_grammar_total",
     ),
     "LoRA adapters are not supported": (
         *("lora_pool_slots_total", "lora_pool_slots_used", "lora_pool_utilization"),

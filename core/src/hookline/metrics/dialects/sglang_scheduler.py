@@ -28,6 +28,13 @@ NAMES: Names = {
     "hookline_spec_decode_num_drafts": (tokenizer("spec_verify_calls"),),
     "hookline_spec_decode_acceptance_ratio": (scheduler("spec_accept_rate"),),
     "hookline_spec_decode_mean_accepted_length": (scheduler("spec_accept_length"),),
+    "hookline_structured_output_cache_lookups": (
+        scheduler("num_grammar", drop=frozenset({"result"})),
+        scheduler("num_grammar_cache_hit", only={"result": "hit"}),
+    ),
+    "hookline_structured_output_grammars": (
+        scheduler("num_grammar_timeout", only={"outcome": "limit"}),
+    ),
     "hookline_estimated_flops": (scheduler("estimated_flops_per_gpu"),),
     "hookline_estimated_read_bytes": (scheduler("estimated_read_bytes_per_gpu"),),
     "hookline_estimated_write_bytes": (scheduler("estimated_write_bytes_per_gpu"),),

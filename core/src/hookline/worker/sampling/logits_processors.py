@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +14,8 @@ from hookline.worker.sampling.logits_processor import (
 )
 from hookline.worker.sampling.sampled_positions import SampledPositions
 from hookline_registry import isolate
+
+P = TypeVar("P", bound=LogitsProcessor)
 
 
 class LogitsProcessors:
@@ -45,6 +48,10 @@ class LogitsProcessors:
         if self._preparing:
             self._thread = ThreadPoolExecutor(1, "hookline-logits-processors")
         self._prepared: Future[None] | None = None
+
+    def find(self, kind: type[P]) -> P | None:
+        """Returns the processor of a class; None if there is none."""
+        return next((each for each in self._processors if isinstance(each, kind)), None)
 
     def admit(self, row: int, sequence: AdmittedSequence) -> None:
         """Shows a request that joins the batch to every processor."""

@@ -2,12 +2,14 @@
 
 import logging
 import time
+from collections.abc import Collection
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from hookline.stats import GrammarUse
 from hookline.step.plan import AdmittedSequence
 from hookline.structured.backend import GrammarMatcher
 from hookline.structured.grammar_service import MatcherSource
@@ -87,6 +89,7 @@ class GrammarMasks:
         self._rows: dict[int, _Row] = {}
         self._failures: dict[int, str] = {}
         self._num_logged = 0
+        self._fill_ns = self._apply_ns = 0
 
     def admit(self, row: int, sequence: AdmittedSequence) -> bool:
         if sequence.grammar is None:
@@ -98,6 +101,59 @@ class GrammarMasks:
         del self._rows[row]
         self._failures.pop(row, None)
 
+    @property
+    def rows(self) -> Collection[int]:
+        """Batch rows of requests with grammars."""
+        return self._rows.keys()
+
+    def fit(
+        self, row: int, tokens: Int32, drafts: list[int], most: int
+    ) -> tuple[int, list[int]]:
+        """Fits drafts to a request's grammar.
+
+        Args:
+            row: Its batch row.
+            tokens: Its tokens so far.
+            drafts: The proposed drafts.
+            most: Number of tokens to draft where the grammar forces them.
+
+        Returns:
+            How many of the drafts are forced, and the drafts: those proposed, unless
+            they contradict what is forced, up to the first that is not allowed.
+        """
+        outcome = isolate(self._fitted, self._rows[row], tokens, drafts, most)
+        if isinstance(outcome, Failure):
+            return 0, []  # the next step's masks will fail, too
+        return outcome
+
+    def _fitted(
+        self, row: _Row, tokens: Int32, drafts: list[int], most: int
+    ) -> tuple[int, list[int]]:
+        begun = time.thread_time_ns()
+        try:
+            matcher = self._advanced(row, tokens)
+            if matcher.is_terminated:
+                return 0, []
+            forced = list(matcher.forced(most))
+            agree = drafts[: len(forced)] == forced
+            chosen = drafts if agree else forced
+            passed = 0
+            for token_id in chosen:
+                if matcher.is_terminated or not matcher.accept(token_id):
+                    break
+                passed += 1
+            if passed:
+                matcher.rollback(passed)
+        finally:
+            row.spent_ns += time.thread_time_ns() - begun
+        return min(passed, len(forced)), chosen[:passed]
+
+    def take_use(self, forced_tokens: int) -> GrammarUse:
+        """Returns the times since the last call, with a number of forced tokens."""
+        use = GrammarUse(self._fill_ns, self._apply_ns, forced_tokens)
+        self._fill_ns = self._apply_ns = 0
+        return use
+
     def failures(self, rows: Int64) -> dict[int, str]:
         """Returns the causes of failed requests among batch rows."""
         if not self._failures:
@@ -108,6 +164,7 @@ class GrammarMasks:
 
     def prepare(self, positions: SampledPositions) -> None:
         """Fills the masks of all positions, also of those behind drafts."""
+        begun = time.perf_counter_ns()
         if self._masking is None:  # not before the first grammar
             self._masking = choose_masking(may_compile=self._may_compile)
         if len(self._masks) < len(positions):
@@ -124,11 +181,14 @@ class GrammarMasks:
             if isinstance(outcome, Failure):
                 self._fail(row, outcome)
                 masks[:] = ALL
+        self._fill_ns += time.perf_counter_ns() - begun
 
     def apply(self, logits: torch.Tensor, positions: SampledPositions) -> None:
         assert self._masking is not None, "prepare comes first"
+        begun = time.perf_counter_ns()
         masks = self._masks[: len(positions)]
         self._masking.apply(logits, positions.indices, masks)
+        self._apply_ns += time.perf_counter_ns() - begun
 
     def _fill(self, row: _Row, part: SampledPositions, masks: Int32) -> None:
         """Fills the masks of one request's positions, if that is quick."""

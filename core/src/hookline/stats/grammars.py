@@ -1,0 +1,45 @@
+"""Statistics of structured outputs: grammars, and what following them costs."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from hookline.frozen import EMPTY
+
+
+class GrammarStats(msgspec.Struct, frozen=True, array_like=True):
+    """Grammars since the engine's start.
+
+    Attributes:
+        hits: Requests whose grammar had been compiled, or refused, before.
+        misses: Requests whose grammar had to be compiled, or was being compiled.
+        ended: Grammars whose compiling has ended, by outcome: `compiled`, `refused`
+            (wrong or not supported), `limit` (too much time or memory) and `failed` (by
+            a fault of the backend).
+        compile_seconds: Time that compiling took, without waiting.
+        cache_bytes: Bytes of compiled grammars that are kept.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    ended: Mapping[str, int] = EMPTY
+    compile_seconds: float = 0.0
+    cache_bytes: int = 0
+
+
+class GrammarUse(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What grammars did in one step.
+
+    Attributes:
+        fill_ns: Time that filling masks took, while the model ran.
+        apply_ns: Time that applying them took.
+        forced_tokens: Accepted draft tokens that grammars had forced.
+    """
+
+    fill_ns: int = 0
+    apply_ns: int = 0
+    forced_tokens: int = 0
+
+
+NO_GRAMMARS = GrammarUse()
+"""The use of a step without grammars."""
