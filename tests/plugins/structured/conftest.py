@@ -99,7 +99,10 @@ def config_of(folder: object, **options: object) -> EngineConfig:
     )
 
 
-@pytest.fixture(scope="session", params=["random", "demo"])
+@pytest.fixture(
+    scope="session",
+    params=["random", pytest.param("demo", marks=pytest.mark.exhaustive)],
+)
 def structured_llm(
     request: pytest.FixtureRequest, random_model: Oracle
 ) -> Iterator[LLM]:

@@ -223,7 +223,9 @@ def test_steps_that_overlap_follow_the_grammar(random_model: Oracle) -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("model", ["random", "demo"])
+@pytest.mark.parametrize(
+    "model", ["random", pytest.param("demo", marks=pytest.mark.exhaustive)]
+)
 def test_drafts_change_no_text(
     random_model: Oracle, model: str, temperature: float
 ) -> None:

@@ -8,9 +8,6 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-LENGTH_BYTES = 4
-"""Bytes of a frame's length, little-endian, before its msgpack."""
-
 
 class Setup(msgspec.Struct, frozen=True, array_like=True):
     """What every text process of a front end needs; it is read from a file.
@@ -103,9 +100,3 @@ class TemplateRefused(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 Answer = Encoded | TooLong | TemplateRefused
 Reply = Ready | Answer
-
-
-def frame(message: msgspec.Struct) -> bytes:
-    """Returns a message with its length in front."""
-    data = msgspec.msgpack.encode(message)
-    return len(data).to_bytes(LENGTH_BYTES, "little") + data

@@ -7,18 +7,20 @@ or has ended. The kernel ends the process when a job takes more than `CPU_SECOND
 processor time, whatever it does, also after the front end is gone.
 """
 
-import os
-import resource
-import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import BinaryIO
 
 import msgspec
 
+from hookline.child_limits import (
+    end_with_owner,
+    frame,
+    limit_memory,
+    next_frame,
+    processor_time,
+    whole_file,
+)
 from hookline.text.chat_template import (
     ChatTemplate,
     OutputTooLongError,
@@ -26,7 +28,6 @@ from hookline.text.chat_template import (
 )
 from hookline.text.encoder import Encoder, TooManyTokensError
 from hookline.text.messages import (
-    LENGTH_BYTES,
     Answer,
     Encode,
     Encoded,
@@ -36,10 +37,8 @@ from hookline.text.messages import (
     Setup,
     TemplateRefused,
     TooLong,
-    frame,
 )
 
-OWNER_CHECK_SECONDS = 2.0
 RENDER_SECONDS = 2.0
 """Processor time that a chat template may take for one conversation."""
 
@@ -92,73 +91,17 @@ class TextWorker:
         )
 
 
-@contextmanager
-def processor_time(seconds: float) -> Iterator[None]:
-    """Limits the processor time of its body: the kernel ends the process.
-
-    Python does not handle the signal, so that code that never returns to the
-    interpreter ends, too.
-    """
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-
-
 def main(setup_fd: int, cpu_seconds: float, memory_bytes: int, owner: int) -> None:
     """Does jobs until the front end closes the socket, or has ended."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the front end decides when to end
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    _end_with(owner)
-    setup = msgspec.msgpack.decode(_whole_file(setup_fd), type=Setup)
+    end_with_owner(owner)
+    setup = msgspec.msgpack.decode(whole_file(setup_fd), type=Setup)
     worker = TextWorker(setup, cpu_seconds)
-    _limit_memory(memory_bytes)
+    limit_memory(memory_bytes)
     decoder = msgspec.msgpack.Decoder(Job)
     with socket.socket(fileno=0) as channel, channel.makefile("rb") as incoming:
         channel.sendall(frame(Ready()))
-        while (data := _next_frame(incoming)) is not None:
+        while (data := next_frame(incoming)) is not None:
             channel.sendall(frame(worker.do(decoder.decode(data))))
-
-
-def _end_with(owner: int) -> None:
-    """Ends this process soon after its owner.
-
-    The socket alone would not do: a child that the owner's plugins have forked may hold
-    its other end.
-    """
-
-    def check(*_: object) -> None:
-        if os.getppid() != owner:
-            os._exit(0)
-
-    signal.signal(signal.SIGALRM, check)
-    signal.setitimer(signal.ITIMER_REAL, OWNER_CHECK_SECONDS, OWNER_CHECK_SECONDS)
-
-
-def _whole_file(descriptor: int) -> bytes:
-    """Reads a file that other processes share, whose position is not to be moved."""
-    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-
-
-def _limit_memory(more_bytes: int) -> None:
-    """Limits the address space to what is in use and `more_bytes`."""
-    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - quick
-        now = int(file.read().split()[0]) * resource.getpagesize()
-    _, largest = resource.getrlimit(resource.RLIMIT_AS)
-    limit = now + more_bytes
-    if largest == resource.RLIM_INFINITY or limit < largest:
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-
-def _next_frame(incoming: BinaryIO) -> bytes | None:
-    head = incoming.read(LENGTH_BYTES)
-    if len(head) < LENGTH_BYTES:
-        return None
-    length = int.from_bytes(head, "little")
-    data = incoming.read(length)
-    return data if len(data) == length else None
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from hookline.child_limits import LENGTH_BYTES, frame
 from hookline.text.environment import small_environment
-from hookline.text.messages import LENGTH_BYTES, Job, Reply, frame
+from hookline.text.messages import Job, Reply
 
 _CHUNK_BYTES = 1 << 18
 

@@ -90,6 +90,8 @@ class FakeStream:
         for number, piece in enumerate(pieces):
             if number >= self.engine.free_steps:
                 await self._wait()
+            if self.engine.refusal is not None:
+                raise self.engine.refusal
             if self.engine.failure is not None:
                 raise EngineDeadError(self.engine.failure)
             if self.aborted.is_set():
@@ -160,6 +162,7 @@ class FakeEngine:
         streams: All submitted streams.
         rejected: Reasons of rejections.
         rejected_facts: The facts of the rejected requests.
+        refusal: Error that takes the place of all output; None for none.
         commands: Commands that `call` got.
         replies: Reply of `call` to each kind of command; an exception is raised.
         pages: Registered by `add_routes`.
@@ -198,6 +201,7 @@ class FakeEngine:
         self.streams: list[FakeStream] = []
         self.rejected: list[Rejected] = []
         self.rejected_facts: list[RequestFacts] = []
+        self.refusal: RequestError | None = None
         self.commands: list[object] = []
         self.replies: dict[type, object] = {ResetPrefixCache: True}
         self.chats: list[list[dict[str, object]]] = []
