@@ -10,6 +10,7 @@ import msgspec
 from hookline.logs.fields import extra_fields
 from hookline.logs.line_writer import LineWriter
 from hookline.logs.logged_record import FieldValue
+from hookline_registry import Failure, isolate
 
 MAX_LENGTH = 32_768
 """Maximum number of characters of a message and of a traceback."""
@@ -153,10 +154,10 @@ def _plain(value: object) -> FieldValue:
         return value
     if isinstance(value, str):
         return value[:MAX_FIELD_LENGTH]
-    try:
-        return repr(value)[:MAX_FIELD_LENGTH]
-    except Exception:  # noqa: BLE001 - it may be any object, in the engine's thread
+    text = isolate(repr, value)  # it may be any object, in the engine's thread
+    if isinstance(text, Failure):
         return f"<{type(value).__name__}>"
+    return text[:MAX_FIELD_LENGTH]
 
 
 def _escaped(record: ForwardedRecord) -> ForwardedRecord:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
+from hookline_registry import Failure, isolate
+
 T = TypeVar("T")
 
 MAX_WAITING = 10_000
@@ -112,10 +114,11 @@ class LineWriter(Generic[T]):
 
     def _rendered(self, lines: list[T]) -> Iterable[bytes]:
         for line in lines:
-            try:
-                yield self._render(line)
-            except Exception:  # noqa: BLE001 - a field may be any object
+            rendered = isolate(self._render, line)  # a field may be any object
+            if isinstance(rendered, Failure):
                 self.dropped += 1
+            else:
+                yield rendered
 
     def _write_all(self, data: bytes) -> None:
         rest = memoryview(data)

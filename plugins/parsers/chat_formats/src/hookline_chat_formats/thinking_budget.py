@@ -3,17 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from tokenizers import Tokenizer
 
 from hookline.exceptions import ConfigError
 from hookline.models.description import find_folder
 from hookline.step.plan import AdmittedSequence
-from hookline.worker.sampling.logits_processor import LogitsProcessorContext
-from hookline.worker.sampling.sampled_positions import SampledPositions
+
+if TYPE_CHECKING:  # `hookline plugins` loads this module, and torch takes seconds
+    import torch
+
+    from hookline.worker.sampling.logits_processor import LogitsProcessorContext
+    from hookline.worker.sampling.sampled_positions import SampledPositions
 
 ARGUMENT = "thinking_token_budget"
 """Name of the request's argument in `vllm_xargs`, or `extra_args`."""
@@ -40,7 +44,7 @@ class ThinkingBudget:
 
     needs_prepare = False
 
-    def __init__(self, context: LogitsProcessorContext) -> None:
+    def __init__(self, context: "LogitsProcessorContext") -> None:
         """Reads the tags' tokens.
 
         Raises:
@@ -66,10 +70,10 @@ class ThinkingBudget:
     def release(self, row: int) -> None:
         del self._budgets[row]
 
-    def prepare(self, positions: SampledPositions) -> None:
+    def prepare(self, positions: "SampledPositions") -> None:
         """Not needed."""
 
-    def apply(self, logits: torch.Tensor, positions: SampledPositions) -> None:
+    def apply(self, logits: "torch.Tensor", positions: "SampledPositions") -> None:
         places = zip(positions.indices.tolist(), positions.rows.tolist(), strict=True)
         for at, (index, row) in enumerate(places):
             budget = self._budgets[row]
@@ -102,7 +106,7 @@ class ThinkingBudget:
         return 0
 
 
-def _tokenizer(context: LogitsProcessorContext) -> Tokenizer:
+def _tokenizer(context: "LogitsProcessorContext") -> Tokenizer:
     model = context.config.model
     file = Path(model.tokenizer or find_folder(model.model)) / "tokenizer.json"
     if not file.is_file():
