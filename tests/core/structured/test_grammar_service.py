@@ -1,0 +1,190 @@
+"""The service that has grammars compiled: with scripted backends, in real processes."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hookline.structured.compiling_process import CompileLimits
+from hookline.structured.grammar_service import (
+    Ended,
+    GrammarService,
+    ServiceSettings,
+)
+from hookline.structured_outputs import CompiledGrammar, GrammarKind, GrammarSpec
+from hookline_testing.byte_tokenizer import save_byte_tokenizer
+from hookline_testing.plugin_site import PluginSite
+
+GROUP = "hookline.structured_output_backends"
+BACKEND = """
+import os
+import numpy as np
+
+
+class Matcher:
+    is_terminated = False
+
+    def fill(self, mask):
+        mask[:] = -1
+
+    def accept(self, token_id):
+        return True
+
+
+class Backend:
+    def __init__(self, context):
+        assert context.tokens[65] == b"A"
+        if context.options:
+            raise ValueError("it wants no options")
+
+    def compile(self, spec):
+        if spec.source == "loop":
+            while True:
+                pass
+        if spec.source == "end":
+            os._exit(3)
+        if spec.source == "memory":
+            bytearray(2**40)
+        if spec.source == "wrong":
+            raise ValueError("it is wrong")
+        return f"{os.getpid()} {spec.source}".encode()
+
+    def matcher(self, data, stop_token_ids):
+        return Matcher()
+"""
+
+
+def spec_of(source: str) -> GrammarSpec:
+    return GrammarSpec(GrammarKind.REGEX, source)
+
+
+@pytest.fixture
+def make_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., GrammarService]]:
+    site, model = tmp_path / "site", tmp_path / "model"
+    site.mkdir()
+    save_byte_tokenizer(model)
+    monkeypatch.setenv("PYTHONPATH", str(site))  # for the compiling process
+    made: list[GrammarService] = []
+
+    def make(**options: object) -> GrammarService:
+        settings = ServiceSettings(
+            backend="scripted",
+            options=options,
+            tokenizer=model,
+            vocab_size=300,
+            eos_token_ids=(299,),
+            limits=CompileLimits(cpu_seconds=0.5, memory_bytes=2**30),
+        )
+        made.append(GrammarService(settings))
+        return made[-1]
+
+    with PluginSite(site) as plugins:
+        plugins.install("scripted", BACKEND, group=GROUP, attribute="Backend")
+        yield make
+        for service in made:
+            service.close()
+
+
+def ended(service: GrammarService, count: int) -> list[Ended]:
+    """The next grammars whose compiling ends."""
+    found: list[Ended] = []
+    while len(found) < count:
+        found += service.take_ended()
+        time.sleep(0.01)
+    return found
+
+
+def compile_all(service: GrammarService, *sources: str) -> list[Ended]:
+    for source in sources:
+        service.begin(spec_of(source).key, spec_of(source), "")
+    return ended(service, len(sources))
+
+
+def pid_of(end: Ended) -> int:
+    assert isinstance(end.outcome, CompiledGrammar)
+    return int(end.outcome.data.split()[0])
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_one_process_compiles_until_the_service_is_closed(
+    make_service: Callable[..., GrammarService],
+) -> None:
+    """
+    It is another process than this one, and it ends with the service.
+    """
+    service = make_service()
+
+    first, second = compile_all(service, "a", "b")
+
+    assert pid_of(first) == pid_of(second) != os.getpid()
+    assert [each.key for each in (first, second)] == [
+        spec_of("a").key,
+        spec_of("b").key,
+    ]
+    assert service.matcher(first.outcome, ()).accept(1)  # type: ignore[arg-type]
+    service.close()
+    assert not is_alive(pid_of(first))
+
+
+def test_a_grammar_that_ends_its_process_is_refused_alone(
+    make_service: Callable[..., GrammarService],
+) -> None:
+    """
+    By the limit of time or by itself; what comes next gets a new process.
+    """
+    service = make_service()
+
+    first, loop, crash, memory, wrong, last = compile_all(
+        service, "a", "loop", "end", "memory", "wrong", "b"
+    )
+
+    assert loop.outcome == "compiling it takes more than 0.5 s of processor time"
+    assert crash.outcome == "it ends the process that compiles it"
+    assert memory.outcome == "compiling it takes too much memory"
+    assert wrong.outcome == "ValueError: it is wrong"
+    words = [each.word for each in (first, loop, crash, memory, wrong, last)]
+    assert words == ["compiled", "limit", "limit", "limit", "refused", "compiled"]
+    assert not is_alive(pid_of(first))
+    assert is_alive(pid_of(last))
+
+
+def test_a_grammar_that_is_dropped_in_the_queue_is_not_compiled(
+    make_service: Callable[..., GrammarService],
+) -> None:
+    """
+    And one that is wanted again is compiled once.
+    """
+    service = make_service()
+    for source in ("a", "b", "c"):
+        service.begin(spec_of(source).key, spec_of(source), "")
+
+    assert service.drop(spec_of("b").key)
+    assert service.drop(spec_of("c").key)
+    service.begin(spec_of("c").key, spec_of("c"), "")
+
+    found = ended(service, 2)
+    assert [each.key for each in found] == [spec_of("a").key, spec_of("c").key]
+    assert not service.drop(spec_of("a").key)
+
+
+def test_a_backend_that_cannot_be_made_fails_its_grammars(
+    make_service: Callable[..., GrammarService],
+) -> None:
+    """
+    That is no fault of the grammar, and nothing hangs.
+    """
+    [end] = compile_all(make_service(wrong=True), "a")
+
+    assert end.word == "failed"
+    assert "it wants no options" in str(end.outcome)
