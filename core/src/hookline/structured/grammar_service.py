@@ -16,10 +16,8 @@ from hookline.structured.backend import BackendContext, GrammarBackend, GrammarM
 from hookline.structured.compiling_process import CompileLimits, CompilingProcess
 from hookline.structured.loading import make_backend
 from hookline.structured.messages import Compiled, Refused, Setup
-from hookline.structured.vocabulary import token_bytes
 from hookline.structured_outputs import CompiledGrammar, GrammarSpec
 from hookline.text.fair_queue import FairQueue
-from hookline.tokenizer import Tokenizer
 from hookline_registry import Failure, isolate
 
 _log = logging.getLogger(__name__)
@@ -206,6 +204,10 @@ class GrammarService:
     def _make(self, file: BinaryIO) -> None:
         """Starts a process, and makes the backend of this one meanwhile."""
         settings = self._settings
+        # Not before the first grammar: transformers takes half a second.
+        from hookline.structured.vocabulary import token_bytes  # noqa: PLC0415
+        from hookline.tokenizer import Tokenizer  # noqa: PLC0415
+
         tokens = token_bytes(Tokenizer.load(settings.tokenizer), settings.vocab_size)
         setup = Setup(
             settings.backend,
