@@ -9,8 +9,10 @@ from hookline_server.auth.authentication import authenticate
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.cors import Cors
 from hookline_server.deadlines import Deadlines
+from hookline_server.dialects import MESSAGES_PATH
 from hookline_server.engine import ServingEngine
 from hookline_server.errors import answer_errors, shape_error
+from hookline_server.handlers.anthropic_messages import count_tokens, create_message
 from hookline_server.handlers.chat_completions import chat_completions
 from hookline_server.handlers.completions import completions
 from hookline_server.handlers.health import DEEP_HEALTH_ROUTES, HEALTH_ROUTES
@@ -27,13 +29,15 @@ from hookline_server.page_counts import PageCounts
 from hookline_server.pages import PAGES, Pages
 from hookline_server.pages_app import PAGES_APP, create_pages_app
 from hookline_server.request_body import HANDLER_ARGS
-from hookline_server.request_identity import echo_request_id
+from hookline_server.request_ids import echo_request_id
 from hookline_server.sending import send
 from hookline_server.settings import ServerSettings
 
 ROUTES = (
     web.post("/v1/completions", completions),
     web.post("/v1/chat/completions", chat_completions),
+    web.post(MESSAGES_PATH, create_message),
+    web.post(f"{MESSAGES_PATH}/count_tokens", count_tokens),
     web.get("/v1/models", list_models),
     web.get("/v1/models/{model:.+}", show_model),
     web.post("/tokenize", tokenize),

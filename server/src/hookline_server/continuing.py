@@ -7,7 +7,7 @@ bodies in vain.
 from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 
-from hookline_server.request_identity import request_id
+from hookline_server.request_ids import request_id
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 

@@ -1,16 +1,18 @@
-"""Converts every error response to OpenAI's format."""
+"""Converts every error response to the format of OpenAI's or Anthropic's API."""
 
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
 from hookline.exceptions import CommandError, EngineDeadError, RequestError
-from hookline_server.api_error import ApiError, as_api_error, body_too_large, error_body
+from hookline_server.api_error import ApiError, as_api_error, body_too_large
+from hookline_server.dialects import dialect_of
+from hookline_server.request_ids import request_id
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def error_response(error: ApiError) -> web.Response:
+def error_response(request: web.Request, error: ApiError) -> web.Response:
     """Returns an error as a complete response."""
     headers = {}
     if error.retry_after_seconds is not None:
@@ -18,7 +20,7 @@ def error_response(error: ApiError) -> web.Response:
     return web.Response(
         status=error.status,
         headers=headers,
-        body=error_body(error),
+        body=dialect_of(request).error(error, request_id(request)),
         content_type="application/json",
     )
 
@@ -30,9 +32,9 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
         return await handler(request)
     except web.HTTPRequestEntityTooLarge:
         # As a response, the exception would keep its traceback, and so the body.
-        return error_response(body_too_large(request.client_max_size))
+        return error_response(request, body_too_large(request.client_max_size))
     except (ApiError, RequestError, CommandError, EngineDeadError) as error:
-        response = error_response(as_api_error(error))
+        response = error_response(request, as_api_error(error))
         if response.status == 401:
             response.headers["WWW-Authenticate"] = "Bearer"
         if request.content.exception() is not None:
@@ -51,7 +53,8 @@ async def shape_error(request: web.Request, response: web.StreamResponse) -> Non
         return
     if response.content_type == "application/json" or isinstance(response, Page):
         return
-    body = error_body(_own_error(request, response.status))
+    error = _own_error(request, response.status)
+    body = dialect_of(request).error(error, request_id(request))
     response.body = body
     response.content_type = "application/json"
     # The header still has the length of aiohttp's body.

@@ -11,7 +11,7 @@ from hookline_server.errors import answer_errors
 from hookline_server.handlers.health import LIVE_PATHS, LIVE_ROUTES
 from hookline_server.leftovers import close_if_long
 from hookline_server.request_body import HANDLER_ARGS
-from hookline_server.request_identity import echo_request_id
+from hookline_server.request_ids import echo_request_id
 from hookline_server.sending import send
 
 

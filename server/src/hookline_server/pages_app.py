@@ -14,7 +14,7 @@ from hookline_server.errors import answer_errors, shape_error
 from hookline_server.handlers.health import HEALTH_ROUTES
 from hookline_server.leftovers import close_if_long
 from hookline_server.request_body import HANDLER_ARGS
-from hookline_server.request_identity import echo_request_id
+from hookline_server.request_ids import echo_request_id
 
 PAGES_APP: web.AppKey[web.Application] = web.AppKey(
     "hookline_pages_app", web.Application

@@ -1,7 +1,6 @@
-"""Identity of a request: its id for the client, and facts for observers."""
+"""What observers get to know of a request."""
 
 import re
-import uuid
 from collections.abc import Mapping
 
 from aiohttp import web
@@ -10,9 +9,10 @@ from hookline.exceptions import RequestError
 from hookline.payloads import EngineFacts
 from hookline.request import SESSION_ID, RequestFacts
 from hookline.slo import Slo
+from hookline_server.dialects import MESSAGES_PATH
+from hookline_server.request_ids import request_id
 from hookline_server.tenants import tenant_of, weight_of
 
-MAX_ID_LENGTH = 128
 MAX_TRACESTATE_LENGTH = 512
 """Minimum length that the W3C requires to propagate; longer values are dropped."""
 
@@ -20,24 +20,9 @@ SLO_HEADER = "X-Hookline-SLO"
 SESSION_HEADER = "X-Session-ID"
 CHAT_ROUTE = "/v1/chat/completions"
 
-_KEY: web.RequestKey[str] = web.RequestKey("hookline_request_id", str)
-_NOT_IN_ID = re.compile(r"[^A-Za-z0-9._:\-]")
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 _TRACESTATE = re.compile(r"[\x20-\x7e]+")
 _SESSION_ID = re.compile(SESSION_ID)
-
-
-def request_id(request: web.Request) -> str:
-    """Returns the client's id if it sent a valid one, otherwise a new one."""
-    if _KEY not in request:
-        sent = _NOT_IN_ID.sub("", request.headers.get("X-Request-Id", ""))
-        request[_KEY] = sent[:MAX_ID_LENGTH] or uuid.uuid4().hex
-    return request[_KEY]
-
-
-async def echo_request_id(request: web.Request, response: web.StreamResponse) -> None:
-    """Adds the id to the response's headers."""
-    response.headers["X-Request-Id"] = request_id(request)
 
 
 def request_facts(
@@ -130,5 +115,5 @@ def _is_traceparent(value: str) -> bool:
 
 def _operation(request: web.Request) -> str:
     resource = request.match_info.route.resource
-    is_chat = resource is not None and resource.canonical == CHAT_ROUTE
+    is_chat = resource is not None and resource.canonical in (CHAT_ROUTE, MESSAGES_PATH)
     return "chat" if is_chat else "text_completion"

@@ -11,7 +11,7 @@ from hookline_server.auth.route_scopes import LIVENESS
 from hookline_server.connections.connection import Connection
 from hookline_server.errors import Handler, error_response
 from hookline_server.logs.current_request import enter_request
-from hookline_server.request_identity import request_id
+from hookline_server.request_ids import request_id
 from hookline_server.sse import SENT_BYTES
 
 logger = logging.getLogger(__name__)
@@ -64,12 +64,13 @@ async def _last_answer(
     if connection.is_extra and not is_probe and not connection.becomes_regular():
         connection.refused()
         response: web.StreamResponse = error_response(
+            request,
             ApiError(
                 503,
                 "too many connections are open; try again later",
                 code="too_many_connections",
                 retry_after_seconds=1,
-            )
+            ),
         )
     else:
         response = await _answer(request, handler)

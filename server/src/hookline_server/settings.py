@@ -15,7 +15,7 @@ from hookline_server.replies.settings import ReplySettings
 
 MEBIBYTE = 1024 * 1024
 KEYS = "API keys"
-HEADERS_WITH_SECRETS = ("authorization", "cookie", "proxy-authorization")
+HEADERS_WITH_SECRETS = ("authorization", "cookie", "proxy-authorization", "x-api-key")
 LARGEST_PORT = 65535
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")

@@ -1,7 +1,5 @@
 """Server-sent events and a response that streams them."""
 
-from collections.abc import Iterable
-
 from aiohttp import web
 
 DONE = b"data: [DONE]\n\n"
@@ -37,15 +35,6 @@ class EventResponse:
         """Whether the headers have been sent."""
         return self._response.prepared
 
-    async def send(self, payloads: Iterable[bytes]) -> None:
-        """Sends events in one write; waits if the client reads slowly."""
-        await self.write(b"".join(event(payload) for payload in payloads))
-
-    async def finish(self) -> web.StreamResponse:
-        """Sends the terminator and ends the response."""
-        await self.write(DONE)
-        return await self.end()
-
     async def end(self) -> web.StreamResponse:
         """Ends the response."""
         await self.write(b"")
@@ -53,7 +42,10 @@ class EventResponse:
         return self._response
 
     async def write(self, data: bytes) -> None:
-        """Sends the bytes of whole events, preceded by the headers if not yet sent."""
+        """Sends the bytes of whole events in one write, after the headers.
+
+        Waits if the client reads slowly.
+        """
         if not self._response.prepared:
             await self._response.prepare(self._request)
         if data:

@@ -113,20 +113,11 @@ class ReplyStream:
                 yield Delta(content=completion.text)
             return
         has_delta = False
-        for delta in self._of(joined(self._parts(self._reader, completion))):
+        for delta in self._of(next_parts(self._reader, completion, self._token_bytes)):
             has_delta = True
             yield delta
         if wants_tokens and completion.token_ids and not has_delta:
             yield Delta()
-
-    def _parts(
-        self, reader: ReplyReader, completion: CompletionOutput
-    ) -> Iterator[Part]:
-        text, token_ids = completion.text, completion.token_ids
-        for parts in reader.read(text, token_ids, self._token_bytes):
-            yield from parts
-        if completion.finish_reason is not None:
-            yield from reader.finish()
 
     def _of(self, parts: Iterable[Part]) -> Iterator[Delta]:
         for part in parts:
@@ -153,6 +144,27 @@ class ReplyStream:
             function=function,
         )
         return Delta(tool_calls=[call])
+
+
+def next_parts(
+    reader: ReplyReader | None, completion: CompletionOutput, token_bytes: TokenBytes
+) -> list[Part]:
+    """Returns the parts that a streamed reply's next output completes.
+
+    Args:
+        reader: Reads the reply; None takes all text for content.
+        completion: The output.
+        token_bytes: Returns the bytes of a token.
+    """
+    text, token_ids = completion.text, completion.token_ids
+    if reader is None:
+        return [Content(text)] if text else []
+    found = [
+        part for some in reader.read(text, token_ids, token_bytes) for part in some
+    ]
+    if completion.finish_reason is not None:
+        found += reader.finish()
+    return joined(found)
 
 
 def _call_id(begun: CallBegun) -> str:

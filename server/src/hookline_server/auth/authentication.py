@@ -4,18 +4,19 @@ from aiohttp import web
 
 from hookline_server.api_error import ApiError
 from hookline_server.auth.allowance import ALLOWANCE, Allowance
-from hookline_server.auth.bearer import bearer_token
+from hookline_server.auth.bearer import sent_key
 from hookline_server.auth.key import ApiKey, Scope
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.auth.request_key import API_KEY
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
 from hookline_server.context import ENGINE
+from hookline_server.dialects import MESSAGES_PATH
 from hookline_server.errors import Handler
 from hookline_server.logs.current_request import enter_span
 from hookline_server.request_identity import request_facts, stranger_facts
 from hookline_server.tenants import tenant_of
 
-COUNTED_PATHS = ("/v1/completions", "/v1/chat/completions")
+COUNTED_PATHS = ("/v1/completions", "/v1/chat/completions", MESSAGES_PATH)
 """Paths whose requests the observers count."""
 
 
@@ -45,11 +46,12 @@ async def authenticate(request: web.Request, handler: Handler) -> web.StreamResp
 
 
 def _key(request: web.Request, scope: Scope) -> ApiKey:
-    key = request.app[KEY_RING].find(bearer_token(request))
+    key = request.app[KEY_RING].find(sent_key(request))
     if key is None:
         raise ApiError(
             401,
-            "a valid API key is required: send it as `Authorization: Bearer …`",
+            "a valid API key is required: send it as `Authorization: Bearer …` or "
+            "`x-api-key: …`",
             code="invalid_api_key",
         )
     if scope not in key.scopes:

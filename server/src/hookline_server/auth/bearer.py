@@ -1,4 +1,4 @@
-"""Bearer tokens of requests."""
+"""The keys in requests' headers."""
 
 from aiohttp import web
 
@@ -10,6 +10,14 @@ def bearer_token(request: web.BaseRequest) -> str:
     header = request.headers.get("Authorization", "")
     token = header[len(_BEARER) :] if header.lower().startswith(_BEARER) else ""
     return token.strip()
+
+
+def sent_key(request: web.BaseRequest) -> str:
+    """Returns the request's key; empty if it has none.
+
+    Anthropic's clients send it as `x-api-key`, which counts without a bearer token.
+    """
+    return bearer_token(request) or request.headers.get("x-api-key", "").strip()
 
 
 def as_bytes(text: str) -> bytes:

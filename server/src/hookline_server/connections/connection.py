@@ -22,7 +22,7 @@ from hookline_server.connections.refusal import (
     malformed,
     to_bytes,
 )
-from hookline_server.request_identity import request_id
+from hookline_server.request_ids import request_id
 
 LINGER_SECONDS = 2.0
 """Time for a client to read an answer to a request that was not read to its end.

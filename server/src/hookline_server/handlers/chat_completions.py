@@ -52,7 +52,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         )
         check_logprobs(body, params, engine.facts.max_model_len)
         prompt, params, reading = await read_conversation(request, body, params)
-    identity = make_identity(request, "chatcmpl")
+    identity = make_identity(request, "chatcmpl-")
     submission = Submission(
         prompts=[prompt],
         params=params,

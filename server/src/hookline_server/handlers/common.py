@@ -15,7 +15,8 @@ from hookline_server.context import ENGINE
 from hookline_server.engine import ServingEngine
 from hookline_server.logs.current_request import enter_span
 from hookline_server.protocol.wire import encode
-from hookline_server.request_identity import request_facts, request_id
+from hookline_server.request_identity import request_facts
+from hookline_server.request_ids import request_id
 
 MAX_SHOWN = 256
 """Maximum length of a client's text in an error."""
@@ -26,11 +27,11 @@ def json_response(message: msgspec.Struct) -> web.Response:
     return web.Response(body=encode(message), content_type="application/json")
 
 
-def make_identity(request: web.Request, kind: str) -> Identity:
-    """Returns the identity of a response; `kind` is the id's prefix."""
+def make_identity(request: web.Request, prefix: str) -> Identity:
+    """Returns the identity of a response; `prefix` begins its id."""
     facts = request.app[ENGINE].facts
     return Identity(
-        id=f"{kind}-{request_id(request)}",
+        id=prefix + request_id(request),
         created=int(time.time()),
         model=facts.model_name,
         system_fingerprint=f"fp_{facts.config_hash}" if facts.config_hash else UNSET,

@@ -71,7 +71,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
         )
         is_cut = most_tokens is not None
         echo = await _echo(engine, body, found if is_cut else given)
-    identity = make_identity(request, "cmpl")
+    identity = make_identity(request, "cmpl-")
     submission = Submission(
         prompts=found,
         params=params,

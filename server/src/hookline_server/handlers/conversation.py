@@ -1,6 +1,7 @@
 """Turns a conversation into a prompt, and settles how the replies to it are read."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from aiohttp import web
 
@@ -14,9 +15,30 @@ from hookline_server.protocol.prompt_options import (
     most_prompt_tokens,
 )
 from hookline_server.protocol.template_variables import template_variables
-from hookline_server.protocol.tool_use import tool_use
+from hookline_server.protocol.tool_use import ToolUse, tool_use
 from hookline_server.replies.reading import ReplyReading, check_use, reply_reading
 from hookline_server.tenants import client_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """What a prompt is made of.
+
+    Attributes:
+        messages: The messages, as the chat template gets them.
+        use: The tools.
+        variables: Further variables of the template, `tools` included.
+        add_generation_prompt: Whether the prompt ends with the beginning of a reply.
+        most_tokens: Number of the prompt's last tokens that are kept; None keeps all.
+        shows_reasoning: Whether the client gets the reasoning.
+    """
+
+    messages: list[dict[str, object]]
+    use: ToolUse
+    variables: dict[str, object]
+    add_generation_prompt: bool = True
+    most_tokens: int | None = None
+    shows_reasoning: bool = True
 
 
 def template_defaults(request: web.Request) -> Mapping[str, object]:
@@ -34,23 +56,47 @@ async def read_conversation(
         RequestError: Messages, tools or arguments are wrong, or the template refuses
             them.
     """
-    engine, parsers = request.app[ENGINE], request.app[PARSERS]
+    engine = request.app[ENGINE]
     use = tool_use(body)
-    check_use(use, parsers, engine)
-    max_model_len = engine.facts.max_model_len
-    most_tokens = most_prompt_tokens(body, max_model_len, body.output_tokens)
-    prompt = await engine.render_chat(
-        template_messages(body.messages),
+    check_use(use, request.app[PARSERS], engine)
+    conversation = Conversation(
+        messages=template_messages(body.messages),
+        use=use,
         variables=template_variables(body, use.tools, template_defaults(request)),
         add_generation_prompt=body.add_generation_prompt is not False,
+        most_tokens=most_prompt_tokens(
+            body, engine.facts.max_model_len, body.output_tokens
+        ),
+        shows_reasoning=body.include_reasoning is not False,
+    )
+    prompt, reading = await read_prompt(request, conversation)
+    check_prompt_tokens(body, params, len(prompt))
+    return prompt, reading.adapted(params), reading
+
+
+async def read_prompt(
+    request: web.Request, conversation: Conversation
+) -> tuple[list[int], ReplyReading]:
+    """Returns the tokens of the prompt, and how replies are read.
+
+    Raises:
+        OverloadedError: Too much text is waiting.
+        RequestError: The template refuses the conversation.
+    """
+    engine, most_tokens = request.app[ENGINE], conversation.most_tokens
+    prompt = await engine.render_chat(
+        conversation.messages,
+        variables=conversation.variables,
+        add_generation_prompt=conversation.add_generation_prompt,
         is_prompt=most_tokens is None,
         client=client_of(request),
     )
     if most_tokens is not None:
         prompt = prompt[-most_tokens:]
-    check_prompt_tokens(body, params, len(prompt))
-    shows_reasoning = body.include_reasoning is not False
-    reading = reply_reading(
-        engine, parsers, use, prompt, shows_reasoning=shows_reasoning
+    return prompt, reply_reading(
+        engine,
+        request.app[PARSERS],
+        conversation.use,
+        prompt,
+        shows_reasoning=conversation.shows_reasoning,
     )
-    return prompt, reading.adapted(params), reading

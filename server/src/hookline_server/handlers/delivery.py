@@ -7,13 +7,14 @@ from aiohttp import web
 
 from hookline.exceptions import EngineDeadError
 from hookline_server.answers.answer import Answer
-from hookline_server.api_error import ApiError, as_api_error, error_body
+from hookline_server.api_error import ApiError, as_api_error
 from hookline_server.auth.allowance import allowance_of
 from hookline_server.context import ENGINE, HEAP, OPEN_STREAMS
 from hookline_server.deadlines import deadline_of
+from hookline_server.dialects import dialect_of
 from hookline_server.engine import OutputStream
 from hookline_server.handlers.common import json_response
-from hookline_server.protocol.wire import encode
+from hookline_server.request_ids import request_id
 from hookline_server.sse import EventResponse
 from hookline_server.streams import Submission, merged, whole_outputs
 
@@ -37,18 +38,20 @@ async def deliver(
 async def _stream(
     request: web.Request, streams: list[OutputStream], answer: Answer
 ) -> web.StreamResponse:
-    response = EventResponse(request)
+    response, dialect = EventResponse(request), dialect_of(request)
     try:
         async with aclosing(merged(streams)) as batches:
             async for batch in batches:
-                await response.send(encode(chunk) for chunk in answer.chunks(batch))
+                events = (dialect.event(each) for each in answer.chunks(batch))
+                await response.write(b"".join(events))
         usage = answer.usage_chunk()
-        await response.send([] if usage is None else [encode(usage)])
+        await response.write(b"" if usage is None else dialect.event(usage))
     except (ApiError, EngineDeadError) as error:
         if not response.has_started:
             raise
         # Too late for an error status: client libraries raise on this event.
-        await response.send([error_body(as_api_error(error))])
+        its_id = request_id(request)
+        await response.write(dialect.error_event(as_api_error(error), its_id))
     except asyncio.CancelledError:
         deadline = deadline_of(request)
         if deadline is None or not deadline.has_passed or not response.has_started:
@@ -57,5 +60,7 @@ async def _stream(
             # The client does not read, so that it would not get the error, either.
             request.transport.abort()
             raise
-        await response.send([error_body(deadline.error)])
-    return await response.finish()
+        its_id = request_id(request)
+        await response.write(dialect.error_event(deadline.error, its_id))
+    await response.write(dialect.done)
+    return await response.end()

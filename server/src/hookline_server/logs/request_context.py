@@ -5,7 +5,8 @@ import logging
 from aiohttp import web
 
 from hookline_server.logs.current_request import current_request, span_of
-from hookline_server.request_identity import request_id, trace_context
+from hookline_server.request_identity import trace_context
+from hookline_server.request_ids import request_id
 
 
 def identify(record: logging.LogRecord) -> bool:

@@ -61,6 +61,20 @@ def assistant_text(message: ChatMessage) -> str:
     return _text(message, "messages") if message.role == "assistant" else ""
 
 
+def reasoning_names(reasoning: str | None, content: object) -> dict[str, object]:
+    """Returns an assistant's reasoning by the names that templates have for it.
+
+    Args:
+        reasoning: The reasoning; None or empty if there is none.
+        content: The content beside it.
+    """
+    if not reasoning:
+        return {}
+    names: dict[str, object] = {"reasoning_content": reasoning, "reasoning": reasoning}
+    # The template of gpt-oss refuses a message with both.
+    return names if content else {**names, "thinking": reasoning}
+
+
 def _template_message(
     message: ChatMessage, place: str, past_calls: PastCalls
 ) -> dict[str, object]:
@@ -81,7 +95,10 @@ def _template_message(
         rendered["tool_call_id"] = message.tool_call_id
     if calls := _calls(message, place, past_calls):
         rendered["tool_calls"] = calls
-    return rendered | _reasoning(message)
+    if message.role != "assistant":
+        return rendered
+    reasoning = message.reasoning_content or message.reasoning
+    return rendered | reasoning_names(reasoning, message.content)
 
 
 def _calls(
@@ -98,16 +115,6 @@ def _calls(
     if message.function_call:
         return past_calls.legacy_call(message.function_call, f"{place}.function_call")
     return []
-
-
-def _reasoning(message: ChatMessage) -> dict[str, str]:
-    """Returns an assistant's reasoning by the names that templates have for it."""
-    reasoning = message.reasoning_content or message.reasoning
-    if not reasoning or message.role != "assistant":
-        return {}
-    names = {"reasoning_content": reasoning, "reasoning": reasoning}
-    # The template of gpt-oss refuses a message with both.
-    return names if message.content else {**names, "thinking": reasoning}
 
 
 def _text(message: ChatMessage, place: str) -> str:

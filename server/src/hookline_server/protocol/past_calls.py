@@ -64,14 +64,19 @@ class PastCalls:
         arguments: object = function.arguments
         param = f"{place}.arguments"
         if isinstance(arguments, str):
-            self._check(arguments.encode(), param)
+            self.check(arguments.encode(), param)
             arguments = _parsed(arguments)
         elif arguments:
-            self._check(msgspec.json.encode(arguments), param)
+            self.check(msgspec.json.encode(arguments), param)
         return {"name": function.name, "arguments": arguments or {}}
 
-    def _check(self, arguments: bytes, param: str) -> None:
-        """Checks what they cost, before anything is parsed."""
+    def check(self, arguments: bytes, param: str) -> None:
+        """Checks what a call's arguments cost, before anything is parsed.
+
+        Raises:
+            LimitError: All calls so far have too many values, or these are nested too
+                deeply.
+        """
         most = sum(map(arguments.count, (b",", b"[", b"{"))) + 1
         if self._values + most <= _FEW_VALUES:  # wherever those characters stand
             self._values += most

@@ -107,7 +107,7 @@ def _legacy_use(request: ToolFields, functions: Sequence[object]) -> ToolUse:
     else:
         name = convert(given, _Named, "function_call").name
         choice = Choice.NAMED
-        _check_known(name, tools, "function_call.name")
+        check_known(name, tools, "function_call.name")
     if choice is Choice.NONE:
         return NO_TOOLS
     return ToolUse(
@@ -125,7 +125,7 @@ def _choice(given: object, tools: Sequence[Tool]) -> tuple[Choice, str | None]:
             f"tool_choice.type must be 'function', not {named.type!r}",
             param="tool_choice.type",
         )
-    _check_known(named.function.name, tools, "tool_choice.function.name")
+    check_known(named.function.name, tools, "tool_choice.function.name")
     return Choice.NAMED, named.function.name
 
 
@@ -143,7 +143,8 @@ def _word(
     return Choice(given or "auto") if tools else Choice.NONE
 
 
-def _check_known(name: str, tools: Sequence[Tool], field: str) -> None:
+def check_known(name: str, tools: Sequence[Tool], field: str) -> None:
+    """Raises `RequestError` if a name is not that of a function."""
     if all(tool.name != name for tool in tools):
         raise RequestError(
             f"{field} is {name!r}, which is not among the request's functions",

@@ -70,10 +70,17 @@ def read_tools(given: Sequence[object]) -> tuple[Tool, ...]:
     return _distinct(definitions, "tools[{}].function")
 
 
-def read_functions(given: Sequence[object]) -> tuple[Tool, ...]:
-    """Reads `functions`, the former name of `tools`; raises what `read_tools` does."""
-    _check_sizes(given, "functions")
-    return _distinct(given, "functions[{}]")
+def read_functions(
+    given: Sequence[object], field: str = "functions"
+) -> tuple[Tool, ...]:
+    """Reads `functions`, the former name of `tools`; raises what `read_tools` does.
+
+    Args:
+        given: The definitions, without what `tools` has around them.
+        field: The request's field, for errors.
+    """
+    _check_sizes(given, field)
+    return _distinct(given, f"{field}[{{}}]")
 
 
 def _check_sizes(given: Sequence[object], field: str) -> None:

@@ -12,7 +12,7 @@ from hookline_pd_proxy.numbers import Numbers
 from hookline_pd_proxy.pool import Pool
 from hookline_pd_proxy.upstream import Answer, Message, UnreachableError, Upstream
 from hookline_server.api_error import ApiError, error_body
-from hookline_server.request_identity import request_id
+from hookline_server.request_ids import request_id
 from hookline_server.sse import DONE, event
 
 NO_INSTANCE = "no_instance"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from hookline_server.auth.permissions import ROUTER_KEY
-from hookline_server.request_identity import request_id
+from hookline_server.request_ids import request_id
 
 Headers = list[tuple[str, str]]
 """Names and values in order; a name can occur several times."""

@@ -144,7 +144,7 @@ class FakeStream:
                 None if wants is None else [_logprobs(token, wants) for token in tokens]
             ),
             finish_reason=self.engine.finish_reason if self.is_over else None,
-            stop_reason=None,
+            stop_reason=self.engine.stop_reason if self.is_over else None,
             output_tokens=total,
             draft_tokens=self.engine.draft_tokens,
             accepted_tokens=self.engine.accepted_tokens,
@@ -156,6 +156,7 @@ class FakeEngine:
 
     Attributes:
         script: Text of each completion, one piece per step.
+        stop_reason: The stop string or token that ends each completion.
         gate: Set to let streams proceed; they wait for it before each step.
         max_open: Maximum number of open completions.
         free_steps: Number of first steps that do not wait for the gate.
@@ -191,6 +192,7 @@ class FakeEngine:
         self.failure: str | None = None
         self.script = tuple(script)
         self.finish_reason = finish_reason
+        self.stop_reason: str | int | None = None
         self.cached_tokens = 0
         self.draft_tokens = self.accepted_tokens = 0
         self.gate = asyncio.Event()

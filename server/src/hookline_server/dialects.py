@@ -1,0 +1,102 @@
+"""How responses are written: in the form of OpenAI's API, or of Anthropic's."""
+
+from typing import Protocol
+
+import msgspec
+from aiohttp import web
+
+from hookline_server.api_error import ApiError, error_body
+from hookline_server.protocol.anthropic_response import (
+    AnthropicError,
+    AnthropicErrorDetail,
+)
+from hookline_server.protocol.wire import encode
+from hookline_server.sse import DONE, event
+
+MESSAGES_PATH = "/v1/messages"
+
+ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+"""Types of errors by status; others are `invalid_request_error` or `api_error`."""
+
+
+class Dialect(Protocol):
+    """The form of errors and events.
+
+    Attributes:
+        done: What ends a stream.
+        id_header: Name of a further header with the request's id, or empty.
+    """
+
+    done: bytes
+    id_header: str
+
+    def error(self, error: ApiError, request_id: str) -> bytes:
+        """Returns the body of an error response."""
+        ...
+
+    def event(self, message: msgspec.Struct) -> bytes:
+        """Returns an event of a stream."""
+        ...
+
+    def error_event(self, error: ApiError, request_id: str) -> bytes:
+        """Returns the event of an error in a stream."""
+        ...
+
+
+class OpenAi:
+    """OpenAI's form, and that of all endpoints that neither API has."""
+
+    done = DONE
+    id_header = ""
+
+    def error(self, error: ApiError, request_id: str) -> bytes:  # noqa: ARG002
+        return error_body(error)
+
+    def event(self, message: msgspec.Struct) -> bytes:
+        return event(encode(message))
+
+    def error_event(self, error: ApiError, request_id: str) -> bytes:  # noqa: ARG002
+        return event(error_body(error))
+
+
+class Anthropic:
+    """Anthropic's form: events have names, which are the types of their messages."""
+
+    done = b""
+    id_header = "request-id"
+
+    def error(self, error: ApiError, request_id: str) -> bytes:
+        return encode(_error(error, request_id))
+
+    def event(self, message: msgspec.Struct) -> bytes:
+        name = message.__struct_config__.tag
+        return f"event: {name}\n".encode() + event(encode(message))
+
+    def error_event(self, error: ApiError, request_id: str) -> bytes:
+        return self.event(_error(error, request_id))
+
+
+OPENAI: Dialect = OpenAi()
+ANTHROPIC: Dialect = Anthropic()
+
+
+def dialect_of(request: web.BaseRequest) -> Dialect:
+    """Returns the form of a request's response, which its path tells."""
+    path = request.path
+    is_anthropic = path == MESSAGES_PATH or path.startswith(f"{MESSAGES_PATH}/")
+    return ANTHROPIC if is_anthropic else OPENAI
+
+
+def _error(error: ApiError, request_id: str) -> AnthropicError:
+    fallback = "invalid_request_error" if error.status < 500 else "api_error"
+    kind = ANTHROPIC_TYPES.get(error.status, fallback)
+    return AnthropicError(AnthropicErrorDetail(kind, str(error)), request_id)

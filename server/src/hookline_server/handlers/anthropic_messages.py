@@ -1,0 +1,130 @@
+"""`/v1/messages` and `/v1/messages/count_tokens` of Anthropic's API."""
+
+from aiohttp import web
+
+from hookline.exceptions import RequestError
+from hookline_server.answers.anthropic_message import AnthropicAnswer
+from hookline_server.auth.permissions import check_permissions
+from hookline_server.context import ENGINE, PARSERS
+from hookline_server.handlers.common import (
+    check_model,
+    json_response,
+    make_identity,
+    ready_engine,
+    rejections_counted,
+)
+from hookline_server.handlers.conversation import (
+    Conversation,
+    read_prompt,
+    template_defaults,
+)
+from hookline_server.handlers.delivery import deliver
+from hookline_server.protocol.anthropic_conversation import conversation_messages
+from hookline_server.protocol.anthropic_request import (
+    CountTokensRequest,
+    MessagesRequest,
+    check,
+    check_prompt,
+    generation_request,
+)
+from hookline_server.protocol.anthropic_response import TokenCount
+from hookline_server.protocol.anthropic_tools import anthropic_tool_use
+from hookline_server.protocol.generation import sampling_params
+from hookline_server.protocol.template_variables import template_variables
+from hookline_server.protocol.tool_use import Choice, ToolUse
+from hookline_server.replies.parsers import ChosenParsers
+from hookline_server.replies.reading import ReplyReading, check_use
+from hookline_server.request_identity import (
+    named_session,
+    request_facts,
+    requested_slo,
+)
+from hookline_server.request_message import read_message
+from hookline_server.streams import Submission
+from hookline_server.tenants import client_of
+
+
+async def create_message(request: web.Request) -> web.StreamResponse:
+    """Generates the next message of a conversation."""
+    with rejections_counted(request):
+        engine = ready_engine(request)
+        slo = requested_slo(request)
+        body = await read_message(request, MessagesRequest)
+        generation = generation_request(body)
+        check_permissions(request, generation)
+        check_model(engine, body.model)
+        check(body)
+        session_id = named_session(request, body.session_id, engine.facts)
+        params = sampling_params(generation, max_tokens=body.max_tokens)
+        prompt, reading = await _read(request, body)
+        params = reading.adapted(params)
+    identity = make_identity(request, "msg_")
+    submission = Submission(
+        prompts=[prompt],
+        params=params,
+        facts=request_facts(
+            request,
+            response_id=identity.id,
+            priority=body.priority or 0,
+            slo=slo,
+            session_id=session_id,
+        ),
+        cache_salt=body.cache_salt,
+        is_streamed=generation.is_streamed,
+        client=client_of(request),
+    )
+    return await deliver(
+        request, submission, AnthropicAnswer(identity, engine, reading)
+    )
+
+
+async def count_tokens(request: web.Request) -> web.Response:
+    """Counts the tokens of the prompt that a conversation becomes."""
+    engine = ready_engine(request)
+    body = await read_message(request, CountTokensRequest)
+    check_model(engine, body.model)
+    check_prompt(body)
+    conversation = _conversation(request, body)
+    prompt = await engine.render_chat(
+        conversation.messages,
+        variables=conversation.variables,
+        is_prompt=False,
+        client=client_of(request),
+    )
+    return json_response(TokenCount(len(prompt)))
+
+
+async def _read(
+    request: web.Request, body: MessagesRequest
+) -> tuple[list[int], ReplyReading]:
+    conversation = _conversation(request, body)
+    parsers = request.app[PARSERS]
+    check_use(conversation.use, parsers, request.app[ENGINE])
+    if body.thinking is not None and body.thinking.type == "enabled":
+        _check_reasoning(conversation.use, parsers)
+    return await read_prompt(request, conversation)
+
+
+def _check_reasoning(use: ToolUse, parsers: ChosenParsers) -> None:
+    """Raises `RequestError` if a reply cannot have the reasoning that is asked for."""
+    if parsers.reasoning is None:
+        raise RequestError(
+            "thinking: reasoning is found only by a server that was started with "
+            "--reasoning-parser",
+            param="thinking",
+        )
+    if use.choice in (Choice.REQUIRED, Choice.NAMED):
+        raise RequestError(
+            "thinking: forced calls leave no room for reasoning; disable it, or use "
+            "the tool_choice 'auto'",
+            param="thinking",
+        )
+
+
+def _conversation(request: web.Request, body: CountTokensRequest) -> Conversation:
+    use = anthropic_tool_use(body)
+    return Conversation(
+        messages=conversation_messages(body.system, body.messages),
+        use=use,
+        variables=template_variables(body, use.tools, template_defaults(request)),
+    )

@@ -1,0 +1,136 @@
+"""Requests of Anthropic's API: `/v1/messages` and `/v1/messages/count_tokens`."""
+
+import msgspec
+
+from hookline.exceptions import RequestError
+from hookline.request_limits import STOP, STOP_LENGTH
+from hookline_server.protocol.anthropic_conversation import InputMessage, TextBlock
+from hookline_server.protocol.generation import GenerationRequest, check_delivery
+from hookline_server.protocol.wire import Int64, Name
+
+THINKING = ("enabled", "disabled", "adaptive")
+
+BUDGET_ARGUMENT = "thinking_token_budget"
+"""The argument of logits processors that limit the reasoning."""
+
+
+class Thinking(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the model reasons before it replies."""
+
+    type: Name
+    budget_tokens: Int64 | None = None
+
+
+class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the output; a format is refused."""
+
+    format: object = None
+
+
+class CountTokensRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a prompt is made of; null means a field's default."""
+
+    model: str | None = None
+    messages: list[InputMessage]
+    system: str | list[TextBlock] | None = None
+    tools: list[object] | None = None
+    tool_choice: object = None
+    thinking: Thinking | None = None
+    container: object = None
+    mcp_servers: object = None
+    output_config: OutputConfig | None = None
+    output_format: object = None
+
+    @property
+    def chat_template_kwargs(self) -> dict[str, object] | None:
+        """Switches of reasoning, by the names that chat templates have for them."""
+        if self.thinking is None or self.thinking.type == "adaptive":
+            return None
+        is_on = self.thinking.type == "enabled"
+        return {"enable_thinking": is_on, "thinking": is_on}
+
+    @property
+    def documents(self) -> None:
+        """Variables of chat templates that this API does not set."""
+
+    @property
+    def reasoning_effort(self) -> None:
+        """The same."""
+
+
+class MessagesRequest(CountTokensRequest, frozen=True, kw_only=True):
+    """A request for the next message; the last three fields are extensions."""
+
+    max_tokens: Int64
+    stream: bool | None = None
+    stop_sequences: list[str] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: Int64 | None = None
+    priority: Int64 | None = None
+    cache_salt: str | None = None
+    session_id: str | None = None
+
+
+def generation_request(request: MessagesRequest) -> GenerationRequest:
+    """Returns what concerns sampling, stopping and delivery."""
+    thinking = request.thinking
+    budget = None if thinking is None else thinking.budget_tokens
+    return GenerationRequest(
+        model=request.model,
+        max_tokens=request.max_tokens,
+        stream=request.stream,
+        temperature=request.temperature,
+        top_p=request.top_p,
+        top_k=request.top_k,
+        stop=request.stop_sequences,
+        vllm_xargs=None if budget is None else {BUDGET_ARGUMENT: budget},
+        priority=request.priority,
+        cache_salt=request.cache_salt,
+    )
+
+
+def check_prompt(request: CountTokensRequest) -> None:
+    """Checks all but messages and tools; raises `RequestError` if it is invalid."""
+    unsupported = {
+        "container": request.container,
+        "mcp_servers": request.mcp_servers,
+        "output_config.format": request.output_config and request.output_config.format,
+        "output_format": request.output_format,
+    }
+    for name, value in unsupported.items():
+        if value:
+            raise RequestError(f"{name} is not supported", param=name)
+    if not request.messages:
+        raise RequestError("messages must not be empty", param="messages")
+    if request.thinking is not None:
+        _check_thinking(request.thinking)
+
+
+def check(request: MessagesRequest) -> None:
+    """Checks the request; raises `RequestError` if it is invalid or not supported."""
+    check_prompt(request)
+    if request.max_tokens < 1:
+        raise RequestError("max_tokens must be at least 1", param="max_tokens")
+    field = "stop_sequences"
+    stop = request.stop_sequences or ()
+    STOP.check(len(stop), param=field)
+    STOP_LENGTH.check(max(map(len, stop), default=0), param=field)
+    if not all(stop):
+        raise RequestError(f"{field} must not hold empty strings", param=field)
+    check_delivery(generation_request(request))
+
+
+def _check_thinking(thinking: Thinking) -> None:
+    field = "thinking.budget_tokens"
+    if thinking.type not in THINKING:
+        raise RequestError(
+            f"thinking.type must be one of {', '.join(THINKING)}, not "
+            f"{thinking.type[:64]!r}",
+            param="thinking.type",
+        )
+    is_enabled = thinking.type == "enabled"
+    if not is_enabled and thinking.budget_tokens is not None:
+        raise RequestError(f"{field} requires the type 'enabled'", param=field)
+    if thinking.budget_tokens is not None and thinking.budget_tokens < 1:
+        raise RequestError(f"{field} must be at least 1", param=field)

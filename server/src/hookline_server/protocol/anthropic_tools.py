@@ -1,0 +1,91 @@
+"""The tools of Anthropic's API."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hookline.exceptions import RequestError
+from hookline.request_limits import TOOLS
+from hookline_server.protocol.anthropic_request import CountTokensRequest
+from hookline_server.protocol.tool_use import NO_TOOLS, Choice, ToolUse, check_known
+from hookline_server.protocol.tools import Tool, read_functions
+from hookline_server.protocol.wire import Name, convert
+
+_CHOICES = {
+    "auto": Choice.AUTO,
+    "any": Choice.REQUIRED,
+    "tool": Choice.NAMED,
+    "none": Choice.NONE,
+}
+
+
+class _Tool(msgspec.Struct, frozen=True, kw_only=True):
+    type: Name | None = None
+    name: str | None = None
+    description: str | None = None
+    input_schema: dict[str, object] | None = None
+    strict: bool | None = None
+
+
+class _Choice(msgspec.Struct, frozen=True, kw_only=True):
+    type: Name
+    name: Name | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+def anthropic_tool_use(request: CountTokensRequest) -> ToolUse:
+    """Reads the tools of a request.
+
+    Raises:
+        LimitError: The tools are too many, too large or nested too deeply.
+        RequestError: A field is wrong, or two of them contradict each other.
+    """
+    tools = _read_tools(request.tools or ())
+    if request.tool_choice is None:
+        return ToolUse(tools=tools, choice=Choice.AUTO) if tools else NO_TOOLS
+    given = convert(request.tool_choice, _Choice, "tool_choice")
+    choice = _CHOICES.get(given.type)
+    if choice is None:
+        raise RequestError(
+            f"tool_choice.type must be one of {', '.join(_CHOICES)}, not "
+            f"{given.type[:64]!r}",
+            param="tool_choice.type",
+        )
+    if choice is Choice.REQUIRED and not tools:
+        raise RequestError("tool_choice 'any' requires tools", param="tool_choice")
+    if choice is Choice.NAMED:
+        check_known(given.name or "", tools, "tool_choice.name")
+    if choice is Choice.NONE or not tools:
+        return NO_TOOLS
+    return ToolUse(
+        tools=tools,
+        choice=choice,
+        name=given.name if choice is Choice.NAMED else None,
+        is_parallel=given.disable_parallel_tool_use is not True,
+    )
+
+
+def _read_tools(given: Sequence[object]) -> tuple[Tool, ...]:
+    TOOLS.check(len(given))
+    return read_functions(
+        [_definition(each, f"tools[{index}]") for index, each in enumerate(given)],
+        field="tools",
+    )
+
+
+def _definition(given: object, place: str) -> dict[str, object]:
+    tool = convert(given, _Tool, place)
+    if tool.type not in (None, "custom"):
+        raise RequestError(
+            f"{place}: tools of type {tool.type!r} are not supported, only custom ones",
+            param=f"{place}.type",
+        )
+    for name in ("name", "input_schema"):
+        if getattr(tool, name) is None:
+            raise RequestError(f"{place}.{name} is missing", param=f"{place}.{name}")
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.input_schema,
+        "strict": tool.strict,
+    }
