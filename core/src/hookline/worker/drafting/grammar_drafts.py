@@ -15,7 +15,8 @@ from hookline.worker.input_batch import InputBatch, Int64
 from hookline.worker.sampling.processors.grammar_masks import GrammarMasks
 
 MOST_FORCED = 16
-"""Tokens that are drafted at once, because the model may spell a text otherwise."""
+"""Tokens that are drafted at once. The model may spell a text otherwise: then a request
+gets as many as it has accepted, and one more, until it accepts all again."""
 
 
 class GrammarDrafts:
@@ -43,6 +44,7 @@ class GrammarDrafts:
         self._drafter = drafter
         self._changes = changes
         self._forced: dict[int, int] = {}
+        self._limits: dict[int, int] = {}
 
     def fit(
         self,
@@ -60,11 +62,13 @@ class GrammarDrafts:
             tokens: The tokens, by request id.
             drafts: The proposer's.
         """
-        accepted, self._forced = self._num_accepted(plan, tokens), {}
-        use = self._grammars.take_use(accepted)
+        forced_before, self._forced = self._forced, {}
+        accepted = _accepted(forced_before, plan, tokens)
+        use = self._grammars.take_use(sum(accepted.values()))
         if not self._changes:
             return replace(drafts, grammar_use=use)
         token_ids = dict(drafts.token_ids)
+        limits, self._limits = self._limits, {}
         for row in rows[first_of_each(rows)].tolist():
             params, request_id = self._batch.params[row], self._batch.request_ids[row]
             if row not in self._grammars.rows or params is None:
@@ -72,8 +76,13 @@ class GrammarDrafts:
             proposed = token_ids.pop(request_id, [])
             if not params.speculation:
                 continue
+            most = limits.get(request_id, MOST_FORCED)
+            if (count := accepted.get(request_id)) is not None:
+                is_whole = count == forced_before[request_id]
+                most = min(2 * most, MOST_FORCED) if is_whole else count + 1
+            self._limits[request_id] = most
             text = self._batch.token_ids[row, : self._batch.num_tokens[row]]
-            forced, chosen = self._grammars.fit(row, text, proposed, MOST_FORCED)
+            forced, chosen = self._grammars.fit(row, text, proposed, most)
             if not chosen:
                 continue
             token_ids[request_id] = chosen
@@ -83,10 +92,13 @@ class GrammarDrafts:
                 self._drafter.forget(request_id)
         return replace(drafts, token_ids=token_ids, grammar_use=use)
 
-    def _num_accepted(self, plan: StepPlan, tokens: Mapping[int, Sequence[int]]) -> int:
-        """Returns how many forced tokens a step has accepted."""
-        return sum(
-            min(self._forced[request_id], len(drafts), len(tokens[request_id]) - 1)
-            for request_id, drafts in plan.drafts.items()
-            if request_id in self._forced and tokens.get(request_id)
-        )
+
+def _accepted(
+    forced: Mapping[int, int], plan: StepPlan, tokens: Mapping[int, Sequence[int]]
+) -> dict[int, int]:
+    """Returns how many of its forced drafts a step has accepted, by request id."""
+    return {
+        request_id: min(forced[request_id], len(drafts), len(tokens[request_id]) - 1)
+        for request_id, drafts in plan.drafts.items()
+        if request_id in forced and tokens.get(request_id)
+    }
