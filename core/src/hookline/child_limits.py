@@ -1,8 +1,11 @@
-"""What a child process that works on others' input does to itself first."""
+"""Child processes that work on others' input, within limits: how both ends do it."""
 
 import os
 import resource
 import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
@@ -13,6 +16,54 @@ LENGTH_BYTES = 4
 """Bytes of a frame's length, little-endian, before its msgpack."""
 
 _OWNER_CHECK_SECONDS = 2.0
+
+_KEPT = (
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "PATH",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONUSERBASE",
+    "TZ",
+)
+"""Variables that Python needs to find its modules, the language and the time zone; the
+others may hold secrets."""
+
+
+def small_environment() -> dict[str, str]:
+    """Returns the variables of a process that handles input of others."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return {**kept, "TOKENIZERS_PARALLELISM": "false"}
+
+
+def start_child(
+    module: str,
+    setup_fd: int,
+    channel: socket.socket,
+    *,
+    cpu_seconds: float,
+    memory_bytes: int,
+) -> subprocess.Popen[bytes]:
+    """Starts a module as a process that ends with this one.
+
+    Args:
+        module: Its arguments are `setup_fd`, the limits and this process's id.
+        setup_fd: File that it inherits.
+        channel: Its standard input, a socket.
+        cpu_seconds: Processor time for one job.
+        memory_bytes: Address space for jobs.
+    """
+    arguments = map(str, (setup_fd, cpu_seconds, memory_bytes, os.getpid()))
+    return subprocess.Popen(  # noqa: S603 - no input of anyone else
+        [sys.executable, "-m", module, *arguments],
+        stdin=channel.fileno(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,  # libraries write there in their own formats
+        pass_fds=[setup_fd],
+        env=small_environment(),
+    )
 
 
 def end_with_owner(owner: int) -> None:
@@ -76,3 +127,15 @@ def next_frame(incoming: BinaryIO) -> bytes | None:
     length = int.from_bytes(head, "little")
     data = incoming.read(length)
     return data if len(data) == length else None
+
+
+def take_frame(incoming: bytearray) -> bytes | None:
+    """Removes the first message from what has come; None if it is not complete."""
+    if len(incoming) < LENGTH_BYTES:
+        return None
+    end = LENGTH_BYTES + int.from_bytes(incoming[:LENGTH_BYTES], "little")
+    if len(incoming) < end:
+        return None
+    whole = bytes(incoming[LENGTH_BYTES:end])
+    del incoming[:end]
+    return whole

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from hookline.child_limits import small_environment
 from hookline.text.bounds import TextBounds
-from hookline.text.environment import small_environment
 from hookline.text.pool import TextPool
 from hookline.tokenizer import Tokenizer
 from hookline_testing.byte_tokenizer import save_byte_tokenizer

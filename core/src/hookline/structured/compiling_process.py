@@ -1,19 +1,15 @@
 """The engine's end of a compiling process: starts it, talks to it, ends it."""
 
-import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 
 import msgspec
 
-from hookline.child_limits import LENGTH_BYTES, frame
+from hookline.child_limits import frame, start_child, take_frame
 from hookline.structured.messages import Broken, Compiled, Ready, Refused, Reply
 from hookline.structured_outputs import GrammarSpec
-from hookline.text.environment import small_environment
 
 _START_SECONDS = 120.0
 """Until a process has made its backend, on a machine that is busy."""
@@ -45,7 +41,13 @@ class CompilingProcess:
         self._decoder: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
         self._channel, theirs = socket.socketpair()
         with theirs:
-            self._process = _start(setup_fd, limits, theirs)
+            self._process = start_child(
+                "hookline.structured.process",
+                setup_fd,
+                theirs,
+                cpu_seconds=limits.cpu_seconds,
+                memory_bytes=limits.memory_bytes,
+            )
 
     def wait_until_ready(self) -> str:
         """Waits for the backend; returns why there is none, or nothing."""
@@ -98,7 +100,7 @@ class CompilingProcess:
     def _reply(self, seconds: float) -> Reply | None:
         """Returns the next reply; None at a timeout or if the process has ended."""
         deadline = time.monotonic() + seconds
-        while (whole := self._next_frame()) is None:
+        while (whole := take_frame(self._incoming)) is None:
             left = deadline - time.monotonic()
             if left <= 0:
                 return None
@@ -112,28 +114,3 @@ class CompilingProcess:
                 return None
             self._incoming += data
         return self._decoder.decode(whole)
-
-    def _next_frame(self) -> bytes | None:
-        if len(self._incoming) < LENGTH_BYTES:
-            return None
-        end = LENGTH_BYTES + int.from_bytes(self._incoming[:LENGTH_BYTES], "little")
-        if len(self._incoming) < end:
-            return None
-        whole = bytes(self._incoming[LENGTH_BYTES:end])
-        del self._incoming[:end]
-        return whole
-
-
-def _start(
-    setup_fd: int, limits: CompileLimits, channel: socket.socket
-) -> subprocess.Popen[bytes]:
-    limited = (limits.cpu_seconds, limits.memory_bytes)
-    arguments = map(str, (setup_fd, *limited, os.getpid()))
-    return subprocess.Popen(  # noqa: S603 - no input of anyone else
-        [sys.executable, "-m", "hookline.structured.process", *arguments],
-        stdin=channel.fileno(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,  # backends write there in their own formats
-        pass_fds=[setup_fd],
-        env=small_environment(),
-    )

@@ -1,17 +1,13 @@
 """The front end's end of a text process: starts it, talks to it, ends it."""
 
 import asyncio
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
-from hookline.child_limits import LENGTH_BYTES, frame
-from hookline.text.environment import small_environment
+from hookline.child_limits import frame, start_child, take_frame
 from hookline.text.messages import Job, Reply
 
 _CHUNK_BYTES = 1 << 18
@@ -61,7 +57,13 @@ class TextProcess:
         self._channel, theirs = socket.socketpair()
         self._channel.setblocking(False)
         with theirs:
-            self.process = _start(setup_fd, limits, theirs)
+            self.process = start_child(
+                "hookline.text.process",
+                setup_fd,
+                theirs,
+                cpu_seconds=limits.cpu_seconds,
+                memory_bytes=limits.memory_bytes,
+            )
         self._loop.add_reader(self._channel, self._read)
 
     def send(self, job: Job) -> None:
@@ -116,30 +118,5 @@ class TextProcess:
             self._ended()
             return
         self._incoming += data
-        while self._is_open and (whole := self._next_frame()) is not None:
+        while self._is_open and (whole := take_frame(self._incoming)) is not None:
             self._take(self._decoder.decode(whole))
-
-    def _next_frame(self) -> bytes | None:
-        if len(self._incoming) < LENGTH_BYTES:
-            return None
-        end = LENGTH_BYTES + int.from_bytes(self._incoming[:LENGTH_BYTES], "little")
-        if len(self._incoming) < end:
-            return None
-        whole = bytes(self._incoming[LENGTH_BYTES:end])
-        del self._incoming[:end]
-        return whole
-
-
-def _start(
-    setup_fd: int, limits: TextLimits, channel: socket.socket
-) -> subprocess.Popen[bytes]:
-    limited = (limits.cpu_seconds, limits.memory_bytes)
-    arguments = map(str, (setup_fd, *limited, os.getpid()))
-    return subprocess.Popen(  # noqa: S603 - no input of anyone else
-        [sys.executable, "-m", "hookline.text.process", *arguments],
-        stdin=channel.fileno(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,  # Rust writes its panics there, in its own format
-        pass_fds=[setup_fd],
-        env=small_environment(),
-    )
