@@ -58,7 +58,10 @@ FEATURES = (
     '--speculative-config={"method": "ngram", "num_speculative_tokens": 3}',
     '--kv-transfer-config={"kv_connector": "cpu_offload"}',
     "--scheduling-policy=fair",
+    "--tool-call-parser=hermes",
 )
+ASLEEP = "hookline_sleep_"
+"""Begin of the names of what an engine with a KV connector never does."""
 KEY = "sk-unlimited"
 LIMITED_KEY = "sk-limited"
 KEYS = {
@@ -114,6 +117,14 @@ class Server:
         connection = self._asked({"prompt": "x"}, "known", headers)
         connection.getresponse().read()
         connection.close()
+
+    def sleep_and_wake(self, _: int) -> None:
+        """Puts the engine to sleep and wakes it up."""
+        for path in ("/sleep?level=1", "/wake_up"):
+            connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+            connection.request("POST", path)
+            assert connection.getresponse().status == 200
+            connection.close()
 
     def _asked(
         self, body: Body, tenant: str, headers: Mapping[str, str] | None = None
@@ -187,6 +198,7 @@ def load(server: Server) -> Iterator[None]:
         lambda number: server.leave(_long(number)),
         lambda number: server.complete({"prompt": "x"}, f"stranger {number}"),
         lambda _: server.complete({"prompt": "x", "max_tokens": "many"}),
+        lambda _: server.complete({"prompt": "x", "max_tokens": 1, "user": "a"}),
         lambda _: server.complete({"prompt": ["x"] * 99}),  # more than may wait
         lambda number: server.be_late(_long(number)),
         lambda _: server.ask_too_often(),
@@ -262,7 +274,11 @@ def test_every_panel_and_rule_has_data(
     prometheus: Path, rules_folder: Path, tmp_path: Path
 ) -> None:
     """Under load each panel, recorded series and alert has numbers to work with."""
-    expressions = [*panel_expressions(), *rule_expressions()]
+    expressions = [
+        each
+        for each in (*panel_expressions(), *rule_expressions())
+        if ASLEEP not in each
+    ]
     keys = tmp_path / "keys.yaml"
     keys.write_text(yaml.safe_dump(KEYS))
     keyed = (*FEATURES, f"--api-keys={keys}")
@@ -285,6 +301,30 @@ def test_every_panel_and_rule_has_data(
         len(each.rules) for each in (*RECORDING_GROUPS, *ALERT_GROUPS)
     )
     assert unwanted == []
+
+
+@pytest.mark.exhaustive
+def test_panels_of_sleep_have_data(
+    prometheus: Path, rules_folder: Path, tmp_path: Path
+) -> None:
+    """While an engine falls asleep and wakes up, each panel of it has numbers."""
+    expressions = [each for each in panel_expressions() if ASLEEP in each]
+
+    with (
+        serving(tmp_path / "server.log", "--enable-sleep-mode") as server,
+        scraping(prometheus, tmp_path, rules_folder, server.port) as scraper,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        done = Event()
+        client = pool.submit(_repeat, done, server.sleep_and_wake)
+        try:
+            samples = wait_for_samples(scraper, expressions)
+        finally:
+            done.set()
+        client.result()
+
+    assert [each for each, sample in samples.items() if sample is None] == []
+    assert len(expressions) > 3
 
 
 @pytest.mark.exhaustive
