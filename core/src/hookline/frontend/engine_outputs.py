@@ -14,7 +14,7 @@ from hookline.transport.engine_client import EngineInfo
 def make_outputs(
     clock: Clock, config: ObserverConfig, tokenizer: Tokenizer, info: EngineInfo
 ) -> OutputProcessor:
-    """Returns a processor with books of its own and the tokenizer's text streams."""
+    """Returns a processor with its own accounting and the tokenizer's text streams."""
     accounting = RequestAccounting(
         clock,
         info.clock,

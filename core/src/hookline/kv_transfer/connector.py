@@ -214,7 +214,7 @@ def has_tiers(connector: SchedulerConnector) -> TypeGuard[TieredConnector]:
 
 
 def tells_tier_events(connector: SchedulerConnector) -> TypeGuard[TierEventConnector]:
-    """Whether a scheduler's side tells what happens in its tiers."""
+    """Whether a scheduler's side reports the events of its tiers."""
     return connector.capabilities.tells_tier_events
 
 

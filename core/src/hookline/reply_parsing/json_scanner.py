@@ -22,7 +22,7 @@ class JsonScanner:
         self._is_escaped = False
 
     def scan(self, text: str, start: int) -> int:
-        """Returns the end of what belongs to the value; `is_done` says if it is all."""
+        """Returns the end of the value's text; `is_done` is True if it is complete."""
         at = start
         if not (self._depth or self._is_string or self._is_scalar):
             self._is_scalar = at < len(text) and text[at] not in '"{['

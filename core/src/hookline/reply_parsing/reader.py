@@ -65,7 +65,7 @@ class Reader:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is no more text, and never will be."""
+        """Whether the text has ended and all of it was read."""
         return self._has_ended and self._at == len(self._text)
 
     def add(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What a parser of reasoning implements, and what it is told."""
+"""The interface of reasoning parsers, and the context that they get."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

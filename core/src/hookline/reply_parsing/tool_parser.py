@@ -1,4 +1,4 @@
-"""What a parser of tool calls implements, and what it is told."""
+"""The interface of tool parsers, and the context that they get."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

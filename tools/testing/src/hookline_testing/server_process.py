@@ -106,28 +106,30 @@ class Server:
         return None
 
     def wait_for(self, name: str, value: float, **labels: str) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while self.find(name, **labels) != value:
-            assert time.monotonic() < deadline, f"{name} did not become {value}"
-            time.sleep(0.05)
+        self._wait_until(
+            lambda: self.find(name, **labels) == value, f"{name} did not become {value}"
+        )
 
     def wait_for_sum(
         self, name: str, value: float, series: Sequence[dict[str, str]]
     ) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while sum(self.find(name, **labels) or 0 for labels in series) != value:
-            assert time.monotonic() < deadline, f"{name} did not add up to {value}"
-            time.sleep(0.05)
+        self._wait_until(
+            lambda: sum(self.find(name, **each) or 0 for each in series) == value,
+            f"{name} did not add up to {value}",
+        )
 
     def wait_for_any(self, name: str, **labels: str) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self.find(name, **labels):
-            assert time.monotonic() < deadline, f"{name} is still 0"
-            time.sleep(0.05)
+        self._wait_until(lambda: bool(self.find(name, **labels)), f"{name} is still 0")
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
         return self.process.wait(60)
+
+    def _wait_until(self, holds: Callable[[], bool], complaint: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not holds():
+            assert time.monotonic() < deadline, complaint
+            time.sleep(0.05)
 
     def _url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"

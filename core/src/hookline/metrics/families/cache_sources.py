@@ -11,7 +11,7 @@ _UNSPECIFIED = "unspecified"
 
 
 def _found(state: StateReading) -> Iterable[Point]:
-    """Returns the hits of each place; those of no tier are where the connector says."""
+    """Returns hits by place; the connector's `hit_source` has those of no tier."""
     stats, transfers = state.stats, state.stats.transfers
     hits = dict.fromkeys((*_PLACES, _UNSPECIFIED), 0)
     for tier, tokens in transfers.tier_hits.items():

@@ -6,6 +6,7 @@ from typing import NoReturn, cast
 
 from hookline.did_you_mean import did_you_mean
 from hookline_server.cli.errors import UsageError
+from hookline_server.cli.options.merging import merged
 from hookline_server.cli.options.option import Kind, Option
 from hookline_server.cli.options.other_engines import advice
 
@@ -59,8 +60,8 @@ class Merge(argparse.Action):
     ) -> None:
         """Merges one more mapping."""
         before = cast("Mapping[str, object]", getattr(namespace, self.dest, {}))
-        merged = _merged(before, cast("Mapping[str, object]", values))
-        setattr(namespace, self.dest, merged)
+        joined = merged(before, cast("Mapping[str, object]", values))
+        setattr(namespace, self.dest, joined)
 
 
 ACTIONS: Mapping[Kind, str | type[argparse.Action]] = {
@@ -181,15 +182,3 @@ def _metavar(option: Option) -> str:
     if option.choices:
         return "{" + ",".join(option.choices) + "}"
     return option.metavar or option.flag.rsplit("-", maxsplit=1)[-1].upper()
-
-
-def _merged(
-    first: Mapping[str, object], second: Mapping[str, object]
-) -> dict[str, object]:
-    merged = dict(first)
-    for key, value in second.items():
-        before = merged.get(key)
-        if isinstance(before, Mapping) and isinstance(value, Mapping):
-            value = _merged(before, value)  # noqa: PLW2901
-        merged[key] = value
-    return merged

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hookline_server.cli.errors import UsageError
+from hookline_server.cli.options.merging import merged
 from hookline_server.cli.options.option import Option
 
 ALIASES = {
@@ -90,19 +91,8 @@ def _without_json(argv: list[str], keyed: dict[str, dict[str, object]]) -> list[
         given = _value(text)
         if not isinstance(given, dict):
             raise UsageError(f"{flag}: {text!r} is not a JSON object")
-        keyed[flag] = _merged(given, keyed[flag])
+        keyed[flag] = merged(given, keyed[flag])
     return kept
-
-
-def _merged(
-    first: Mapping[str, object], second: Mapping[str, object]
-) -> dict[str, object]:
-    merged = dict(first)
-    for key, value in second.items():
-        before = merged.get(key)
-        both = isinstance(before, dict) and isinstance(value, dict)
-        merged[key] = _merged(before, value) if both else value  # type: ignore[arg-type]
-    return merged
 
 
 def _as_json(keyed: Mapping[str, object]) -> Iterator[str]:
