@@ -303,8 +303,46 @@ async def test_forced_calls(
     assert engine.streams[0].params.structured_outputs is not None
 
     thinking = {"type": "enabled", "budget_tokens": 5}
-    error = await answered(engine, status=400, thinking=thinking, **fields)
+    fields["thinking"] = thinking
+    thinks = engine_of("<think>Hm.", "</think>", script)
+    thinks.facts = engine.facts
+    answer = await answered(thinks, **fields)
+    assert [each["type"] for each in answer["content"]] == ["thinking", "tool_use"]
+    engine.facts = dataclasses.replace(engine.facts, enable_in_reasoning=True)
+    error = await answered(engine, status=400, **fields)
     assert "thinking: forced calls leave no room" in error["error"]["message"]
+
+
+@pytest.mark.parametrize("field", ["output_config", "output_format"])
+async def test_text_has_the_format_that_the_client_asks_for(field: str) -> None:
+    """
+    By its present name and the former one, behind reasoning; a bad one is a 400.
+    """
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    engine = engine_of("<think>Hm.</think>", '{"a": 1}')
+    engine.facts = dataclasses.replace(engine.facts, structured_outputs="fake")
+
+    def fields(**given: object) -> dict[str, Any]:
+        return {field: {"format": given} if field == "output_config" else given}
+
+    name = "output_config.format" if field == "output_config" else field
+    answer = await answered(engine, **fields(type="json_schema", schema=schema))
+    errors = [
+        (await answered(engine, status=400, **fields(**wrong)))["error"]["message"]
+        for wrong in ({"type": "x"}, {"type": "json_schema"}, {"type": 5})
+    ]
+    deep: dict[str, Any] = {}
+    for _ in range(70):
+        deep = {"items": deep}
+    wrong = fields(type="json_schema", schema=deep)
+    errors.append((await answered(engine, status=400, **wrong))["error"]["message"])
+
+    assert answer["content"][1] == {"type": "text", "text": '{"a": 1}'}
+    grammar = engine.streams[0].params.structured_outputs
+    assert grammar is not None
+    assert json.loads(str(grammar.json)) == schema
+    assert grammar.reasoning is not None
+    assert all(error.startswith(name) for error in errors), errors
 
 
 async def test_without_tools_calls_are_text() -> None:

@@ -41,7 +41,7 @@ async def refusal(**fields: Any) -> str:
         ({"mcp_servers": [{}]}, "mcp_servers is not supported"),
         (
             {"output_config": {"format": {"type": "json_schema"}}},
-            "output_config.format is not supported",
+            "output_config.format.schema is missing",
         ),
         ({"thinking": {"type": "much"}}, "thinking.type must be one of enabled, "),
         (

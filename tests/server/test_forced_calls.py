@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hookline.request import FinishReason
+from hookline.structured_outputs import ReasoningSpan
 from hookline_server.replies.settings import ReplySettings
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
@@ -46,7 +47,7 @@ TWO_CALLS = (
 def engine_of(
     *script: str, reason: FinishReason = FinishReason.STOP, backend: str = "fake"
 ) -> FakeEngine:
-    engine = FakeEngine(script, finish_reason=reason)
+    engine = FakeEngine(("Hm.", "</think>", *script), finish_reason=reason)
     engine.facts = replace(FACTS, structured_outputs=backend)
     return engine
 
@@ -70,6 +71,12 @@ def schema_of(engine: FakeEngine) -> Any:
     return json.loads(grammar.json)
 
 
+def span_of(engine: FakeEngine) -> ReasoningSpan | None:
+    grammar = engine.streams[0].params.structured_outputs
+    assert grammar is not None
+    return grammar.reasoning
+
+
 async def test_named_function_gets_its_arguments() -> None:
     """
     The text is the arguments alone, by the function's own schema; the reason is stop.
@@ -79,10 +86,31 @@ async def test_named_function_gets_its_arguments() -> None:
     [choice] = (await asked(engine, tool_choice=NAMED))["choices"]
 
     assert schema_of(engine) == CITY
+    assert choice["message"]["reasoning_content"] == "Hm."
     [call] = choice["message"]["tool_calls"]
     assert call["function"] == {"name": "weather", "arguments": '{"city":"Oslo"}'}
     assert choice["message"]["content"] is None
     assert choice["finish_reason"] == "stop"
+
+
+async def test_model_reasons_before_what_it_must_write() -> None:
+    """
+    The grammar begins behind the reasoning, unless the server's options say otherwise.
+    """
+    engine, other = engine_of('{"a": 1}'), engine_of()
+    strict = FakeEngine(['{"city":"Oslo"}'])
+    strict.facts = replace(FACTS, structured_outputs="fake", enable_in_reasoning=True)
+    format_ = {"type": "json_object"}
+
+    answer = await asked(engine, tools=None, response_format=format_)
+    await asked(other, tool_choice="required")
+    [forced] = (await asked(strict, tool_choice=NAMED))["choices"]
+
+    [choice] = answer["choices"]
+    assert choice["message"]["content"] == '{"a": 1}'
+    assert span_of(engine) == span_of(other) == ReasoningSpan(end="</think>")
+    assert span_of(strict) is None
+    assert forced["message"]["tool_calls"][0]["function"]["name"] == "weather"
 
 
 async def test_required_calls_are_a_list_of_any_tools() -> None:

@@ -20,7 +20,7 @@ from hookline.frontend.prompts import TextPrompt, TokensPrompt
 from hookline.hookspecs import hookimpl
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline.structured_outputs import StructuredOutputsParams
+from hookline.structured_outputs import ReasoningSpan, StructuredOutputsParams
 
 if TYPE_CHECKING:
     from hookline.frontend.async_engine import AsyncEngine
@@ -38,6 +38,7 @@ __all__ = [
     "ModelConfig",
     "ModelLoadError",
     "PromptTooLongError",
+    "ReasoningSpan",
     "RequestError",
     "RequestFacts",
     "SamplingParams",

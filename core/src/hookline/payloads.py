@@ -72,6 +72,7 @@ class EngineFacts:
         cache: Facts about the KV cache beyond its size.
         structured_outputs: Name of the grammar backend; empty if structured outputs
             are not served.
+        enable_in_reasoning: Whether grammars also apply to reasoning.
     """
 
     engine_index: int
@@ -98,6 +99,7 @@ class EngineFacts:
     kv_cache_spec_kind: str = "full_attention"
     cache: CacheFacts = field(default_factory=CacheFacts)
     structured_outputs: str = ""
+    enable_in_reasoning: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,9 @@ from hookline.request_limits import (
 
 PARAM = "structured_outputs"
 
+_LONGEST_MARKER = 256
+"""Bytes of a text that begins or ends reasoning."""
+
 
 class GrammarKind(StrEnum):
     """What a grammar is made of."""
@@ -68,6 +71,35 @@ class CompiledGrammar(msgspec.Struct, frozen=True, array_like=True):
     data: bytes
 
 
+class ReasoningSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Reasoning before a structured output: free text between fixed ones.
+
+    Attributes:
+        begin: Text with which the model begins it; empty if it has begun.
+        is_optional: Whether there is none unless the model writes `begin`.
+        end: Text that ends it.
+        lead: Text between it and the structured output.
+
+    Raises:
+        RequestError: A text is malformed or too long, or `end` is missing.
+    """
+
+    end: str
+    begin: str = ""
+    is_optional: bool = False
+    lead: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("begin", "end", "lead"):
+            text = getattr(self, name)
+            if not isinstance(text, str):
+                raise _error(f"reasoning.{name} must be a string")
+            if len(_utf8(f"reasoning.{name}", text)) > _LONGEST_MARKER:
+                raise _error(f"reasoning.{name} exceeds {_LONGEST_MARKER} bytes")
+        if not self.end:
+            raise _error("reasoning.end must not be empty")
+
+
 class StructuredOutputsParams(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 ):
@@ -86,6 +118,8 @@ class StructuredOutputsParams(
             their schemas name, unless these say otherwise.
         whitespace_pattern: Regular expression of the whitespace between JSON's tokens,
             for backends that can choose it.
+        reasoning: Reasoning that may precede what must match; None leaves no room for
+            it.
 
     Raises:
         RequestError: None or several are set, or one is malformed.
@@ -101,6 +135,7 @@ class StructuredOutputsParams(
     disable_any_whitespace: bool = False
     disable_additional_properties: bool = False
     whitespace_pattern: str | None = None
+    reasoning: ReasoningSpan | None = None
 
     def __post_init__(self) -> None:
         if self.json_object is False:  # as if it were left out
@@ -123,6 +158,8 @@ class StructuredOutputsParams(
             _check_text(kind, getattr(self, kind))
         if self.whitespace_pattern is not None:
             _check_text("whitespace_pattern", self.whitespace_pattern)
+        if not isinstance(self.reasoning, ReasoningSpan | None):
+            raise _error("reasoning must be a ReasoningSpan")
 
     @property
     def kind(self) -> GrammarKind:

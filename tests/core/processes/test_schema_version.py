@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {25: "3809f8a70e609a816c5e43ef37602c83d1d70a9d8dd450084090f47882505a79"}
+DIGESTS = {26: "7866b90a22b3c10ed24328991c546cc80936c617271a6356dee286f845fd7165"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

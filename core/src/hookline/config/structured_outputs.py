@@ -27,6 +27,8 @@ class StructuredOutputsConfig:
         compile_seconds: Processor time that a grammar may take to compile.
         compile_memory: Bytes of memory that the compiling process may take for it.
         cache_size: Bytes of compiled grammars that are kept.
+        enable_in_reasoning: Whether grammars also apply to reasoning, which leaves no
+            room for it; otherwise they begin behind it.
         backend_options: Options of the backend; it checks them.
     """
 
@@ -36,12 +38,17 @@ class StructuredOutputsConfig:
     compile_seconds: float = 1.0
     compile_memory: int = 2**30
     cache_size: int = 256 * 2**20
+    enable_in_reasoning: bool = False
     backend_options: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.backend, str) or not self.backend:
             raise ConfigError(OPTION, "backend must name an installed backend")
-        for name in ("disable_any_whitespace", "disable_additional_properties"):
+        for name in (
+            "disable_any_whitespace",
+            "disable_additional_properties",
+            "enable_in_reasoning",
+        ):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(OPTION, f"{name} must be true or false")
         check_seconds(OPTION, "compile_seconds", self.compile_seconds)

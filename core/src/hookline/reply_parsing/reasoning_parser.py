@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from hookline.reply_parsing.parts import ReasoningPart
+from hookline.structured_outputs import ReasoningSpan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,4 +44,20 @@ class ReasoningParser(Protocol):
 
     def finish(self) -> Sequence[ReasoningPart]:
         """Is called once, after the last piece; returns the rest."""
+        ...
+
+
+@runtime_checkable
+class ReasoningBeforeGrammar(Protocol):
+    """What a parser of reasoning implements, too, if structured outputs follow it.
+
+    Without it, a structured output leaves no room for reasoning.
+    """
+
+    @property
+    def reasoning_span(self) -> ReasoningSpan | None:
+        """What precedes a structured output; None if the prompt rules reasoning out.
+
+        It is read before the reply begins.
+        """
         ...

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -16,7 +17,8 @@ from hookline.structured.backend import BackendContext, GrammarBackend, GrammarM
 from hookline.structured.compiling_process import CompileLimits, CompilingProcess
 from hookline.structured.loading import make_backend
 from hookline.structured.messages import Compiled, Refused, Setup
-from hookline.structured_outputs import CompiledGrammar, GrammarSpec
+from hookline.structured.reasoning_matcher import ReasoningMatcher, SpanSpelling
+from hookline.structured_outputs import CompiledGrammar, GrammarSpec, ReasoningSpan
 from hookline.text.fair_queue import FairQueue
 from hookline_registry import Failure, isolate
 
@@ -29,7 +31,10 @@ class MatcherSource(Protocol):
     """Makes matchers of compiled grammars; for the thread that fills masks."""
 
     def matcher(
-        self, grammar: CompiledGrammar, stop_token_ids: Sequence[int]
+        self,
+        grammar: CompiledGrammar,
+        stop_token_ids: Sequence[int],
+        reasoning: ReasoningSpan | None = None,
     ) -> GrammarMatcher:
         """Returns a matcher at the start of a text.
 
@@ -37,6 +42,7 @@ class MatcherSource(Protocol):
             grammar: The grammar.
             stop_token_ids: Tokens that end a text of a model that has no such tokens
                 itself.
+            reasoning: Reasoning that may precede what the grammar describes.
         """
 
 
@@ -110,6 +116,7 @@ class GrammarService:
         self._process: CompilingProcess | None = None
         self._is_closed = self._is_ready = False
         self._backend: GrammarBackend | None = None
+        self._spans: SpanSpelling | None = None
 
     def begin(self, key: bytes, spec: GrammarSpec, client: str) -> None:
         """Queues a grammar that is not under way; `take_ended` returns it."""
@@ -146,12 +153,21 @@ class GrammarService:
         return found
 
     def matcher(
-        self, grammar: CompiledGrammar, stop_token_ids: Sequence[int]
+        self,
+        grammar: CompiledGrammar,
+        stop_token_ids: Sequence[int],
+        reasoning: ReasoningSpan | None = None,
     ) -> GrammarMatcher:
         """Returns a matcher of a grammar that this service has compiled."""
         assert self._backend is not None, "the service has compiled a grammar"
+        assert self._spans is not None
         stops = self._settings.eos_token_ids or stop_token_ids
-        return self._backend.matcher(grammar.data, stops)
+        matcher = self._backend.matcher(grammar.data, stops)
+        if reasoning is None:
+            return matcher
+        return ReasoningMatcher(
+            matcher, self._spans.span(reasoning), self._spans.tokens, stops
+        )
 
     def close(self) -> None:
         """Ends the thread and the process; may be called twice."""
@@ -208,7 +224,10 @@ class GrammarService:
         from hookline.structured.vocabulary import token_bytes  # noqa: PLC0415
         from hookline.tokenizer import Tokenizer  # noqa: PLC0415
 
-        tokens = token_bytes(Tokenizer.load(settings.tokenizer), settings.vocab_size)
+        tokenizer = Tokenizer.load(settings.tokenizer)
+        tokens = token_bytes(tokenizer, settings.vocab_size)
+        encode = partial(tokenizer.encode, add_special_tokens=False)
+        self._spans = SpanSpelling(encode, tokens)
         setup = Setup(
             settings.backend,
             settings.options,

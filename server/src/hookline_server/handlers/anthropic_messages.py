@@ -1,11 +1,16 @@
 """`/v1/messages` and `/v1/messages/count_tokens` of Anthropic's API."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from aiohttp import web
 
 from hookline.exceptions import RequestError
+from hookline.structured_outputs import PARAM
 from hookline_server.answers.anthropic_message import AnthropicAnswer
 from hookline_server.auth.permissions import check_permissions
 from hookline_server.context import ENGINE, PARSERS
+from hookline_server.engine import ServingEngine
 from hookline_server.handlers.common import (
     check_model,
     json_response,
@@ -33,7 +38,11 @@ from hookline_server.protocol.generation import sampling_params
 from hookline_server.protocol.template_variables import template_variables
 from hookline_server.protocol.tool_use import Choice, ToolUse
 from hookline_server.replies.parsers import ChosenParsers
-from hookline_server.replies.reading import ReplyReading, check_use
+from hookline_server.replies.reading import (
+    ReplyReading,
+    can_reason_first,
+    check_use,
+)
 from hookline_server.request_identity import (
     named_session,
     request_facts,
@@ -55,7 +64,8 @@ async def create_message(request: web.Request) -> web.StreamResponse:
         check_model(engine, body.model)
         check(body)
         session_id = named_session(request, body.session_id, engine.facts)
-        params = sampling_params(generation, max_tokens=body.max_tokens)
+        with _format_named(body.format_field):
+            params = sampling_params(generation, max_tokens=body.max_tokens)
         prompt, reading = await _read(request, body)
         params = reading.adapted(params)
     identity = make_identity(request, "msg_")
@@ -73,9 +83,10 @@ async def create_message(request: web.Request) -> web.StreamResponse:
         is_streamed=generation.is_streamed,
         client=client_of(request),
     )
-    return await deliver(
-        request, submission, AnthropicAnswer(identity, engine, reading)
-    )
+    answer = AnthropicAnswer(identity, engine, reading)
+    field = "tools" if reading.is_forced else body.format_field
+    with _format_named(field):
+        return await deliver(request, submission, answer)
 
 
 async def count_tokens(request: web.Request) -> web.Response:
@@ -94,6 +105,18 @@ async def count_tokens(request: web.Request) -> web.Response:
     return json_response(TokenCount(len(prompt)))
 
 
+@contextmanager
+def _format_named(field: str) -> Iterator[None]:
+    """Replaces the names that a grammar has elsewhere in an error by a field."""
+    try:
+        yield
+    except RequestError as error:
+        if error.param in (PARAM, "response_format"):
+            error.param = field
+            error.args = (f"{field}: {str(error).removeprefix(f'{PARAM}: ')}",)
+        raise
+
+
 async def _read(
     request: web.Request, body: MessagesRequest
 ) -> tuple[list[int], ReplyReading]:
@@ -101,11 +124,13 @@ async def _read(
     parsers = request.app[PARSERS]
     check_use(conversation.use, parsers, request.app[ENGINE])
     if body.thinking is not None and body.thinking.type == "enabled":
-        _check_reasoning(conversation.use, parsers)
+        _check_reasoning(conversation.use, parsers, request.app[ENGINE])
     return await read_prompt(request, conversation)
 
 
-def _check_reasoning(use: ToolUse, parsers: ChosenParsers) -> None:
+def _check_reasoning(
+    use: ToolUse, parsers: ChosenParsers, engine: ServingEngine
+) -> None:
     """Raises `RequestError` if a reply cannot have the reasoning that is asked for."""
     if parsers.reasoning is None:
         raise RequestError(
@@ -113,10 +138,11 @@ def _check_reasoning(use: ToolUse, parsers: ChosenParsers) -> None:
             "--reasoning-parser",
             param="thinking",
         )
-    if use.choice in (Choice.REQUIRED, Choice.NAMED):
+    is_forced = use.choice in (Choice.REQUIRED, Choice.NAMED)
+    if is_forced and not can_reason_first(parsers, engine):
         raise RequestError(
-            "thinking: forced calls leave no room for reasoning; disable it, or use "
-            "the tool_choice 'auto'",
+            "thinking: forced calls leave no room for reasoning on this server; "
+            "disable it, or use the tool_choice 'auto'",
             param="thinking",
         )
 

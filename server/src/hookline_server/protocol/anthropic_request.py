@@ -6,6 +6,7 @@ from hookline.exceptions import RequestError
 from hookline.request_limits import STOP, STOP_LENGTH
 from hookline_server.protocol.anthropic_conversation import InputMessage, TextBlock
 from hookline_server.protocol.generation import GenerationRequest, check_delivery
+from hookline_server.protocol.structured_outputs import JsonSchema, ResponseFormat
 from hookline_server.protocol.wire import Int64, Name
 
 THINKING = ("enabled", "disabled", "adaptive")
@@ -21,10 +22,17 @@ class Thinking(msgspec.Struct, frozen=True, kw_only=True):
     budget_tokens: Int64 | None = None
 
 
-class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of the output; a format is refused."""
+class OutputFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """What the text has to match."""
 
-    format: object = None
+    type: Name
+    schema: dict[str, object] | None = None
+
+
+class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the output."""
+
+    format: OutputFormat | None = None
 
 
 class CountTokensRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +47,21 @@ class CountTokensRequest(msgspec.Struct, frozen=True, kw_only=True):
     container: object = None
     mcp_servers: object = None
     output_config: OutputConfig | None = None
-    output_format: object = None
+    output_format: OutputFormat | None = None
+
+    @property
+    def format_field(self) -> str:
+        """The field with the format of the output; the other name is the former one."""
+        return "output_config.format" if self._format is not None else "output_format"
+
+    @property
+    def format(self) -> OutputFormat | None:
+        """What the text has to match; None if it is free."""
+        return self._format or self.output_format
+
+    @property
+    def _format(self) -> OutputFormat | None:
+        return None if self.output_config is None else self.output_config.format
 
     @property
     def chat_template_kwargs(self) -> dict[str, object] | None:
@@ -87,7 +109,14 @@ def generation_request(request: MessagesRequest) -> GenerationRequest:
         vllm_xargs=None if budget is None else {BUDGET_ARGUMENT: budget},
         priority=request.priority,
         cache_salt=request.cache_salt,
+        response_format=_response_format(request),
     )
+
+
+def _response_format(request: MessagesRequest) -> ResponseFormat | None:
+    if (given := request.format) is None:
+        return None
+    return ResponseFormat(type=given.type, json_schema=JsonSchema(schema=given.schema))
 
 
 def check_prompt(request: CountTokensRequest) -> None:
@@ -95,8 +124,6 @@ def check_prompt(request: CountTokensRequest) -> None:
     unsupported = {
         "container": request.container,
         "mcp_servers": request.mcp_servers,
-        "output_config.format": request.output_config and request.output_config.format,
-        "output_format": request.output_format,
     }
     for name, value in unsupported.items():
         if value:
@@ -105,6 +132,8 @@ def check_prompt(request: CountTokensRequest) -> None:
         raise RequestError("messages must not be empty", param="messages")
     if request.thinking is not None:
         _check_thinking(request.thinking)
+    if request.format is not None:
+        _check_format(request.format, request.format_field)
 
 
 def check(request: MessagesRequest) -> None:
@@ -119,6 +148,16 @@ def check(request: MessagesRequest) -> None:
     if not all(stop):
         raise RequestError(f"{field} must not hold empty strings", param=field)
     check_delivery(generation_request(request))
+
+
+def _check_format(given: OutputFormat, field: str) -> None:
+    if given.type != "json_schema":
+        raise RequestError(
+            f"{field}.type must be 'json_schema', not {given.type[:64]!r}",
+            param=f"{field}.type",
+        )
+    if given.schema is None:
+        raise RequestError(f"{field}.schema is missing", param=f"{field}.schema")
 
 
 def _check_thinking(thinking: Thinking) -> None:

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from hookline.exceptions import ConfigError
 from hookline.front_end_parts import ParserKind
 from hookline.reply_parsing.reasoning_parser import (
+    ReasoningBeforeGrammar,
     ReasoningParser,
     ReasoningParserContext,
 )
 from hookline.reply_parsing.tool_parser import ToolParser, ToolParserContext
+from hookline.structured_outputs import ReasoningSpan
 from hookline_registry import Failure, RegistryError, isolate, load_entry_point
 from hookline_server.replies.failures import FailureCounts
 from hookline_server.replies.guarded_parser import GuardedParser
@@ -37,6 +39,7 @@ class ChosenParser:
         make: Makes one for a reply.
         needs_special_tokens: Whether the text must contain special tokens.
         failures: Counts its failures.
+        precedes_grammars: Whether it knows where a structured output begins.
     """
 
     kind: ParserKind
@@ -44,6 +47,7 @@ class ChosenParser:
     make: Callable[..., object]
     needs_special_tokens: bool
     failures: FailureCounts
+    precedes_grammars: bool = False
 
     def parser(self, context: ParserContext) -> GuardedParser | None:
         """Returns a parser for one reply; None, and counts it, if it cannot be made."""
@@ -55,6 +59,17 @@ class ChosenParser:
             self.failures.add(self.kind, self.name, "it makes no parser", None)
             return None
         return GuardedParser(self.kind, self.name, made, self.failures)
+
+    def reasoning_span(self, context: ReasoningParserContext) -> ReasoningSpan | None:
+        """Returns the reasoning that may precede a structured output.
+
+        None, and counts it, if the parser does not say.
+        """
+        outcome = isolate(_reasoning_span, self.make, context)
+        if isinstance(outcome, Failure):
+            self.failures.add(self.kind, self.name, outcome.summary, outcome.error)
+            return None
+        return outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,17 +109,35 @@ def _choose(kind: ParserKind, name: str, failures: FailureCounts) -> ChosenParse
         make = load_entry_point(GROUPS[kind], name)
     except RegistryError as error:
         raise ConfigError(option, str(error)) from error
-    needs = isolate(_needs_special_tokens, kind, make)
-    if isinstance(needs, Failure):
-        reason = f"{name!r} cannot be used: {needs.summary}"
-        raise ConfigError(option, reason) from needs.error
+    traits = isolate(_traits, kind, make)
+    if isinstance(traits, Failure):
+        reason = f"{name!r} cannot be used: {traits.summary}"
+        raise ConfigError(option, reason) from traits.error
     failures.watch(kind, name)
+    needs_special_tokens, precedes_grammars = traits
     return ChosenParser(
-        kind=kind, name=name, make=make, needs_special_tokens=needs, failures=failures
+        kind=kind,
+        name=name,
+        make=make,
+        needs_special_tokens=needs_special_tokens,
+        failures=failures,
+        precedes_grammars=precedes_grammars,
     )
 
 
-def _needs_special_tokens(kind: ParserKind, make: Callable[..., object]) -> bool:
+def _reasoning_span(
+    make: Callable[..., object], context: ReasoningParserContext
+) -> ReasoningSpan | None:
+    made = make(context)
+    assert isinstance(made, ReasoningBeforeGrammar), "it was at the start"
+    span = made.reasoning_span
+    if not isinstance(span, ReasoningSpan | None):
+        raise TypeError(f"its reasoning_span is {type(span).__name__}")
+    return span
+
+
+def _traits(kind: ParserKind, make: Callable[..., object]) -> tuple[bool, bool]:
+    """Returns whether it needs special tokens, and whether it precedes grammars."""
     context: ParserContext = ToolParserContext(tools={})
     protocol: type = ToolParser
     if kind == "reasoning":
@@ -117,4 +150,5 @@ def _needs_special_tokens(kind: ParserKind, make: Callable[..., object]) -> bool
     needs = made.needs_special_tokens
     if not isinstance(needs, bool):
         raise TypeError(f"its needs_special_tokens is {needs!r}")
-    return needs
+    precedes_grammars = kind == "reasoning" and isinstance(made, ReasoningBeforeGrammar)
+    return needs, precedes_grammars

@@ -30,6 +30,7 @@ class ReplyReading:
         reasoning: Finds reasoning, or None.
         shows_reasoning: Whether the client gets the reasoning.
         prompt_end: The prompt's last characters.
+        reasons_first: Whether reasoning may precede a structured output.
     """
 
     use: ToolUse = NO_TOOLS
@@ -37,6 +38,7 @@ class ReplyReading:
     reasoning: ChosenParser | None = None
     shows_reasoning: bool = True
     prompt_end: str = ""
+    reasons_first: bool = False
 
     @property
     def needs_special_tokens(self) -> bool:
@@ -66,7 +68,7 @@ class ReplyReading:
         if self.needs_special_tokens:
             params = msgspec.structs.replace(params, skip_special_tokens=False)
         if not self.is_forced:
-            return params
+            return self._with_reasoning(params)
         if params.structured_outputs is not None:
             raise RequestError(
                 f"{self.use.choice_field}: a forced call cannot be combined with "
@@ -82,7 +84,18 @@ class ReplyReading:
             error.param = self.grammar_field
             error.args = (f"{error.param}: {error}",)
             raise
-        return msgspec.structs.replace(params, structured_outputs=grammar)
+        params = msgspec.structs.replace(params, structured_outputs=grammar)
+        return self._with_reasoning(params)
+
+    def _with_reasoning(self, params: SamplingParams) -> SamplingParams:
+        """Lets the model reason before a structured output."""
+        asked = params.structured_outputs
+        if asked is None or self.reasoning is None or not self.reasons_first:
+            return params
+        context = ReasoningParserContext(prompt_end=self.prompt_end)
+        span = self.reasoning.reasoning_span(context)
+        asked = msgspec.structs.replace(asked, reasoning=span)
+        return msgspec.structs.replace(params, structured_outputs=asked)
 
     def finish_word(self, word: str, *, has_calls: bool) -> str:
         """Returns the finish reason of a reply, given that of its text.
@@ -144,18 +157,34 @@ def reply_reading(
 ) -> ReplyReading:
     """Returns how the replies to a prompt are read.
 
-    Forced calls leave no room for reasoning: all of their text is the calls.
+    Where reasoning cannot precede a grammar, all text of forced calls is the calls.
     """
-    if use.choice in (Choice.REQUIRED, Choice.NAMED):
-        return ReplyReading(use=use, tool=forced_parser(use, parsers.failures))
+    is_forced = use.choice in (Choice.REQUIRED, Choice.NAMED)
+    reasons_first = can_reason_first(parsers, engine)
+    tool = parsers.tool if use.choice is Choice.AUTO else None
+    if is_forced:
+        tool = forced_parser(use, parsers.failures)
+        if not reasons_first:
+            return ReplyReading(use=use, tool=tool)
     prompt_end = ""
     if parsers.reasoning is not None:
         end = b"".join(map(engine.token_bytes, prompt[-_TOLD_TOKENS:]))
         prompt_end = end.decode("utf-8", "replace")
     return ReplyReading(
         use=use,
-        tool=parsers.tool if use.choice is Choice.AUTO else None,
+        tool=tool,
         reasoning=parsers.reasoning,
         shows_reasoning=shows_reasoning,
         prompt_end=prompt_end,
+        reasons_first=reasons_first,
+    )
+
+
+def can_reason_first(parsers: ChosenParsers, engine: ServingEngine) -> bool:
+    """Returns whether a model may reason before what a grammar describes."""
+    reasoning = parsers.reasoning
+    return (
+        reasoning is not None
+        and reasoning.precedes_grammars
+        and not engine.facts.enable_in_reasoning
     )

@@ -19,6 +19,7 @@ from hookline.reply_parsing.stepped_parser import (
     SteppedToolParser,
     ToolSteps,
 )
+from hookline.structured_outputs import ReasoningSpan
 
 _START, _CHANNEL, _MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 _BEGINS = Markers(_START, _CHANNEL)
@@ -86,6 +87,18 @@ class HarmonyToolParser(SteppedToolParser):
 
 class HarmonyReasoningParser(SteppedReasoningParser):
     """Finds reasoning and content; calls are left as they are, for the tool parser."""
+
+    @property
+    def reasoning_span(self) -> ReasoningSpan:
+        """Where a structured output begins; see `ReasoningBeforeGrammar`.
+
+        It is a message to the user, behind one with reasoning.
+        """
+        return ReasoningSpan(
+            begin=f"{_CHANNEL}analysis{_MESSAGE}",
+            end="<|end|>",
+            lead=f"{_START}assistant{_CHANNEL}final{_MESSAGE}",
+        )
 
     def steps(self) -> ReasoningSteps[None]:
         self.reader.record()

@@ -215,8 +215,13 @@ class GrammarMasks:
         if row.matcher is None:
             grammar = row.sequence.grammar
             assert grammar is not None
-            stops = row.sequence.params.stop_token_ids
-            row.matcher = self._matchers.matcher(grammar, stops)
+            params = row.sequence.params
+            asked = params.structured_outputs
+            row.matcher = self._matchers.matcher(
+                grammar,
+                params.stop_token_ids,
+                None if asked is None else asked.reasoning,
+            )
         for token_id in tokens[row.num_matched :].tolist():
             if not row.matcher.accept(token_id):
                 raise ValueError(f"the grammar does not allow token {token_id}")
