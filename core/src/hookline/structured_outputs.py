@@ -17,6 +17,8 @@ from hookline.request_limits import (
 )
 
 PARAM = "structured_outputs"
+REFUSED = "invalid_grammar"
+"""Error code of requests whose grammar cannot be compiled or followed."""
 
 _LONGEST_MARKER = 256
 """Bytes of a text that begins or ends reasoning."""
@@ -65,10 +67,12 @@ class CompiledGrammar(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         key: The specification's key.
         data: The backend's bytes.
+        backend: Index of that backend among those of the engine.
     """
 
     key: bytes
     data: bytes
+    backend: int = 0
 
 
 class ReasoningSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -4,7 +4,7 @@ import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
-from hookline.finish_cause import Failed
+from hookline.finish_cause import Failed, FinishCause
 from hookline.kv_cache import KVCacheManager
 from hookline.scheduler import Scheduler
 from hookline.stats import Residue
@@ -22,7 +22,8 @@ def test_a_failed_request_ends_with_its_cause(lead: int) -> None:
     tokens = {1: [9], 2: [9]}
 
     plans = [scheduler.schedule(0) for _ in range(1 + lead)]
-    scheduler.update(StepResult(tokens=tokens, failed={1: "oh", 3: "gone before"}), 1)
+    failed: dict[int, FinishCause] = {1: Failed("oh"), 3: Failed("gone before")}
+    scheduler.update(StepResult(tokens=tokens, failed=failed), 1)
     if lead:
         scheduler.update(StepResult(tokens=tokens), 2)
     events = scheduler.take_events()

@@ -21,6 +21,7 @@ GROUP = "hookline.structured_output_backends"
 BACKEND = """
 import os
 import numpy as np
+from hookline.structured.backend import RefusedGrammarError
 
 
 class Matcher:
@@ -47,9 +48,38 @@ class Backend:
             os._exit(3)
         if spec.source == "memory":
             bytearray(2**40)
+        if spec.source.startswith("other"):
+            raise RefusedGrammarError("not by this one")
         if spec.source == "wrong":
             raise ValueError("it is wrong")
         return f"{os.getpid()} {spec.source}".encode()
+
+    def matcher(self, data, stop_token_ids):
+        return Matcher()
+"""
+
+OTHER = """
+from hookline.structured.backend import RefusedGrammarError
+
+
+class Matcher:
+    is_terminated = False
+
+    def fill(self, mask):
+        mask[:] = 0
+
+    def accept(self, token_id):
+        return False
+
+
+class Other:
+    def __init__(self, context):
+        pass
+
+    def compile(self, spec):
+        if spec.source == "others":
+            raise RefusedGrammarError("nor by that one")
+        return b"other"
 
     def matcher(self, data, stop_token_ids):
         return Matcher()
@@ -70,9 +100,9 @@ def make_service(
     monkeypatch.setenv("PYTHONPATH", str(site))  # for the compiling process
     made: list[GrammarService] = []
 
-    def make(**options: object) -> GrammarService:
+    def make(*others: str, **options: object) -> GrammarService:
         settings = ServiceSettings(
-            backend="scripted",
+            backends=("scripted", *others),
             options=options,
             tokenizer=model,
             vocab_size=300,
@@ -84,6 +114,7 @@ def make_service(
 
     with PluginSite(site) as plugins:
         plugins.install("scripted", BACKEND, group=GROUP, attribute="Backend")
+        plugins.install("other", OTHER, group=GROUP, attribute="Other")
         yield make
         for service in made:
             service.close()
@@ -188,3 +219,23 @@ def test_a_backend_that_cannot_be_made_fails_its_grammars(
 
     assert end.word == "failed"
     assert "it wants no options" in str(end.outcome)
+
+
+def test_what_one_backend_refuses_the_next_one_compiles(
+    make_service: Callable[..., GrammarService],
+) -> None:
+    """
+    And follows; if all refuse it, their reasons are the refusal's.
+    """
+    service = make_service("other")
+
+    first, second, neither = compile_all(service, "a", "other", "others")
+
+    assert isinstance(first.outcome, CompiledGrammar)
+    assert first.outcome.backend == 0
+    assert isinstance(second.outcome, CompiledGrammar)
+    assert (second.outcome.data, second.outcome.backend) == (b"other", 1)
+    assert service.matcher(first.outcome, ()).accept(1)
+    assert not service.matcher(second.outcome, ()).accept(1)
+    assert neither.outcome == "not by this one; nor by that one"
+    assert neither.word == "refused"

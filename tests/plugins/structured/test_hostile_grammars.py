@@ -2,8 +2,10 @@
 
 import json
 import threading
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hookline import (
@@ -14,6 +16,11 @@ from hookline import (
     TokensPrompt,
 )
 from hookline.config import EngineConfig
+from hookline.exceptions import GrammarError
+from hookline.request import FinishReason
+from hookline.structured.backend import BackendContext
+from hookline.structured.loading import make_backend
+from hookline.structured.trial import Way, walk
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 
@@ -47,7 +54,7 @@ EXPLODING: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def hostile_llm(random_model: Oracle) -> Any:
+def hostile_llm(random_model: Oracle) -> Iterator[LLM]:
     config = EngineConfig.from_options(model=str(random_model.folder), num_kv_blocks=64)
     with LLM.from_config(config) as llm:
         yield llm
@@ -105,3 +112,79 @@ def test_what_is_too_large_is_refused_before_it_is_sent(fields: dict[str, Any]) 
         StructuredOutputsParams(**fields)
 
     assert threading.active_count() == before
+
+
+AMBIGUOUS = 'root ::= x*\nx ::= y*\ny ::= z*\nz ::= "a"*'
+"""It compiles at once; each `a` takes more time than the one before it."""
+
+
+def test_an_output_that_its_grammar_slows_down_ends_alone(hostile_llm: LLM) -> None:
+    """
+    As a refusal, for a second try would be as slow; others in the batch do not notice.
+    """
+    slow = Case(StructuredOutputsParams(grammar=AMBIGUOUS), bool)
+    params = sampled(slow, ignore_eos=True, max_tokens=240)
+    free = SamplingParams(max_tokens=30, seed=1)
+    [alone] = hostile_llm.generate(PROMPT, free)
+
+    with pytest.raises(GrammarError, match="too much processor time for this output"):
+        hostile_llm.generate([PROMPT] * 2, [params, free])
+
+    [again] = hostile_llm.generate(PROMPT, free)
+    assert again.outputs[0].token_ids == alone.outputs[0].token_ids
+    counts: dict[Any, Any] = {
+        sample.labels[2:]: sample.value
+        for family in hostile_llm.get_metrics()
+        if family.name in {"hookline_requests_finished", "hookline_requests_rejected"}
+        for sample in family.samples
+    }
+    assert counts["rejected",] >= 1
+    assert counts["invalid_grammar",] >= 1
+    assert counts["error",] == 0
+    [output] = hostile_llm.generate(PROMPT, sampled(CASES["regex"]))
+    assert output.outputs[0].finish_reason is FinishReason.STOP
+
+
+LONG = BackendContext(
+    tokens=[*(bytes([each]) for each in range(256)), b"a" * 128, b"", b"b" * 40],
+    vocab_size=259,
+    eos_token_ids=(257,),
+    options={},
+)
+
+
+def test_long_tokens_are_accepted_in_pieces() -> None:
+    """
+    Whole or not at all, and taken back whole.
+    """
+    backend = make_backend("xgrammar", LONG)
+    spec = StructuredOutputsParams(regex="(a{128}b{30,50})*").spec
+    matcher = backend.matcher(backend.compile(spec), (257,))
+    at_start, at_end = np.zeros((2, 9), np.int32)
+    matcher.fill(at_start)
+
+    assert not matcher.accept(258)
+    assert matcher.accept(256)
+    assert not matcher.accept(256)
+    assert matcher.accept(258)
+    assert matcher.accept(ord("b"))
+    matcher.rollback(3)
+    matcher.fill(at_end)
+
+    assert at_start.tolist() == at_end.tolist()
+    assert matcher.accept(256)
+
+
+def test_a_long_token_cannot_hang_in_an_ambiguous_grammar() -> None:
+    """
+    Its time is looked at between the pieces. A trial with the longest tokens shows it.
+    """
+    backend = make_backend("xgrammar", LONG)
+    data = backend.compile(StructuredOutputsParams(grammar=AMBIGUOUS).spec)
+
+    matcher = backend.matcher(data, (257,))
+    assert matcher.accept(97)
+    with pytest.raises(TimeoutError):
+        all(matcher.accept(256) for _ in range(10))
+    with pytest.raises(TimeoutError):
+        walk(backend.matcher(data, (257,)), LONG, Way.LONGEST)

@@ -10,8 +10,8 @@ from hookline import LLM, StructuredOutputsParams
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.structured.backend import BackendContext, RefusedGrammarError
-from hookline.structured.loading import chosen_backend, make_backend
-from hookline.structured.trial import walk
+from hookline.structured.loading import chosen_backends, make_backend
+from hookline.structured.trial import Way, walk
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 
@@ -121,8 +121,8 @@ def test_grammars_can_be_followed(fields: dict[str, Any]) -> None:
     params = fields.pop("structured", None) or StructuredOutputsParams(**fields)
     data = backend.compile(params.spec)
 
-    for repeats in (True, False):
-        walk(backend.matcher(data, (EOS,)), CONTEXT, repeats=repeats)
+    for way in Way:
+        walk(backend.matcher(data, (EOS,)), CONTEXT, way)
 
 
 @pytest.mark.parametrize("kind", CASES)
@@ -153,14 +153,14 @@ def guided_llm(random_model: Oracle) -> Any:
 @pytest.mark.parametrize("name", ["xgrammar", "llguidance"])
 def test_backends_are_chosen_by_name(name: str) -> None:
     """
-    `auto` prefers xgrammar; vLLM's name of llguidance works; options are refused.
+    `auto` is both of them; vLLM's name of llguidance works; options are refused.
     """
-    assert chosen_backend(name) == name
-    assert chosen_backend("auto") == "xgrammar"
-    assert chosen_backend("guidance") == "llguidance"
-    assert chosen_backend("none") is None
+    assert chosen_backends(name) == (name,)
+    assert chosen_backends("auto") == ("xgrammar", "llguidance")
+    assert chosen_backends("guidance") == ("llguidance",)
+    assert chosen_backends("none") == ()
     with pytest.raises(ConfigError, match="xgrammar"):
-        chosen_backend("xgramar")
+        chosen_backends("xgramar")
     context = BackendContext(
         tokens=[b"a"], vocab_size=1, eos_token_ids=(0,), options={"x": 1}
     )

@@ -156,7 +156,7 @@ def test_unconstrained_requests_are_not_changed(structured_llm: LLM) -> None:
         ({"regex": "("}, "parenthesis"),
         ({"grammar": "root ::= missing"}, "missing"),
         ({"structural_tag": {"type": "nothing"}}, "xgrammar"),
-        ({"json": {}, "whitespace_pattern": "x"}, "whitespace_pattern"),
+        ({"json": {}, "whitespace_pattern": "("}, "whitespace_pattern"),
     ],
 )
 def test_a_grammar_that_does_not_compile_is_refused(

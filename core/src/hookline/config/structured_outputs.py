@@ -18,8 +18,8 @@ class StructuredOutputsConfig:
 
     Attributes:
         backend: Name in the entry-point group `hookline.structured_output_backends`;
-            `auto` prefers xgrammar, then llguidance, if it is installed; `none` turns
-            structured outputs off.
+            `auto` is xgrammar, and llguidance for what that refuses, if they are
+            installed; `none` turns structured outputs off.
         disable_any_whitespace: Whether no request's JSON has whitespace but the
             backend's own.
         disable_additional_properties: Whether objects of no request have properties

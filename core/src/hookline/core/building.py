@@ -30,7 +30,7 @@ from hookline.structured.grammar_service import (
     MatcherSource,
     ServiceSettings,
 )
-from hookline.structured.loading import AUTO, chosen_backend
+from hookline.structured.loading import AUTO, chosen_backends
 from hookline.worker.executor import Executor
 from hookline.worker.executor_factory import ExecutorContext, load_executor_factory
 from hookline.worker.startup_timer import StartupTimer
@@ -117,9 +117,9 @@ def grammar_service(config: EngineConfig) -> GrammarService | None:
         ModelLoadError: The model's description is missing or damaged.
     """
     own = config.structured_outputs
-    name = chosen_backend(own.backend)
+    names = chosen_backends(own.backend)
     executor = config.executor.name
-    if name is None:
+    if not names:
         return None
     if not load_executor_factory(executor).capabilities.logits:
         if own.backend != AUTO:
@@ -129,7 +129,7 @@ def grammar_service(config: EngineConfig) -> GrammarService | None:
     tokenizer = config.model.tokenizer
     return GrammarService(
         ServiceSettings(
-            backend=name,
+            backends=names,
             options=own.backend_options,
             tokenizer=Path(tokenizer) if tokenizer else description.folder,
             vocab_size=description.vocab_size,

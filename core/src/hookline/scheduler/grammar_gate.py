@@ -14,13 +14,11 @@ from hookline.stats import GrammarStats
 from hookline.structured.cache import GrammarCache, Outcome
 from hookline.structured.grammar_service import Ended
 from hookline.structured_outputs import (
+    REFUSED,
     CompiledGrammar,
     GrammarSpec,
     StructuredOutputsParams,
 )
-
-REFUSED = "invalid_grammar"
-"""Error code of requests whose grammar does not compile."""
 
 
 class Grammars(Protocol):

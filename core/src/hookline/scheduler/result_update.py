@@ -30,9 +30,9 @@ class ResultUpdate:
         """
         self.end_loads(self._transfers.settle(result.transfers, now), now)
         requests = self._lifecycle.requests
-        for request_id, detail in result.failed.items():
+        for request_id, cause in result.failed.items():
             if (request := requests.get(request_id)) is not None:
-                self._lifecycle.end(request, Failed(detail), now)
+                self._lifecycle.end(request, cause, now)
         self._keep_prompt_logprobs(result)
         for request_id, token_ids in result.tokens.items():
             request = requests.get(request_id)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from hookline.finish_cause import FinishCause
 from hookline.kv_transfer.orders import TransferOrders, TransferReport
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
@@ -107,7 +108,7 @@ class StepResult:
 
     tokens: dict[int, list[int]] = field(default_factory=dict)
     logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
-    failed: dict[int, str] = field(default_factory=dict)
+    failed: dict[int, FinishCause] = field(default_factory=dict)
     prompt_logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
     forward_ns: int = 0
     drafts: dict[int, list[int]] = field(default_factory=dict)

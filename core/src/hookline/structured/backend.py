@@ -49,7 +49,11 @@ class GrammarMatcher(Protocol):
         """
 
     def accept(self, token_id: int) -> bool:
-        """Goes on by a token; returns False, and stays, if it is not allowed."""
+        """Goes on by a token; returns False, and stays, if it is not allowed.
+
+        Raises:
+            TimeoutError: It takes too much processor time; the output ends.
+        """
 
     def rollback(self, count: int) -> None:
         """Takes back the last `count` accepted tokens."""

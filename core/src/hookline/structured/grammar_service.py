@@ -51,15 +51,16 @@ class ServiceSettings:
     """What a service is made of.
 
     Attributes:
-        backend: Name of the backend's entry point.
-        options: Its options.
+        backends: Names of the backends' entry points; the first that takes a grammar
+            compiles and follows it.
+        options: Their options.
         tokenizer: Folder of the model's tokenizer.
         vocab_size: The model's number of token ids.
         eos_token_ids: The model's end-of-text tokens.
         limits: Limits of the compiling process.
     """
 
-    backend: str
+    backends: tuple[str, ...]
     options: dict[str, object]
     tokenizer: Path
     vocab_size: int
@@ -105,7 +106,7 @@ class GrammarService:
 
     def __init__(self, settings: ServiceSettings) -> None:
         """Starts nothing yet."""
-        self.backend_name = settings.backend
+        self.backend_name = "+".join(settings.backends)
         self._settings = settings
         self._condition = threading.Condition()
         self._queue: FairQueue[tuple[bytes, GrammarSpec]] = FairQueue()
@@ -115,8 +116,9 @@ class GrammarService:
         self._thread: threading.Thread | None = None
         self._process: CompilingProcess | None = None
         self._is_closed = self._is_ready = False
-        self._backend: GrammarBackend | None = None
         self._spans: SpanSpelling | None = None
+        self._context: BackendContext | None = None
+        self._backends: dict[int, GrammarBackend] = {}
 
     def begin(self, key: bytes, spec: GrammarSpec, client: str) -> None:
         """Queues a grammar that is not under way; `take_ended` returns it."""
@@ -159,12 +161,12 @@ class GrammarService:
         reasoning: ReasoningSpan | None = None,
     ) -> GrammarMatcher:
         """Returns a matcher of a grammar that this service has compiled."""
-        assert self._backend is not None, "the service has compiled a grammar"
-        assert self._spans is not None
+        backend = self._backends[grammar.backend]  # it has compiled this grammar
         stops = self._settings.eos_token_ids or stop_token_ids
-        matcher = self._backend.matcher(grammar.data, stops)
+        matcher = backend.matcher(grammar.data, stops)
         if reasoning is None:
             return matcher
+        assert self._spans is not None
         return ReasoningMatcher(
             matcher, self._spans.span(reasoning), self._spans.tokens, stops
         )
@@ -229,7 +231,7 @@ class GrammarService:
         encode = partial(tokenizer.encode, add_special_tokens=False)
         self._spans = SpanSpelling(encode, tokens)
         setup = Setup(
-            settings.backend,
+            settings.backends,
             settings.options,
             tokens,
             settings.vocab_size,
@@ -238,13 +240,21 @@ class GrammarService:
         file.write(msgspec.msgpack.encode(setup))
         file.flush()
         self._start(file)
-        context = BackendContext(
+        self._context = BackendContext(
             tokens=tokens,
             vocab_size=settings.vocab_size,
             eos_token_ids=settings.eos_token_ids,
             options=settings.options,
         )
-        self._backend = make_backend(settings.backend, context)
+        self._own_backend(0)
+
+    def _own_backend(self, index: int) -> GrammarBackend:
+        """Returns a backend of this process; one but the first is made when needed."""
+        if (known := self._backends.get(index)) is None:
+            assert self._context is not None, "the thread has made it"
+            known = make_backend(self._settings.backends[index], self._context)
+            self._backends[index] = known
+        return known
 
     def _start(self, file: BinaryIO) -> CompilingProcess | None:
         """Starts a process, unless the service has been closed."""
@@ -267,10 +277,10 @@ class GrammarService:
                 raise RuntimeError(f"the grammar backend cannot be used: {reason}")
             self._is_ready = True
         match process.compile(spec):
-            case Compiled(data, seconds):
+            case Compiled(data, seconds, backend):
                 # Read here, so that no step has to.
-                assert self._backend is not None
-                self._backend.matcher(data, self._settings.eos_token_ids or (0,))
-                return Ended(key, CompiledGrammar(key, data), seconds)
+                stops = self._settings.eos_token_ids or (0,)
+                self._own_backend(backend).matcher(data, stops)
+                return Ended(key, CompiledGrammar(key, data, backend), seconds)
             case Refused(reason, seconds, is_limit):
                 return Ended(key, reason, seconds, is_limit=is_limit)

@@ -16,19 +16,21 @@ _ALIASES: Mapping[str, str] = {"guidance": "llguidance"}
 """Names that vLLM has for a backend."""
 
 
-def chosen_backend(name: str) -> str | None:
-    """Returns the name of the backend to use; None if structured outputs are off.
+def chosen_backends(name: str) -> tuple[str, ...]:
+    """Returns the names of the backends to use; none if structured outputs are off.
 
-    Imports nothing. `auto` prefers xgrammar, then llguidance, then any other.
+    Imports nothing. `auto` is xgrammar, and llguidance for what xgrammar refuses; any
+    other one if neither is installed.
 
     Raises:
         ConfigError: The named backend is not installed.
     """
     if name == NONE:
-        return None
+        return ()
     found = sorted({plugin.name for plugin in installed(BACKENDS_GROUP)})
     if name == AUTO:
-        return next((each for each in (*_PREFERRED, *found) if each in found), None)
+        preferred = tuple(each for each in _PREFERRED if each in found)
+        return preferred or tuple(found[:1])
     name = _ALIASES.get(name, name)
     if name not in found:
         known = ", ".join(found) or "none"
@@ -36,7 +38,7 @@ def chosen_backend(name: str) -> str | None:
         raise ConfigError(
             OPTION, f"backend {name!r} is not installed (installed: {known}){hint}"
         )
-    return name
+    return (name,)
 
 
 def make_backend(name: str, context: BackendContext) -> GrammarBackend:

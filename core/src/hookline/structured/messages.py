@@ -7,14 +7,15 @@ class Setup(msgspec.Struct, frozen=True, array_like=True):
     """What a compiling process needs; it is read from a file.
 
     Attributes:
-        backend: Name of the backend's entry point.
-        options: Its options.
+        backends: Names of the backends' entry points; the first that takes a grammar
+            compiles it.
+        options: Their options.
         tokens: See `BackendContext`.
         vocab_size: Likewise.
         eos_token_ids: Likewise.
     """
 
-    backend: str
+    backends: tuple[str, ...]
     options: dict[str, object]
     tokens: list[bytes]
     vocab_size: int
@@ -41,10 +42,12 @@ class Compiled(msgspec.Struct, frozen=True, array_like=True, tag=True):
     Attributes:
         data: The backend's bytes.
         seconds: How long it took.
+        backend: Index of the backend.
     """
 
     data: bytes
     seconds: float
+    backend: int = 0
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag=True):

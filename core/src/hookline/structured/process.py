@@ -10,6 +10,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Sequence
 
 import msgspec
 
@@ -28,7 +29,7 @@ from hookline.structured.backend import (
 )
 from hookline.structured.loading import make_backend
 from hookline.structured.messages import Broken, Compiled, Ready, Refused, Reply, Setup
-from hookline.structured.trial import walk
+from hookline.structured.trial import Way, walk
 from hookline.structured_outputs import GrammarSpec
 from hookline_registry import Failure, isolate
 
@@ -47,15 +48,15 @@ def main(setup_fd: int, cpu_seconds: float, memory_bytes: int, owner: int) -> No
     setup = msgspec.msgpack.decode(whole_file(setup_fd), type=Setup)
     with socket.socket(fileno=0) as channel, channel.makefile("rb") as incoming:
         context = _context(setup)
-        backend = isolate(make_backend, setup.backend, context)
-        if isinstance(backend, Failure):
-            channel.sendall(frame(Broken(backend.summary)))
+        backends = isolate(_backends, setup.backends, context)
+        if isinstance(backends, Failure):
+            channel.sendall(frame(Broken(backends.summary)))
             return
         limit_memory(memory_bytes)
         channel.sendall(frame(Ready()))
         decoder = msgspec.msgpack.Decoder(GrammarSpec)
         while (data := next_frame(incoming)) is not None:
-            reply = _compile(backend, decoder.decode(data), context, cpu_seconds)
+            reply = _compile(backends, decoder.decode(data), context, cpu_seconds)
             channel.sendall(frame(reply))
 
 
@@ -68,18 +69,23 @@ def _context(setup: Setup) -> BackendContext:
     )
 
 
+def _backends(names: Sequence[str], context: BackendContext) -> list[GrammarBackend]:
+    return [make_backend(name, context) for name in names]
+
+
 def _compile(
-    backend: GrammarBackend,
+    backends: Sequence[GrammarBackend],
     spec: GrammarSpec,
     context: BackendContext,
     cpu_seconds: float,
 ) -> Reply:
     begun = time.perf_counter()
     with processor_time(cpu_seconds):
-        outcome = isolate(_tried, backend, spec, context)
+        outcome = isolate(_tried, backends, spec, context)
     seconds = time.perf_counter() - begun
-    if isinstance(outcome, bytes):
-        return Compiled(outcome, seconds)
+    if not isinstance(outcome, Failure):
+        data, backend = outcome
+        return Compiled(data, seconds, backend)
     if isinstance(outcome.error, MemoryError):
         reason = "compiling it takes too much memory"
         return Refused(reason, seconds, is_limit=True)
@@ -89,22 +95,37 @@ def _compile(
 
 
 def _tried(
-    backend: GrammarBackend, spec: GrammarSpec, context: BackendContext
-) -> bytes:
+    backends: Sequence[GrammarBackend], spec: GrammarSpec, context: BackendContext
+) -> tuple[bytes, int]:
     """Compiles a grammar and follows it for a while.
 
     There are grammars that compile at once and take the longer the longer the text is.
+
+    Returns:
+        Its bytes, and the index of the first backend that takes it.
     """
-    data = backend.compile(spec)
+    data, index = _compiled(backends, spec)
     if len(data) > MOST_BYTES:
         raise RefusedGrammarError(
             f"it takes {len(data)} bytes once compiled, and at most {MOST_BYTES} are "
             "allowed"
         )
     stops = context.eos_token_ids or (0,)
-    for repeats in (True, False):
-        walk(backend.matcher(data, stops), context, repeats=repeats)
-    return data
+    for way in Way:
+        walk(backends[index].matcher(data, stops), context, way)
+    return data, index
+
+
+def _compiled(
+    backends: Sequence[GrammarBackend], spec: GrammarSpec
+) -> tuple[bytes, int]:
+    reasons = []
+    for index, backend in enumerate(backends):
+        try:
+            return backend.compile(spec), index
+        except RefusedGrammarError as error:
+            reasons.append(str(error))
+    raise RefusedGrammarError("; ".join(reasons))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Follows a grammar for a while, to see that it can be followed."""
 
+from enum import Enum, auto
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,7 +11,17 @@ STEPS = 40
 _SEED = 20
 
 
-def walk(matcher: GrammarMatcher, context: BackendContext, *, repeats: bool) -> None:
+class Way(Enum):
+    """Which of the tokens that a grammar allows comes next."""
+
+    SAME = auto()
+    """The one that came last, which is what explodes most ambiguous grammars."""
+    LONGEST = auto()
+    """One of the longest: they bring many characters at once."""
+    RANDOM = auto()
+
+
+def walk(matcher: GrammarMatcher, context: BackendContext, way: Way) -> None:
     """Accepts some tokens that the grammar allows, and fills the mask before each.
 
     Avoids the end of the text as long as there is another way. Its time is limited from
@@ -18,9 +30,9 @@ def walk(matcher: GrammarMatcher, context: BackendContext, *, repeats: bool) -> 
     Args:
         matcher: A matcher at the start of a text.
         context: What its backend was made of.
-        repeats: Whether to prefer the token that came last, which is what explodes most
-            ambiguous grammars; otherwise each token is drawn at random.
+        way: Which token to accept; any, where the grammar does not allow that one.
     """
+    lengths = np.array([len(token) for token in context.tokens], np.int32)
     mask = np.zeros(-(-context.vocab_size // 32), np.int32)
     stops = np.array(context.eos_token_ids, np.int64)
     generator = np.random.default_rng(_SEED)
@@ -31,7 +43,12 @@ def walk(matcher: GrammarMatcher, context: BackendContext, *, repeats: bool) -> 
         allowed = np.setdiff1d(_indices(mask, context.vocab_size), stops)
         if not len(allowed):
             return
-        if not (repeats and last in allowed):
+        if way is Way.LONGEST:
+            known = allowed[allowed < len(lengths)]
+            allowed = (
+                known[lengths[known] == lengths[known].max()] if len(known) else allowed
+            )
+        if not (way is Way.SAME and last in allowed):
             last = int(generator.choice(allowed))
         if not matcher.accept(last):
             raise ValueError(f"token {last} is allowed and not accepted")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from hookline.finish_cause import Failed, FinishCause
 from hookline.kv_transfer.layout import KVLayout
 from hookline.kv_transfer.orders import TransferReport
 from hookline.models.forward_batch import ForwardBatch
@@ -43,7 +44,7 @@ class _Sampled(NamedTuple):
 
     tokens: dict[int, list[int]]
     logprobs: dict[int, list[TokenLogprobs]]
-    failed: dict[int, str]
+    failed: dict[int, FinishCause]
 
 
 class ModelRunner:
@@ -161,7 +162,7 @@ class ModelRunner:
             self._failed(samples),
         )
 
-    def _failed(self, samples: Samples) -> dict[int, str]:
+    def _failed(self, samples: Samples) -> dict[int, FinishCause]:
         ids = self._batch.request_ids
         return {ids[row]: cause for row, cause in samples.failed.items()}
 
@@ -221,14 +222,14 @@ class ModelRunner:
                 if states is not None:
                     states[targets] = states[sources]
 
-    def _change_batch(self, plan: StepPlan) -> dict[int, str]:
+    def _change_batch(self, plan: StepPlan) -> dict[int, FinishCause]:
         """Releases and admits requests.
 
         Returns:
             Causes by id of the requests whose sampling parameters raised an error. They
             end with this step, and are computed in it as if they were greedy.
         """
-        failed = {}
+        failed: dict[int, FinishCause] = {}
         for request_id in plan.released:
             self._sampling.release(self._batch.release(request_id))
             if self._drafter is not None:
@@ -238,7 +239,8 @@ class ModelRunner:
             outcome = isolate(self._sampling.admit, row, sequence)
             if isinstance(outcome, Failure):
                 self._sampling.reset(row)
-                failed[sequence.request_id] = f"sampling failed: {outcome.summary}"
+                reason = f"sampling failed: {outcome.summary}"
+                failed[sequence.request_id] = Failed(reason)
                 _log.error(
                     "request %d ends: its sampling parameters cannot be used",
                     sequence.request_id,

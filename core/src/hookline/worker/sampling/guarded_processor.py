@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from hookline.finish_cause import Failed, FinishCause
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.input_batch import Int64
 from hookline.worker.sampling.logits_processor import LogitsProcessor
@@ -30,11 +31,11 @@ class GuardedProcessor:
         self.needs_prepare = inner.needs_prepare
         self._name = name
         self._inner = inner
-        self._failures: dict[int, str] = {}
+        self._failures: dict[int, FinishCause] = {}
         self._not_admitted: set[int] = set()
         self._num_logged = 0
 
-    def failures(self, rows: Int64) -> dict[int, str]:
+    def failures(self, rows: Int64) -> dict[int, FinishCause]:
         """Returns the causes of failed requests among batch rows."""
         if not self._failures:
             return {}
@@ -104,7 +105,7 @@ class GuardedProcessor:
     def _fail(
         self, rows: Int64, reason: str, error: BaseException | None = None
     ) -> None:
-        cause = f"logits processor {self._name!r} failed: {reason}"
+        cause = Failed(f"logits processor {self._name!r} failed: {reason}")
         self._failures.update(dict.fromkeys(rows.tolist(), cause))
         self._log(reason, error)
 

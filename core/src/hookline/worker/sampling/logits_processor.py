@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 import torch
 
 from hookline.config import EngineConfig
+from hookline.finish_cause import FinishCause
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.input_batch import Int64
 from hookline.worker.sampling.sampled_positions import SampledPositions
@@ -58,7 +59,7 @@ class LogitsProcessor(Protocol):
 class ReportingProcessor(LogitsProcessor, Protocol):
     """A processor that can fail for single requests."""
 
-    def failures(self, rows: Int64) -> dict[int, str]:
+    def failures(self, rows: Int64) -> dict[int, FinishCause]:
         """Returns the causes of failed requests among batch rows.
 
         They end with this step's result.

@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+from hookline.finish_cause import FinishCause
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.sampling.logits_processor import (
     LogitsProcessor,
@@ -90,7 +91,7 @@ class LogitsProcessors:
 
     def apply(
         self, logits: torch.Tensor, positions: SampledPositions
-    ) -> dict[int, str]:
+    ) -> dict[int, FinishCause]:
         """Changes logits [S, vocabulary] float32 in place.
 
         Returns:
@@ -102,7 +103,7 @@ class LogitsProcessors:
         for index, processor in enumerate(self._processors):
             if len(own := self._own(index, positions)):
                 processor.apply(logits, own)
-        failed: dict[int, str] = {}
+        failed: dict[int, FinishCause] = {}
         for processor in self._reporting:
             failed |= processor.failures(positions.rows)
         return failed

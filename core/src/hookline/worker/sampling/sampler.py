@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from hookline.finish_cause import FinishCause
 from hookline.request import TokenLogprobs
 from hookline.worker.drafting.verification import DraftLayout
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
@@ -41,7 +42,7 @@ class Samples:
 
     token_ids: Int64
     logprobs: dict[int, TokenLogprobs] = field(default_factory=dict)
-    failed: dict[int, str] = field(default_factory=dict)
+    failed: dict[int, FinishCause] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class Sampler:
 
     def _process(
         self, logits: torch.Tensor, rows: Int64, ends: Int64, nodes: Int64 | None
-    ) -> dict[int, str]:
+    ) -> dict[int, FinishCause]:
         """Applies the logits processors; returns failures by batch row."""
         processors = self._state.processors
         if not processors.is_active[rows].any():

@@ -3,8 +3,9 @@
 import json
 import re
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ _MOST_WHITESPACE = 32
 """Characters between two of JSON's tokens: enough to indent eight levels by four."""
 _KEPT_BYTES = 64 * 2**20
 """Of compiled grammars, as bytes, that are kept ready for further requests."""
+_PIECE_BYTES = 16
+"""Of a long token that are accepted before the time is looked at."""
+_MOST_ACCEPT_NS = 100_000_000
+"""Processor time for one token, which usually takes microseconds."""
 _JSON, _TEXT = b"J", b"T"
 """First byte of a compiled grammar: whether the whole text is JSON."""
 _ORIGIN = re.compile(r"^(\[[\d:]+\] )?\S+\.(cc|h):\d+: ")
@@ -43,6 +48,11 @@ class XGrammarBackend:
             stop_token_ids=list(context.eos_token_ids),
         )
         self._printable = _printable(context)
+        self._long_tokens = {
+            token_id: token
+            for token_id, token in enumerate(context.tokens)
+            if len(token) > _PIECE_BYTES
+        }
         self._spelling = LongestTokens(context.tokens)
         self._compiler: Any = None
         self._lock = threading.Lock()
@@ -92,7 +102,14 @@ class XGrammarBackend:
             self._grammar(data), override_stop_tokens=list(stop_token_ids)
         )
         kept = self._printable if data.startswith(_JSON) else None
-        return XGrammarMatcher(inner, kept, self._spelling)
+        long_tokens = self._long_tokens
+        if not long_tokens.keys().isdisjoint(stop_token_ids):
+            long_tokens = {
+                token_id: text
+                for token_id, text in long_tokens.items()
+                if token_id not in stop_token_ids
+            }
+        return XGrammarMatcher(inner, kept, long_tokens, self._spelling)
 
     def _grammar(self, data: bytes) -> Any:
         """Reads a compiled grammar; those of the last requests are kept."""
@@ -111,18 +128,33 @@ class XGrammarBackend:
 
 
 class XGrammarMatcher:
-    """A `GrammarMatcher`."""
+    """A `GrammarMatcher`.
+
+    In ambiguous grammars each character takes more time than the one before it, and
+    nothing interrupts the library. Long tokens are therefore accepted in pieces.
+    """
 
     def __init__(
         self,
         inner: Any,
         kept: npt.NDArray[np.int32] | None,
+        long_tokens: Mapping[int, bytes],
         spelling: LongestTokens,
     ) -> None:
-        """Follows a grammar; `kept` is a mask of tokens that may occur, if not all."""
+        """Follows a grammar.
+
+        Args:
+            inner: The library's matcher.
+            kept: A mask of tokens that may occur, if not all.
+            long_tokens: Bytes of the tokens that are accepted in pieces; stop tokens,
+                whose text means nothing, are not among them.
+            spelling: Spells what is forced.
+        """
         self._inner = inner
         self._kept = kept
+        self._long_tokens = long_tokens
         self._spelling = spelling
+        self._pieces: list[int] = []
 
     def fill(self, mask: npt.NDArray[np.int32]) -> None:
         if not self._inner.fill_next_token_bitmask(mask.reshape(1, -1)):
@@ -131,10 +163,30 @@ class XGrammarMatcher:
             mask &= self._kept
 
     def accept(self, token_id: int) -> bool:
-        return bool(self._inner.accept_token(token_id))
+        if (text := self._long_tokens.get(token_id)) is not None:
+            return self._accept_pieces(text)
+        if not self._inner.accept_token(token_id):
+            return False
+        self._pieces.append(1)
+        return True
+
+    def _accept_pieces(self, text: bytes) -> bool:
+        begun, accepted = time.thread_time_ns(), 0
+        for start in range(0, len(text), _PIECE_BYTES):
+            if time.thread_time_ns() - begun > _MOST_ACCEPT_NS:
+                raise TimeoutError("a token takes too much processor time")
+            if not self._inner.accept_string(text[start : start + _PIECE_BYTES]):
+                if accepted:
+                    self._inner.rollback(accepted)
+                return False
+            accepted += 1
+        self._pieces.append(accepted)
+        return True
 
     def rollback(self, count: int) -> None:
-        self._inner.rollback(count)
+        pieces = sum(self._pieces[len(self._pieces) - count :])
+        del self._pieces[len(self._pieces) - count :]
+        self._inner.rollback(pieces)
 
     @property
     def is_terminated(self) -> bool:

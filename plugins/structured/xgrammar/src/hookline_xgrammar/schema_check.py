@@ -52,7 +52,7 @@ def check_schema(schema: object) -> None:
     if not isinstance(schema, dict):
         return
     for reason in _reasons(schema):
-        raise ValueError(f"{reason} is not supported; llguidance may support it")
+        raise ValueError(f"{reason} is not supported")
     for each in _subschemas(schema):
         check_schema(each)
 

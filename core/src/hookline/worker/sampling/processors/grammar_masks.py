@@ -9,12 +9,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.stats import GrammarUse
 from hookline.step.plan import AdmittedSequence
 from hookline.structured.backend import GrammarMatcher
 from hookline.structured.grammar_service import MatcherSource
+from hookline.structured_outputs import REFUSED
 from hookline.worker.drafting.verification import first_of_each
 from hookline.worker.input_batch import Int32, Int64
+from hookline.worker.sampling.processors.grammar_allowance import (
+    TOKEN_NS,
+    GrammarAllowance,
+)
 from hookline.worker.sampling.sampled_positions import SampledPositions
 from hookline_kernels.token_mask import TokenMasking, choose_masking
 from hookline_registry import Failure, isolate
@@ -27,9 +33,7 @@ ALL = np.int32(-1)
 _MAX_LOGGED = 10
 """Failures that are logged with their tracebacks."""
 
-
-_FIRST_NS, _TOKEN_NS = 250_000_000, 2_000_000
-"""Processor time that following one output may take: at once, and for each token."""
+TOO_SLOW = "following the grammar takes too much processor time for this output"
 
 
 class _Row:
@@ -38,24 +42,22 @@ class _Row:
     Attributes:
         num_matched: Number of tokens, prompt included, that the matcher has passed.
         spent_ns: Processor time that it has taken.
+        drawn_ns: What it has drawn on the common store.
     """
 
-    __slots__ = ("matcher", "num_matched", "sequence", "spent_ns")
+    __slots__ = ("drawn_ns", "matcher", "num_matched", "sequence", "spent_ns")
 
     def __init__(self, sequence: AdmittedSequence) -> None:
         self.sequence = sequence
         self.matcher: GrammarMatcher | None = None
         self.num_matched = sequence.num_prompt_tokens
-        self.spent_ns = 0
+        self.spent_ns = self.drawn_ns = 0
 
     @property
-    def is_too_slow(self) -> bool:
-        """Whether following the grammar has taken more than it may.
-
-        In ambiguous grammars each token takes more time than the one before it.
-        """
+    def excess_ns(self) -> int:
+        """What it has taken beyond the time of its tokens."""
         outputs = self.num_matched - self.sequence.num_prompt_tokens
-        return self.spent_ns > _FIRST_NS + _TOKEN_NS * outputs
+        return max(0, self.spent_ns - TOKEN_NS * outputs)
 
 
 class GrammarMasks:
@@ -87,7 +89,8 @@ class GrammarMasks:
         self._words = -(-vocab_size // 32)
         self._masks: Int32 = np.empty((0, self._words), np.int32)
         self._rows: dict[int, _Row] = {}
-        self._failures: dict[int, str] = {}
+        self._allowance = GrammarAllowance()
+        self._failures: dict[int, FinishCause] = {}
         self._num_logged = 0
         self._fill_ns = self._apply_ns = 0
 
@@ -145,7 +148,7 @@ class GrammarMasks:
             if passed:
                 matcher.rollback(passed)
         finally:
-            row.spent_ns += time.thread_time_ns() - begun
+            self._charge(row, time.thread_time_ns() - begun)
         return min(passed, len(forced)), chosen[:passed]
 
     def take_use(self, forced_tokens: int) -> GrammarUse:
@@ -154,7 +157,7 @@ class GrammarMasks:
         self._fill_ns = self._apply_ns = 0
         return use
 
-    def failures(self, rows: Int64) -> dict[int, str]:
+    def failures(self, rows: Int64) -> dict[int, FinishCause]:
         """Returns the causes of failed requests among batch rows."""
         if not self._failures:
             return {}
@@ -196,9 +199,19 @@ class GrammarMasks:
         try:
             self._fill_all(row, part, masks)
         finally:
-            row.spent_ns += time.thread_time_ns() - begun
-        if row.is_too_slow:
-            raise TimeoutError("the grammar takes too much time to follow")
+            self._charge(row, time.thread_time_ns() - begun)
+        if not self._allowance.permits(row.excess_ns):
+            raise TimeoutError(TOO_SLOW)
+
+    def _charge(self, row: _Row, nanoseconds: int) -> None:
+        """Adds to a row's time; draws what is beyond its tokens' on the store.
+
+        In ambiguous grammars each token takes more time than the one before it.
+        """
+        row.spent_ns += nanoseconds
+        if (more := row.excess_ns - row.drawn_ns) > 0:
+            row.drawn_ns += more
+            self._allowance.draw(more)
 
     def _fill_all(self, row: _Row, part: SampledPositions, masks: Int32) -> None:
         matcher = self._advanced(row, part.tokens(0))
@@ -229,9 +242,17 @@ class GrammarMasks:
         return row.matcher
 
     def _fail(self, row: int, failure: Failure) -> None:
-        self._failures[row] = f"structured outputs failed: {failure.summary}"
+        is_slow = isinstance(failure.error, TimeoutError)
+        reason = f"structured outputs failed: {failure.summary}"
+        self._failures[row] = (
+            Rejected(kind=REFUSED, message=TOO_SLOW) if is_slow else Failed(reason)
+        )
         self._num_logged += 1
-        if self._num_logged <= _MAX_LOGGED:
+        if self._num_logged > _MAX_LOGGED:
+            return
+        if is_slow:
+            _logger.warning("An output ends: %s", TOO_SLOW)
+        else:
             _logger.error(
                 "A grammar cannot be followed: %s",
                 failure.summary,
