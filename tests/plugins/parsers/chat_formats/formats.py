@@ -15,14 +15,17 @@ from hookline.reply_parsing.reasoning_parser import (
     ReasoningParserContext,
 )
 from hookline.reply_parsing.tool_parser import ToolParser, ToolParserContext
-from hookline_chat_formats.deepseek import DeepSeekV3Parser, DeepSeekV31Parser
-from hookline_chat_formats.glm import GlmParser
-from hookline_chat_formats.harmony import HarmonyReasoningParser, HarmonyToolParser
-from hookline_chat_formats.hermes import HermesParser
-from hookline_chat_formats.llama import LlamaJsonParser
-from hookline_chat_formats.mistral import MistralParser
-from hookline_chat_formats.qwen_coder import QwenCoderParser
-from hookline_chat_formats.thinking import DeepSeekR1Parser, ThinkingParser
+from hookline_chat_formats import (
+    deepseek,
+    glm,
+    harmony,
+    hermes,
+    llama,
+    mistral,
+    pythonic,
+    qwen_coder,
+    thinking,
+)
 
 TOOLS = ToolParserContext(
     tools={
@@ -38,19 +41,42 @@ TOOLS = ToolParserContext(
     }
 )
 TOOL_PARSERS: dict[str, Callable[[ToolParserContext], ToolParser]] = {
-    "deepseek_v3": DeepSeekV3Parser,
-    "deepseek_v31": DeepSeekV31Parser,
-    "glm45": GlmParser,
-    "hermes": HermesParser,
-    "llama3_json": LlamaJsonParser,
-    "mistral": MistralParser,
-    "openai": HarmonyToolParser,
-    "qwen3_coder": QwenCoderParser,
+    "deepseek_v3": deepseek.DeepSeekV3Parser,
+    "deepseek_v31": deepseek.DeepSeekV31Parser,
+    "deepseek_v32": qwen_coder.DeepSeekV32Parser,
+    "glm45": glm.GlmParser,
+    "granite": hermes.GraniteParser,
+    "granite-20b-fc": hermes.Granite20bParser,
+    "hermes": hermes.HermesParser,
+    "hunyuan_a13b": hermes.ToolCallsParser,
+    "internlm": hermes.InternLmParser,
+    "kimi_k2": deepseek.KimiParser,
+    "lfm2": pythonic.Lfm2Parser,
+    "llama3_json": llama.LlamaJsonParser,
+    "longcat": hermes.LongcatParser,
+    "minimax_m2": qwen_coder.MiniMaxM2Parser,
+    "mistral": mistral.MistralParser,
+    "olmo3": pythonic.Olmo3Parser,
+    "openai": harmony.HarmonyToolParser,
+    "phi4_mini_json": hermes.Phi4MiniParser,
+    "pythonic": pythonic.PythonicParser,
+    "qwen3_coder": qwen_coder.QwenCoderParser,
+    "seed_oss": qwen_coder.SeedParser,
+    "step3": qwen_coder.Step3Parser,
+    "xlam": hermes.XLamParser,
 }
+"""Each parser by one of its names."""
+
 REASONING_PARSERS: dict[str, Callable[[ReasoningParserContext], ReasoningParser]] = {
-    "deepseek_r1": DeepSeekR1Parser,
-    "openai_gptoss": HarmonyReasoningParser,
-    "qwen3": ThinkingParser,
+    "deepseek_r1": thinking.DeepSeekR1Parser,
+    "ernie45": thinking.ErnieParser,
+    "granite": thinking.GraniteParser,
+    "hunyuan_a13b": thinking.HunyuanParser,
+    "kimi_k2": thinking.KimiParser,
+    "mistral": thinking.MistralThinkingParser,
+    "openai_gptoss": harmony.HarmonyReasoningParser,
+    "qwen3": thinking.ThinkingParser,
+    "seed_oss": thinking.SeedThinkingParser,
 }
 
 
@@ -106,6 +132,17 @@ V31_CALL = "<｜tool▁call▁begin｜>{}<｜tool▁sep｜>{}<｜tool▁call▁e
 PARIS = '{"city": "Paris"}'
 NASTY = '{"city": "}]\\"</tool_call>[\\\\", "days": [{}, 1.5e3, null]}'
 WEATHER = call("get_weather", PARIS)
+DSML = "｜DSML｜"
+KIMI_CALL = "<|tool_call_begin|>{}<|tool_call_argument_begin|>{}<|tool_call_end|>"
+STEP_CALL = (
+    '<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="{}">{}'
+    "</steptml:invoke><｜tool_call_end｜>"
+)
+JSON_CALL = '{{"name": "{}", "arguments": {}}}'
+TWO_OBJECTS = (
+    f"[{JSON_CALL.format('get_weather', PARIS)}, {JSON_CALL.format('f', NASTY)}]"
+)
+TWO_CALLS = [WEATHER, call("f", NASTY)]
 HEADER = "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>"
 
 REPLIES: Sequence[tuple[str, str, str, list[tuple[str, str]]]] = (
@@ -310,4 +347,160 @@ REPLIES: Sequence[tuple[str, str, str, list[tuple[str, str]]]] = (
     ),
     ("openai", "<|channel|>final<|message|>Hi <b>.<|return|>", "Hi <b>.", []),
     ("openai", "<|channel|>what", "<|channel|>what", []),
+    # JSON in other tags
+    ("granite", f"<|tool_call|>{TWO_OBJECTS}", "", TWO_CALLS),
+    ("granite", f"So: <tool_call>{TWO_OBJECTS} end", "So:end", TWO_CALLS),
+    (
+        "granite-20b-fc",
+        (
+            f"<function_call> {JSON_CALL.format('get_weather', PARIS)} "
+            f"<function_call>{JSON_CALL.format('f', NASTY)}"
+        ),
+        "",
+        TWO_CALLS,
+    ),
+    ("hunyuan_a13b", f"Hm.\n<tool_calls>{TWO_OBJECTS}</tool_calls>", "Hm.", TWO_CALLS),
+    (
+        "internlm",
+        (
+            "I look.<|action_start|><|plugin|>\n"
+            f'{{"name": "get_weather", "parameters": {PARIS}}}<|action_end|>\n'
+        ),
+        "I look.",
+        [WEATHER],
+    ),
+    ("internlm", "<|action_start|><|plugin|>[]", "<|action_start|><|plugin|>[]", []),
+    (
+        "longcat",
+        (
+            f"<longcat_tool_call>{JSON_CALL.format('f', NASTY)}"
+            "</longcat_tool_call>\n<longcat_tool_call>\n"
+        ),
+        "<longcat_tool_call>\n",
+        [call("f", NASTY)],
+    ),
+    ("phi4_mini_json", f"functools{TWO_OBJECTS}", "", TWO_CALLS),
+    ("phi4_mini_json", "import functools [1]", "import functools [1]", []),
+    ("xlam", TWO_OBJECTS, "", TWO_CALLS),
+    ("xlam", f"Hm.\n```json\n{TWO_OBJECTS}\n```", "Hm.", TWO_CALLS),
+    (
+        "xlam",
+        f"<tool_call>{JSON_CALL.format('f', NASTY)}</tool_call>",
+        "",
+        [call("f", NASTY)],
+    ),
+    ("xlam", '```json\n[{"name": "Bob"}]\n```', '```json\n[{"name": "Bob"}]\n```', []),
+    # Kimi
+    (
+        "kimi_k2",
+        (
+            "Yes.<|tool_calls_section_begin|>"
+            f"{KIMI_CALL.format('functions.get_weather:0', PARIS)}\n"
+            f"{KIMI_CALL.format('functions.f:12', NASTY)}<|tool_calls_section_end|>"
+        ),
+        "Yes.",
+        TWO_CALLS,
+    ),
+    (
+        "kimi_k2",
+        "a " + KIMI_CALL.format("what", "{}"),
+        "a " + KIMI_CALL.format("what", "{}"),
+        [],
+    ),
+    # Parameters in other tags
+    (
+        "seed_oss",
+        (
+            "<seed:tool_call>\n<function=get_weather>\n<parameter=city>Paris"
+            "</parameter>\n</function>\n</seed:tool_call>"
+        ),
+        "",
+        [WEATHER],
+    ),
+    (
+        "minimax_m2",
+        (
+            'Now.\n<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name='
+            '"city">Paris</parameter>\n<parameter name="days">3</parameter>\n'
+            '</invoke>\n<invoke name="f"></invoke>\n</minimax:tool_call>'
+        ),
+        "Now.",
+        [call("get_weather", '{"city": "Paris", "days": 3}'), call("f", "{}")],
+    ),
+    (
+        "deepseek_v32",
+        (
+            f'Now.\n\n<{DSML}function_calls>\n<{DSML}invoke name="f">\n'
+            f'<{DSML}parameter name="a" string="true">5 < 6</{DSML}parameter>\n'
+            f'<{DSML}parameter name="b" string="false">[5]</{DSML}parameter>\n'
+            f'</{DSML}invoke>\n<{DSML}invoke name="f">\n</{DSML}invoke>\n'
+            f"</{DSML}function_calls>"
+        ),
+        "Now.",
+        [call("f", '{"a": "5 < 6", "b": [5]}'), call("f", "{}")],
+    ),
+    ("deepseek_v32", f"<{DSML}tool_calls>?", f"<{DSML}tool_calls>?", []),
+    (
+        "step3",
+        (
+            "Now.<｜tool_calls_begin｜>"
+            + STEP_CALL.format(
+                "get_weather",
+                '<steptml:parameter name="city">Paris</steptml:parameter>',
+            )
+            + "\n"
+            + STEP_CALL.format("f", "")
+            + "<｜tool_calls_end｜>"
+        ),
+        "Now.",
+        [WEATHER, call("f", "{}")],
+    ),
+    # Python
+    (
+        "pythonic",
+        (
+            "[get_weather(city='Pa\\'ris\\n', days=-3), f(a=[1, (True, None,), "
+            "{'x': 1.5e3, 2: \"\\u00e9\\x41\"}], b=word, c={}), f()]"
+        ),
+        "",
+        [
+            call("get_weather", '{"city": "Pa\'ris\\n", "days": -3}'),
+            call(
+                "f",
+                (
+                    '{"a": [1, [true, null], {"x": 1.5e3, "2": "éA"}], '
+                    '"b": "word", "c": {}}'
+                ),
+            ),
+            call("f", "{}"),
+        ],
+    ),
+    (
+        "pythonic",
+        "<|python_start|>[other(a=1)]<|python_end|> Done.",
+        "Done.",
+        [call("other", '{"a": 1}')],
+    ),
+    ("pythonic", "[other(a=1)]", "[other(a=1)]", []),
+    ("pythonic", "[f(1)] and [g]", "[f(1)] and [g]", []),
+    ("pythonic", "[1, 2]", "[1, 2]", []),
+    ("pythonic", "[f(a=1), what]", ", what]", [call("f", '{"a": 1}')]),
+    (  # cut short by the length
+        "pythonic",
+        '[get_weather(city="""Par',
+        "",
+        [call("get_weather", '{"city": "Par')],
+    ),
+    (
+        "lfm2",
+        'I look.<|tool_call_start|>[f(a="x"), f()]<|tool_call_end|>Done.',
+        "I look.Done.",
+        [call("f", '{"a": "x"}'), call("f", "{}")],
+    ),
+    (
+        "olmo3",
+        '<function_calls>\nf(a="x")\nf(b=[1])\n</function_calls>',
+        "",
+        [call("f", '{"a": "x"}'), call("f", '{"b": [1]}')],
+    ),
 )

@@ -4,6 +4,7 @@ import json
 import random
 import re
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -22,10 +23,34 @@ PIECES = (
     *("<|channel|>", "analysis", "to=functions.f", "<|message|>", "<|end|>"),
     *("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"),
     *("<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>", "function", "```json", "```"),
+    *("<|tool_calls_section_begin|>", "<|tool_call_begin|>", "functions.f:0"),
+    *("<|tool_call_argument_begin|>", "<|tool_call_end|>", "functools"),
+    *("<minimax:tool_call>", '<invoke name="f">', '<parameter name="a">', "</invoke>"),
+    *("<｜DSML｜function_calls>", '<｜DSML｜invoke name="f">', "</｜DSML｜invoke>"),
+    *('<｜DSML｜parameter name="a" string="false">', "</｜DSML｜parameter>"),
+    *("<｜tool_calls_begin｜>", "<｜tool_call_begin｜>", "<｜tool_sep｜>"),
+    *('<steptml:invoke name="f">', "</steptml:invoke>", "<seed:tool_call>"),
+    *("<|python_start|>", "<|tool_call_start|>", "<function_calls>", "<tool_calls>"),
+    *(
+        "f(",
+        "f()",
+        "f(a=",
+        "(",
+        ")",
+        "=",
+        "'",
+        "True",
+        '"""',
+        "\\u00",
+        "<|action_start|>",
+    ),
+    *("<|plugin|>", "<|tool_call|>", "<function_call>", "<longcat_tool_call>"),
     *('{"name": "f", "arguments": {"a": 1}}', '"name"', '"arguments"', '"f"', "f"),
     *("{", "}", "[", "]", '"', "\\", ":", ",", ";", " ", "\n", "a", "<", "é", "1"),
 )
 """What the formats are made of: texts of these come close to calls."""
+
+README = "plugins/parsers/chat_formats/README.md"
 
 FORMATS = sorted(TOOL_PARSERS)
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
@@ -42,14 +67,31 @@ def cut(text: str, seed: int) -> list[str]:
 
 
 def test_every_installed_parser_is_tested() -> None:
-    """A format without replies below fails here."""
-    names = {
-        each.name
+    """A format without replies fails here; names of one parser are tested once."""
+    installed = {
+        each.load()
         for each in entry_points(group="hookline.tool_parsers")
         if each.value.startswith("hookline_chat_formats")
     }
 
-    assert names == set(TOOL_PARSERS) == {name for name, *_ in REPLIES}
+    assert installed == set(TOOL_PARSERS.values())
+    assert set(TOOL_PARSERS) == {name for name, *_ in REPLIES}
+
+
+@pytest.mark.parametrize("kind", ["tool", "reasoning"])
+def test_every_name_is_documented(kind: str) -> None:
+    """
+    The README has a table of all names, those of vLLM and of SGLang.
+    """
+    readme = (Path(__file__).parents[4] / README).read_text()
+    tables = readme.split("| `--reasoning-parser`")
+    names = {
+        each.name
+        for each in entry_points(group=f"hookline.{kind}_parsers")
+        if each.value.startswith("hookline_chat_formats")
+    }
+
+    assert names <= set(re.findall(r"`([\w-]+)`", tables[kind == "reasoning"]))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +127,7 @@ def test_arguments_are_json(arguments: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(text=TEXTS, seed=st.integers(0, 1000))
 def test_any_text_says_the_same_however_it_is_cut(
     name: str, text: str, seed: int
@@ -100,7 +142,7 @@ def test_any_text_says_the_same_however_it_is_cut(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=30)
 @given(text=st.text(st.characters(exclude_characters="<[{｜"), max_size=200))
 def test_text_without_calls_is_content(name: str, text: str) -> None:
     """
@@ -183,22 +225,33 @@ def test_nothing_is_evaluated(name: str) -> None:
 NEVER_ENDING = (
     *(piece for piece in PIECES if len(piece) > 1),
     *("<tool_call>{", '<tool_call>{"name": "', "[TOOL_CALLS]a", "<function=a"),
+    *("[f(a=", "f(a=1),", "<|tool_call_begin|>a", '<invoke name="f', "[f(a='x"),
     *("<tool_call>f<arg_key>a", '{"name": "f", "parameters": "', " \n", "\\\\", '{"'),
 )
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("piece", NEVER_ENDING)
-def test_no_text_is_read_again_and_again(name: str, piece: str) -> None:
+def test_no_text_is_read_again_and_again(name: str) -> None:
     """
     What stays unread is bounded, whatever the text, so that work is linear.
     """
-    parser = TOOL_PARSERS[name](TOOLS)
-    assert isinstance(parser, SteppedToolParser)
-    unread = []
+    for piece in NEVER_ENDING:
+        parser = TOOL_PARSERS[name](TOOLS)
+        assert isinstance(parser, SteppedToolParser)
+        unread = 0
 
-    for _ in range(1000):
-        parser.push(piece)
-        unread.append(len(parser.reader._text) - parser.reader._at)
+        for _ in range(600):
+            parser.push(piece)
+            unread = max(unread, len(parser.reader._text) - parser.reader._at)
 
-    assert max(unread) <= LONGEST_WORD + LONGEST_SPACE
+        assert unread <= LONGEST_WORD + LONGEST_SPACE, piece
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_deep_nesting_raises_nothing(name: str) -> None:
+    """
+    Neither recursion nor memory follows the depth of what a model writes.
+    """
+    for start in ("[f(a=", '<tool_call>{"name": "f", "arguments": ', "[TOOL_CALLS]"):
+        for bracket in "[{(":
+            read(TOOL_PARSERS[name](TOOLS), [start, bracket * 20_000, ")" * 20_000])

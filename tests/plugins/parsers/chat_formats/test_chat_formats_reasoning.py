@@ -7,13 +7,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.reply_parsing.parts import Content
-from hookline.reply_parsing.reasoning_parser import ReasoningParserContext
+from hookline.reply_parsing.reasoning_parser import (
+    ReasoningBeforeGrammar,
+    ReasoningParserContext,
+)
+from hookline.structured_outputs import ReasoningSpan
 
 from .formats import REASONING_PARSERS, TOOL_PARSERS, TOOLS, Said, read
 from .test_chat_formats_calls import PIECES, cut
 
 ANALYSIS = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant"
 CALL = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>"
+
+TAGS = (
+    *("<think>", "</think>", "[THINK]", "[/THINK]", "<seed:think>", "</seed:think>"),
+    *("<answer>", "</answer>", "<response>", "</response>", "Here is my response:"),
+    *("Here's my thought process:", "Here's"),
+)
+"""What marks reasoning."""
 
 REPLIES = (
     # parser, end of the prompt, reply, reasoning, content
@@ -32,6 +43,33 @@ REPLIES = (
     ("openai_gptoss", "", f"{ANALYSIS}<|channel|>final<|message|>Hi.", "Hm.", "Hi."),
     ("openai_gptoss", "", "<|channel|>analysis<|message|>Hm", "Hm", ""),
     ("openai_gptoss", "", "Hi.", "", "Hi."),
+    ("seed_oss", "", "<seed:think>Hm.</seed:think>Hi.", "Hm.", "Hi."),
+    ("mistral", "", "[THINK]Hm.[/THINK]\nHi.", "Hm.", "Hi."),
+    (
+        "granite",
+        "",
+        "Here's my thought process: Hm.\n\nHere is my response: Hi.",
+        "Hm.",
+        "Hi.",
+    ),
+    ("granite", "", "Here is something.", "", "Here is something."),
+    (
+        "hunyuan_a13b",
+        "",
+        "<think>\nHm.\n</think>\n<answer>\nHi. \n</answer>\n",
+        "Hm.",
+        "Hi.",
+    ),
+    ("hunyuan_a13b", "</think>\n", " Hi. </answer>", "", " Hi. </answer>"),
+    ("ernie45", "", "Hm.\n</think>\n\n<response>\nHi.\n</response>\n", "Hm.", "Hi."),
+    ("ernie45", "", "Hm.</think>Hi.", "Hm.", "Hi."),
+    (
+        "kimi_k2",
+        "",
+        "<think>Hm. <|tool_calls_section_begin|>x",
+        "Hm.",
+        "<|tool_calls_section_begin|>x",
+    ),
 )
 
 
@@ -66,9 +104,9 @@ def test_reply_says_what_it_should(
 
 
 @pytest.mark.parametrize("name", sorted(REASONING_PARSERS))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(
-    parts=st.lists(st.sampled_from([*PIECES, "<think>", "</think>"]), max_size=40),
+    parts=st.lists(st.sampled_from([*PIECES, *TAGS]), max_size=40),
     prompt_end=st.sampled_from(["", "<think>", "</think>\n"]),
     seed=st.integers(0, 1000),
 )
@@ -98,6 +136,42 @@ def test_reasoning_is_known_while_it_lasts() -> None:
         states.append(parser.is_reasoning)
 
     assert states == [True, True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt_end", "span"),
+    [
+        ("qwen3", "", ReasoningSpan(begin="<think>", is_optional=True, end="</think>")),
+        ("qwen3", "<think>\n", ReasoningSpan(end="</think>")),
+        ("qwen3", "<think>\n\n</think>\n\n", None),
+        ("deepseek_r1", "", ReasoningSpan(end="</think>")),
+        ("hunyuan_a13b", "<think>", ReasoningSpan(end="</think>", lead="\n<answer>\n")),
+        (
+            "openai_gptoss",
+            "",
+            ReasoningSpan(
+                begin="<|channel|>analysis<|message|>",
+                end="<|end|>",
+                lead="<|start|>assistant<|channel|>final<|message|>",
+            ),
+        ),
+    ],
+)
+def test_a_grammar_learns_where_reasoning_ends(
+    name: str, prompt_end: str, span: ReasoningSpan | None
+) -> None:
+    """
+    What precedes a structured output is read as reasoning, and the rest is content.
+    """
+    context = ReasoningParserContext(prompt_end=prompt_end)
+    parser = REASONING_PARSERS[name](context)
+
+    assert isinstance(parser, ReasoningBeforeGrammar)
+    assert parser.reasoning_span == span
+    text = "" if span is None else f"{span.begin}Hm.{span.end}{span.lead}"
+    said = read(parser, [text, '{"a": 1}'])
+    assert said.content == '{"a": 1}'
+    assert said.reasoning == ("Hm." if span else "")
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])

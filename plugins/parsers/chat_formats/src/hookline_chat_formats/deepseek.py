@@ -1,57 +1,88 @@
-"""Calls between control tokens: DeepSeek V3, R1 and V3.1."""
+"""Calls between control tokens: DeepSeek V3, R1 and V3.1, and Kimi K2."""
+
+import re
+from dataclasses import dataclass
 
 from hookline.reply_parsing.reader import Markers
 from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+from hookline.reply_parsing.tool_parser import ToolParserContext
 
-_CALLS_BEGIN = "<｜tool▁calls▁begin｜>"
-_CALLS_END = "<｜tool▁calls▁end｜>"
-_CALL_BEGIN = "<｜tool▁call▁begin｜>"
-_CALL_END = "<｜tool▁call▁end｜>"
-_SEPARATOR = "<｜tool▁sep｜>"
-_BEGINS = Markers(_CALLS_BEGIN, _CALL_BEGIN)
-_SEPARATORS = Markers(_SEPARATOR)
 _LINE_ENDS = Markers("\n")
 _FENCE = "```"
+_KIMI_ID = re.compile(r"(?:functions\.)?(?P<name>[\w.-]+):\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlTokens:
+    """The tokens of one family; lists of calls and each call begin and end with one."""
+
+    calls_begin: str
+    call_begin: str
+    separator: str
+    call_end: str
+    calls_end: str
+
+
+_DEEPSEEK = ControlTokens(
+    calls_begin="<｜tool▁calls▁begin｜>",
+    call_begin="<｜tool▁call▁begin｜>",
+    separator="<｜tool▁sep｜>",
+    call_end="<｜tool▁call▁end｜>",
+    calls_end="<｜tool▁calls▁end｜>",
+)
+_KIMI = ControlTokens(
+    calls_begin="<|tool_calls_section_begin|>",
+    call_begin="<|tool_call_begin|>",
+    separator="<|tool_call_argument_begin|>",
+    call_end="<|tool_call_end|>",
+    calls_end="<|tool_calls_section_end|>",
+)
 
 
 class DeepSeekV31Parser(SteppedToolParser):
     """`<｜tool▁call▁begin｜>f<｜tool▁sep｜>{…}<｜tool▁call▁end｜>` for each call."""
 
+    tokens = _DEEPSEEK
+
+    def __init__(self, context: ToolParserContext) -> None:
+        super().__init__(context)
+        self._begins = Markers(self.tokens.calls_begin, self.tokens.call_begin)
+        self._separators = Markers(self.tokens.separator)
+
     def steps(self) -> ToolSteps[None]:
-        while (marker := (yield from self.content_until(_BEGINS))) is not None:
-            if marker == _CALLS_BEGIN:
+        while (marker := (yield from self.content_until(self._begins))) is not None:
+            if marker == self.tokens.calls_begin:
                 yield from self.reader.skip_space()
-                yield from self.reader.accept(_CALL_BEGIN)
+                yield from self.reader.accept(self.tokens.call_begin)
             if (yield from self._call()):
                 yield from self._end()
             else:
                 yield self.not_a_call(marker)
 
     def _call(self) -> ToolSteps[bool]:
-        head = yield from self.reader.before(_SEPARATORS)
+        head = yield from self.reader.before(self._separators)
         if head is None:
             return False
-        yield from self.reader.accept(_SEPARATOR)
-        name = yield from self._name(head)
+        yield from self.reader.accept(self.tokens.separator)
+        name, call_id = yield from self._name(head.strip())
         yield from self.reader.skip_space()
-        if not name.strip() or (yield from self.reader.peek()) != "{":
+        if not name or (yield from self.reader.peek()) != "{":
             return False
-        yield self.begin_call(name.strip())
+        yield self.begin_call(name, call_id)
         yield from self.json_arguments()
         return True
 
-    def _name(self, head: str) -> ToolSteps[str]:
-        """Returns the function's name, given what precedes the separator."""
+    def _name(self, head: str) -> ToolSteps[tuple[str, str | None]]:
+        """Returns name and id of a call, given what precedes the separator."""
         yield from ()
-        return head
+        return head, None
 
     def _end(self) -> ToolSteps[None]:
         yield from self.reader.skip_space()
         yield from self.reader.accept(_FENCE)
-        yield from self.reader.skip_space()
-        yield from self.reader.accept(_CALL_END)
-        yield from self.reader.skip_space()
-        yield from self.reader.accept(_CALLS_END)
+        for token in (self.tokens.call_end, self.tokens.calls_end):
+            yield from self.reader.skip_space()
+            yield from self.reader.accept(token)
 
 
 class DeepSeekV3Parser(DeepSeekV31Parser):
@@ -60,8 +91,19 @@ class DeepSeekV3Parser(DeepSeekV31Parser):
     The arguments are in a block of Markdown.
     """
 
-    def _name(self, head: str) -> ToolSteps[str]:  # noqa: ARG002 - always `function`
+    def _name(self, head: str) -> ToolSteps[tuple[str, str | None]]:  # noqa: ARG002
         name = yield from self.reader.before(_LINE_ENDS)
         yield from self.reader.skip_space()
         yield from self.reader.accept(f"{_FENCE}json")
-        return name or ""
+        return (name or "").strip(), None
+
+
+class KimiParser(DeepSeekV31Parser):
+    """The same in other tokens; before the separator is an id, `functions.f:0`."""
+
+    tokens = _KIMI
+
+    def _name(self, head: str) -> ToolSteps[tuple[str, str | None]]:
+        yield from ()
+        known = _KIMI_ID.fullmatch(head)
+        return ("", None) if known is None else (known["name"], head)

@@ -1,21 +1,92 @@
-"""Calls as JSON objects in tags: Hermes, Qwen 2.5 and Qwen 3."""
+"""Calls as JSON behind a tag: Hermes and others, each with its own tags."""
+
+from dataclasses import dataclass
+from functools import partial
 
 from hookline.reply_parsing.call_object import CallObject
 from hookline.reply_parsing.reader import Markers
 from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+from hookline.reply_parsing.tool_parser import ToolParserContext
+from hookline_chat_formats.call_list import listed_calls
 
-_OPEN = Markers("<tool_call>")
-_CLOSE = "</tool_call>"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTags:
+    """What is around the JSON.
+
+    Attributes:
+        opens: Tags before it.
+        closes: Tags behind it, which may be missing.
+        is_bare: Whether JSON needs no tag at the start of a reply, but the name of one
+            of the request's functions, as any other does then.
+    """
+
+    opens: tuple[str, ...]
+    closes: tuple[str, ...] = ()
+    is_bare: bool = False
 
 
-class HermesParser(SteppedToolParser):
+_HERMES = CallTags(opens=("<tool_call>",), closes=("</tool_call>",))
+
+
+class TaggedJsonParser(SteppedToolParser):
     """`<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>` for each call."""
 
+    def __init__(self, context: ToolParserContext, tags: CallTags = _HERMES) -> None:
+        super().__init__(context)
+        self._tags = tags
+        self._begins = Markers(*tags.opens)
+        self._names = self.tools if tags.is_bare else None
+
     def steps(self) -> ToolSteps[None]:
-        while (marker := (yield from self.content_until(_OPEN))) is not None:
+        if self._tags.is_bare:
+            self.reader.record()
+            yield from self._after("")
+        while (marker := (yield from self.content_until(self._begins))) is not None:
+            yield from self._after(marker)
+
+    def _after(self, marker: str) -> ToolSteps[None]:
+        yield from self.reader.skip_space()
+        if not (yield from self._calls()):
+            yield self.not_a_call(marker)
+            return
+        for close in self._tags.closes:
             yield from self.reader.skip_space()
-            if (yield from CallObject(self).steps()):
-                yield from self.reader.skip_space()
-                yield from self.reader.accept(_CLOSE)
-            else:
-                yield self.not_a_call(marker)
+            yield from self.reader.accept(close)
+
+    def _calls(self) -> ToolSteps[bool]:
+        if (yield from self.reader.peek()) == "[":
+            return (yield from listed_calls(self, names=self._names))
+        is_strict = self._names is not None
+        call = CallObject(self, names=self._names, needs_arguments=is_strict)
+        return (yield from call.steps())
+
+
+HermesParser = TaggedJsonParser
+
+GraniteParser = partial(
+    TaggedJsonParser, tags=CallTags(opens=("<|tool_call|>", "<tool_call>"))
+)
+Granite20bParser = partial(TaggedJsonParser, tags=CallTags(opens=("<function_call>",)))
+InternLmParser = partial(
+    TaggedJsonParser,
+    tags=CallTags(opens=("<|action_start|><|plugin|>",), closes=("<|action_end|>",)),
+)
+LongcatParser = partial(
+    TaggedJsonParser,
+    tags=CallTags(opens=("<longcat_tool_call>",), closes=("</longcat_tool_call>",)),
+)
+Phi4MiniParser = partial(TaggedJsonParser, tags=CallTags(opens=("functools",)))
+ToolCallsParser = partial(
+    TaggedJsonParser, tags=CallTags(opens=("<tool_calls>",), closes=("</tool_calls>",))
+)
+"""Hunyuan A13B and Jamba."""
+
+XLamParser = partial(
+    TaggedJsonParser,
+    tags=CallTags(
+        opens=("<tool_call>", "[TOOL_CALLS]", "```json"),
+        closes=("</tool_call>", "```"),
+        is_bare=True,
+    ),
+)

@@ -6,6 +6,7 @@ import string
 from hookline.reply_parsing.call_object import CallObject
 from hookline.reply_parsing.reader import Markers
 from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+from hookline_chat_formats.call_list import listed_calls
 
 _CALLS = Markers("[TOOL_CALLS]")
 _ID, _ARGUMENTS = "[CALL_ID]", "[ARGS]"
@@ -27,31 +28,13 @@ class MistralParser(SteppedToolParser):
             yield from self.reader.skip_space()
             first = yield from self.reader.peek()
             if first == "[":
-                is_call = yield from self._list()
+                is_call = yield from listed_calls(self, make_id=_make_id)
             elif first == "{":
                 is_call = yield from CallObject(self, make_id=_make_id).steps()
             else:
                 is_call = yield from self._named()
             if not is_call:
                 yield self.not_a_call(marker)
-
-    def _list(self) -> ToolSteps[bool]:
-        yield from self.reader.accept("[")
-        has_calls = False
-        while True:
-            yield from self.reader.skip_space()
-            if (yield from self.reader.accept(",")):
-                continue
-            if (yield from self.reader.peek()) != "{":
-                yield from self.reader.accept("]")
-                return has_calls
-            if not (yield from CallObject(self, make_id=_make_id).steps()):
-                break
-            has_calls = True
-            self.reader.record()
-        if has_calls:
-            yield self.not_a_call("")
-        return has_calls
 
     def _named(self) -> ToolSteps[bool]:
         name = yield from self.reader.before(_AFTER_NAME)

@@ -38,8 +38,15 @@ class ArgumentWriter:
         self._has_lines = has_lines
         self._written = 0
 
-    def value(self, key: str, end: Markers) -> ToolSteps[bool]:
+    def value(
+        self, key: str, end: Markers, *, is_text: bool | None = None
+    ) -> ToolSteps[bool]:
         """Writes a key and the value before the closing tag, which is read.
+
+        Args:
+            key: The key.
+            end: The closing tag.
+            is_text: Whether the value is text, and no JSON; None asks the schema.
 
         Returns:
             Whether the closing tag was reached.
@@ -49,7 +56,7 @@ class ArgumentWriter:
         start = f"{comma}{json.dumps(key, ensure_ascii=False)}: "
         if self._has_lines:
             yield from self._reader.accept("\n")
-        if _is_text(self._properties.get(key)):
+        if is_text or (is_text is None and _is_text(self._properties.get(key))):
             yield CallArguments(f'{start}"')
             return (yield from self._text(end))
         pieces, marker = [], None

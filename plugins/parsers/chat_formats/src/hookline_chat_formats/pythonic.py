@@ -1,0 +1,145 @@
+"""Calls as Python writes them: Llama 3.2 and 4 and others, each in its own tags."""
+
+import json
+import re
+from dataclasses import dataclass
+from functools import partial
+
+from hookline.reply_parsing.parts import CallArguments
+from hookline.reply_parsing.reader import Markers
+from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+from hookline.reply_parsing.tool_parser import ToolParserContext
+from hookline_chat_formats.python_literal import PythonLiteral
+
+_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+_KEY = re.compile(r"[A-Za-z_]\w*")
+_PARENTHESIS = Markers("(")
+_AFTER_KEY = Markers("=", ")", ",", "(")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonicTags:
+    """What is around the calls.
+
+    Attributes:
+        opens: Tags before them.
+        closes: Tags behind them, which may be missing.
+        is_bare: Whether they need no tag at the start of a reply, but the name of one
+            of the request's functions.
+        has_brackets: Whether they are a list; otherwise each has a line.
+    """
+
+    opens: tuple[str, ...] = ("<|python_start|>", "<|python_tag|>")
+    closes: tuple[str, ...] = ("<|python_end|>",)
+    is_bare: bool = True
+    has_brackets: bool = True
+
+
+_LLAMA = PythonicTags()
+
+
+class PythonicParser(SteppedToolParser):
+    """`[f(a=1, b="x"), g()]`.
+
+    Arguments are literals, or words that count as strings. A call that turns out to be
+    something else ends there, and the rest is content.
+    """
+
+    def __init__(self, context: ToolParserContext, tags: PythonicTags = _LLAMA) -> None:
+        super().__init__(context)
+        self._tags = tags
+        self._begins = Markers(*tags.opens)
+
+    def steps(self) -> ToolSteps[None]:
+        if self._tags.is_bare:
+            self.reader.record()
+            yield from self._calls("")
+        while (marker := (yield from self.content_until(self._begins))) is not None:
+            yield from self._calls(marker)
+
+    def _calls(self, marker: str) -> ToolSteps[None]:
+        """Reads calls; what is none is content."""
+        yield from self.reader.skip_space()
+        is_list = yield from self.reader.accept("[")
+        if self._tags.has_brackets and not is_list:
+            yield self.not_a_call(marker)
+            return
+        has_calls = False
+        while True:
+            yield from self.reader.skip_space()
+            if has_calls and (yield from self._end(is_list=is_list)):
+                return
+            if not (yield from self._call(needs_known=not marker)):
+                yield self.not_a_call("" if has_calls else marker)
+                return
+            has_calls = True
+            self.reader.record()
+            yield from self.reader.skip_space()
+            yield from self.reader.accept(",")
+
+    def _end(self, *, is_list: bool) -> ToolSteps[bool]:
+        """Reads the end of the calls; returns whether it was there."""
+        is_end = is_list and (yield from self.reader.accept("]"))
+        for close in self._tags.closes:
+            yield from self.reader.skip_space()
+            is_end = (yield from self.reader.accept(close)) or is_end
+        return is_end or not (yield from self.reader.peek())
+
+    def _call(self, *, needs_known: bool) -> ToolSteps[bool]:
+        """Reads a call; returns whether it began."""
+        name = yield from self.reader.before(_PARENTHESIS)
+        if name is None or not _NAME.fullmatch(name := name.strip()):
+            return False
+        if needs_known and name not in self.tools:
+            return False
+        yield from self.reader.accept("(")
+        key = yield from self._key()
+        if key is None:
+            return False
+        yield self.begin_call(name)
+        count = 0
+        while key:
+            start = ", " if count else "{"
+            yield CallArguments(f"{start}{json.dumps(key)}: ")
+            count += 1
+            if not (yield from PythonLiteral(self.reader).steps()):
+                break
+            yield from self.reader.skip_space()
+            yield from self.reader.accept(",")
+            key = yield from self._key()
+        if not self.reader.is_over:
+            yield CallArguments("}" if count else "{}")
+        return True
+
+    def _key(self) -> ToolSteps[str | None]:
+        """Reads a keyword and `=`, or `)`.
+
+        Returns:
+            The keyword; empty at the end of the call, None if it is neither.
+        """
+        yield from self.reader.skip_space()
+        if (yield from self.reader.accept(")")):
+            return ""
+        key = yield from self.reader.before(_AFTER_KEY)
+        if key is None or not _KEY.fullmatch(key.strip()):
+            return None
+        yield from self.reader.skip_space()
+        is_keyword = yield from self.reader.accept("=")
+        return key.strip() if is_keyword else None
+
+
+Lfm2Parser = partial(
+    PythonicParser,
+    tags=PythonicTags(
+        opens=("<|tool_call_start|>",), closes=("<|tool_call_end|>",), is_bare=False
+    ),
+)
+Olmo3Parser = partial(
+    PythonicParser,
+    tags=PythonicTags(
+        opens=("<function_calls>",),
+        closes=("</function_calls>",),
+        is_bare=False,
+        has_brackets=False,
+    ),
+)
