@@ -38,7 +38,7 @@ COMMANDS = {
         timeout-keep-alive header-timeout body-timeout write-timeout request-timeout
         enable-reset-prefix-cache log-level metrics-host metrics-port
         metrics-token tenant-header tenant-keys tenant max-tenants enable-sleep-mode
-        deep-health-timeout allowed-origins allowed-methods allowed-headers
+        disable-fastapi-docs allowed-origins allowed-methods allowed-headers
         deep-health-timeout tool-call-parser enable-auto-tool-choice reasoning-parser
         default-chat-template-kwargs
         """,

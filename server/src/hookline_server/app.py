@@ -15,6 +15,7 @@ from hookline_server.errors import answer_errors, shape_error
 from hookline_server.handlers.anthropic_messages import count_tokens, create_message
 from hookline_server.handlers.chat_completions import chat_completions
 from hookline_server.handlers.completions import completions
+from hookline_server.handlers.description import DESCRIPTION_ROUTES
 from hookline_server.handlers.health import DEEP_HEALTH_ROUTES, HEALTH_ROUTES
 from hookline_server.handlers.load import show_load
 from hookline_server.handlers.missing_metrics import explain_missing_metrics
@@ -25,6 +26,7 @@ from hookline_server.handlers.tokenize import detokenize, tokenize
 from hookline_server.handlers.version import show_version
 from hookline_server.http_meter import HttpMeter
 from hookline_server.leftovers import close_if_long
+from hookline_server.openapi.description import DESCRIPTION, Description
 from hookline_server.page_counts import PageCounts
 from hookline_server.pages import PAGES, Pages
 from hookline_server.pages_app import PAGES_APP, create_pages_app
@@ -80,6 +82,9 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
         app.on_response_prepare.append(show_limits)
     app.on_response_prepare.append(close_if_long)
     app.add_routes(ROUTES)
+    if not settings.disable_fastapi_docs:
+        app[DESCRIPTION] = Description(app)
+        app.add_routes(DESCRIPTION_ROUTES)
     if settings.enable_reset_prefix_cache:
         app.router.add_post("/reset_prefix_cache", reset_prefix_cache)
     if settings.enable_sleep_mode:

@@ -91,9 +91,12 @@ ANTHROPIC: Dialect = Anthropic()
 
 def dialect_of(request: web.BaseRequest) -> Dialect:
     """Returns the form of a request's response, which its path tells."""
-    path = request.path
-    is_anthropic = path == MESSAGES_PATH or path.startswith(f"{MESSAGES_PATH}/")
-    return ANTHROPIC if is_anthropic else OPENAI
+    return ANTHROPIC if is_anthropic(request.path) else OPENAI
+
+
+def is_anthropic(path: str) -> bool:
+    """Whether responses to requests for a path have the form of Anthropic's API."""
+    return path == MESSAGES_PATH or path.startswith(f"{MESSAGES_PATH}/")
 
 
 def _error(error: ApiError, request_id: str) -> AnthropicError:

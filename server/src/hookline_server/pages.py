@@ -8,6 +8,7 @@ from aiohttp import web
 from hookline.pages import EventHandler, PageHandler
 from hookline_server.auth.key import Scope
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
+from hookline_server.openapi.operation import Operation, Tag, described
 from hookline_server.page_counts import PageCount, PageCounts
 from hookline_server.page_files import serve_file
 from hookline_server.page_rendering import PageRendering
@@ -48,7 +49,9 @@ class Pages:
                 raise ValueError(f"{path} is served already")
 
         # aiohttp wants a coroutine function.
+        @described(Operation(tag=Tag.PAGES, errors=(503,)))
         async def handler(request: web.Request) -> web.StreamResponse:
+            """A page of a stat logger."""
             return await serve(request)
 
         if method == "GET":

@@ -147,6 +147,10 @@ class ServerSettings:
         default=False,
         metadata=option("Serve POST /sleep, POST /wake_up and GET /is_sleeping."),
     )
+    disable_fastapi_docs: bool = field(
+        default=False,
+        metadata=option("Serve neither /openapi.json nor /docs, by vLLM's name."),
+    )
     cors: CorsSettings = field(
         default_factory=CorsSettings, metadata=section("browsers (CORS)")
     )

@@ -162,7 +162,7 @@ def _kind(part: Part) -> type[Part]:
 def _empty_block(part: Part) -> AnswerBlock:
     match part:
         case CallBegun(name):
-            return AnswerToolUse(_call_id(part), name)
+            return AnswerToolUse(_call_id(part), name, EMPTY_INPUT)
         case Reasoning():
             return AnswerThinking("")
         case _:
@@ -193,7 +193,7 @@ def _blocks(parts: Sequence[Part]) -> list[AnswerBlock]:
                 blocks.append(AnswerThinking(text))
             case CallBegun(name):
                 arguments[len(blocks)] = []
-                blocks.append(AnswerToolUse(_call_id(part), name))
+                blocks.append(AnswerToolUse(_call_id(part), name, EMPTY_INPUT))
             case CallArguments(text):
                 arguments[max(arguments)].append(text)
     for index, texts in arguments.items():

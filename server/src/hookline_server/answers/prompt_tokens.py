@@ -9,14 +9,7 @@ from hookline.outputs import RequestOutput
 from hookline.request import TokenLogprobs
 from hookline_server.answers.slices import SLICE_TOKENS, Turns
 from hookline_server.engine import ServingEngine
-
-
-class PromptLogprob(msgspec.Struct, frozen=True, gc=False):
-    """A token at a position of the prompt, in vLLM's words."""
-
-    logprob: float
-    rank: int
-    decoded_token: str
+from hookline_server.protocol.prompt_logprobs import PromptLogprob
 
 
 def raw_token_ids(token_ids: Sequence[int]) -> Raw:

@@ -42,7 +42,10 @@ class RouteScopes:
         resource = request.match_info.route.resource
         if resource is None:
             return self._default
-        path = resource.canonical
+        return self.of_path(resource.canonical)
+
+    def of_path(self, path: str) -> Scope | None:
+        """Returns the scope of a route's path, or None if it needs no key."""
         return None if path in LIVENESS else self._scopes.get(path, self._default)
 
 

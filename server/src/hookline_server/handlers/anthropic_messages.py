@@ -24,6 +24,12 @@ from hookline_server.handlers.conversation import (
     template_defaults,
 )
 from hookline_server.handlers.delivery import deliver
+from hookline_server.openapi.operation import (
+    GENERATION_ERRORS,
+    Operation,
+    Tag,
+    described,
+)
 from hookline_server.protocol.anthropic_conversation import conversation_messages
 from hookline_server.protocol.anthropic_request import (
     CountTokensRequest,
@@ -32,7 +38,11 @@ from hookline_server.protocol.anthropic_request import (
     check_prompt,
     generation_request,
 )
-from hookline_server.protocol.anthropic_response import TokenCount
+from hookline_server.protocol.anthropic_response import (
+    MESSAGE_EVENTS,
+    AnthropicMessage,
+    TokenCount,
+)
 from hookline_server.protocol.anthropic_tools import anthropic_tool_use
 from hookline_server.protocol.generation import sampling_params
 from hookline_server.protocol.template_variables import template_variables
@@ -53,6 +63,17 @@ from hookline_server.streams import Submission
 from hookline_server.tenants import client_of
 
 
+@described(
+    Operation(
+        tag=Tag.GENERATION,
+        body=MessagesRequest,
+        answer=AnthropicMessage,
+        events=MESSAGE_EVENTS,
+        ends_with_done=False,
+        errors=GENERATION_ERRORS,
+        generates=True,
+    )
+)
 async def create_message(request: web.Request) -> web.StreamResponse:
     """Generates the next message of a conversation."""
     with rejections_counted(request):
@@ -89,6 +110,14 @@ async def create_message(request: web.Request) -> web.StreamResponse:
         return await deliver(request, submission, answer)
 
 
+@described(
+    Operation(
+        tag=Tag.GENERATION,
+        body=CountTokensRequest,
+        answer=TokenCount,
+        errors=GENERATION_ERRORS,
+    )
+)
 async def count_tokens(request: web.Request) -> web.Response:
     """Counts the tokens of the prompt that a conversation becomes."""
     engine = ready_engine(request)

@@ -16,7 +16,14 @@ from hookline_server.handlers.common import (
 )
 from hookline_server.handlers.conversation import read_conversation
 from hookline_server.handlers.delivery import deliver
-from hookline_server.protocol.chat import ChatRequest, check
+from hookline_server.openapi.operation import (
+    GENERATION_ERRORS,
+    Operation,
+    Tag,
+    described,
+)
+from hookline_server.protocol.chat import ChatChunk, ChatCompletion, ChatRequest, check
+from hookline_server.protocol.errors import ErrorBody
 from hookline_server.protocol.generation import (
     check_logprobs,
     check_sizes,
@@ -33,6 +40,16 @@ from hookline_server.streams import Submission
 from hookline_server.tenants import client_of
 
 
+@described(
+    Operation(
+        tag=Tag.GENERATION,
+        body=ChatRequest,
+        answer=ChatCompletion,
+        events=(ChatChunk, ErrorBody),
+        errors=GENERATION_ERRORS,
+        generates=True,
+    )
+)
 async def chat_completions(request: web.Request) -> web.StreamResponse:
     """Generates replies to a conversation."""
     with rejections_counted(request):

@@ -15,13 +15,21 @@ from hookline_server.handlers.common import (
     rejections_counted,
 )
 from hookline_server.handlers.delivery import deliver
+from hookline_server.openapi.operation import (
+    GENERATION_ERRORS,
+    Operation,
+    Tag,
+    described,
+)
 from hookline_server.protocol.completion import (
     DEFAULT_MAX_TOKENS,
+    Completion,
     CompletionRequest,
     Prompt,
     check,
     prompts,
 )
+from hookline_server.protocol.errors import ErrorBody
 from hookline_server.protocol.generation import (
     check_logprobs,
     check_sizes,
@@ -43,6 +51,16 @@ from hookline_server.streams import Submission
 from hookline_server.tenants import client_of
 
 
+@described(
+    Operation(
+        tag=Tag.GENERATION,
+        body=CompletionRequest,
+        answer=Completion,
+        events=(Completion, ErrorBody),
+        errors=GENERATION_ERRORS,
+        generates=True,
+    )
+)
 async def completions(request: web.Request) -> web.StreamResponse:
     """Generates completions of each prompt."""
     with rejections_counted(request):

@@ -10,6 +10,7 @@ from hookline.frontend.probe_result import ProbeOutcome
 from hookline_server.api_error import ApiError
 from hookline_server.context import DEEP_HEALTH, ENGINE
 from hookline_server.handlers.common import json_response, unready_reason
+from hookline_server.openapi.operation import Operation, Tag, described
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -33,11 +34,13 @@ class DeepHealthy(msgspec.Struct, frozen=True):
     engines: list[EngineProbe]
 
 
+@described(Operation(tag=Tag.HEALTH, answer=Health))
 async def live(_: web.Request) -> web.Response:
     """Returns 200 as long as the event loop turns, regardless of the engine."""
     return json_response(Health("alive"))
 
 
+@described(Operation(tag=Tag.HEALTH, answer=Health, errors=(503,)))
 async def health(request: web.Request) -> web.Response:
     """Returns 200 while the engine works, asleep or not; otherwise 503."""
     engine = request.app[ENGINE]
@@ -45,6 +48,7 @@ async def health(request: web.Request) -> web.Response:
     return json_response(Health("healthy"))
 
 
+@described(Operation(tag=Tag.HEALTH, answer=Health, errors=(503,)))
 async def ready(request: web.Request) -> web.Response:
     """Returns 200 while requests are accepted and computed, otherwise 503."""
     engine = request.app[ENGINE]
@@ -53,6 +57,7 @@ async def ready(request: web.Request) -> web.Response:
     return json_response(Health("ready"))
 
 
+@described(Operation(tag=Tag.HEALTH, answer=DeepHealthy, errors=(503,)))
 async def deep(request: web.Request) -> web.Response:
     """Lets each live engine generate a token; returns 503 if one does not."""
     engine = request.app[ENGINE]

@@ -5,6 +5,7 @@ from aiohttp import web
 
 from hookline_server.context import OPEN_STREAMS
 from hookline_server.handlers.common import json_response
+from hookline_server.openapi.operation import Operation, Tag, described
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -17,6 +18,7 @@ class Load(msgspec.Struct, frozen=True):
     server_load: int
 
 
+@described(Operation(tag=Tag.SERVER, answer=Load))
 async def show_load(request: web.Request) -> web.Response:
     """Returns how much the server has to do."""
     return json_response(Load(request.app[OPEN_STREAMS].count))

@@ -5,6 +5,7 @@ from aiohttp import web
 from hookline_server.api_error import ApiError
 from hookline_server.auth.key import Scope
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
+from hookline_server.openapi.operation import undescribed
 from hookline_server.pages import PAGES
 from hookline_server.pages_app import PAGES_APP
 
@@ -27,11 +28,13 @@ def explain_missing_metrics(app: web.Application) -> None:
         app.router.add_get(PATH, _elsewhere if is_served(app) else _not_served)
 
 
+@undescribed
 async def _not_served(_: web.Request) -> web.StreamResponse:
     message = f"no stat logger serves {PATH}: {ADVICE} to the server's options"
     raise ApiError(404, message, code="route_not_found")
 
 
+@undescribed
 async def _elsewhere(_: web.Request) -> web.StreamResponse:
     message = f"{PATH} is not served here, but on the port of --metrics-port"
     raise ApiError(404, message, code="route_not_found")

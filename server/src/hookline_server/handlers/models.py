@@ -4,14 +4,17 @@ from aiohttp import web
 
 from hookline_server.context import ENGINE, STARTED
 from hookline_server.handlers.common import check_model, json_response
+from hookline_server.openapi.operation import Operation, Tag, described
 from hookline_server.protocol.listing import ModelCard, ModelList
 
 
+@described(Operation(tag=Tag.MODELS, answer=ModelList))
 async def list_models(request: web.Request) -> web.Response:
     """Lists the served model."""
     return json_response(ModelList(data=[_card(request)]))
 
 
+@described(Operation(tag=Tag.MODELS, answer=ModelCard, errors=(404,)))
 async def show_model(request: web.Request) -> web.Response:
     """Describes one model."""
     check_model(request.app[ENGINE], request.match_info["model"])

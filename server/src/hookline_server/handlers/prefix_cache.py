@@ -5,6 +5,12 @@ from aiohttp import web
 
 from hookline.core.commands import ResetPrefixCache
 from hookline_server.handlers.common import json_response, ready_engine
+from hookline_server.openapi.operation import (
+    ADMINISTRATION_ERRORS,
+    Operation,
+    Tag,
+    described,
+)
 
 
 class Reset(msgspec.Struct, frozen=True):
@@ -19,6 +25,9 @@ class Reset(msgspec.Struct, frozen=True):
     success: bool
 
 
+@described(
+    Operation(tag=Tag.ADMINISTRATION, answer=Reset, errors=ADMINISTRATION_ERRORS)
+)
 async def reset_prefix_cache(request: web.Request) -> web.Response:
     """Drops all cached prefixes that no running request holds."""
     replies = await ready_engine(request).call(ResetPrefixCache())

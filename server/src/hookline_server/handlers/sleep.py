@@ -11,6 +11,12 @@ from hookline.core.commands import IsSleeping, Sleep, SleepMode, SleepState, Wak
 from hookline.step import SleepLevel
 from hookline_server.api_error import ApiError
 from hookline_server.handlers.common import json_response, ready_engine
+from hookline_server.openapi.operation import (
+    ADMINISTRATION_ERRORS,
+    Operation,
+    Tag,
+    described,
+)
 
 E = TypeVar("E", bound=Enum)
 
@@ -27,19 +33,42 @@ class SleepAnswer(msgspec.Struct, frozen=True):
     level: int
 
 
+class SleepQuery(msgspec.Struct, frozen=True):
+    """Parameters of `/sleep`."""
+
+    level: SleepLevel = SleepLevel.KV_CACHE
+    mode: SleepMode = SleepMode.KEEP
+
+
+_WITHOUT_QUERY = described(
+    Operation(tag=Tag.ADMINISTRATION, answer=SleepAnswer, errors=ADMINISTRATION_ERRORS)
+)
+
+
+@described(
+    Operation(
+        tag=Tag.ADMINISTRATION,
+        query=SleepQuery,
+        answer=SleepAnswer,
+        errors=(400, *ADMINISTRATION_ERRORS),
+    )
+)
 async def sleep(request: web.Request) -> web.Response:
     """Puts the engine to sleep; answers once its memory is released."""
-    level = _parameter(request, "level", {str(int(one)): one for one in SleepLevel})
-    mode = _parameter(request, "mode", {one.value: one for one in SleepMode})
-    command = Sleep(level or SleepLevel.KV_CACHE, mode or SleepMode.KEEP)
+    default = SleepQuery()
+    level = _parameter(request, "level", default.level)
+    mode = _parameter(request, "mode", default.mode)
+    command = Sleep(level, mode)
     return _answer(await ready_engine(request).call(command))
 
 
+@_WITHOUT_QUERY
 async def wake_up(request: web.Request) -> web.Response:
     """Wakes the engine up; answers once it can run steps."""
     return _answer(await ready_engine(request).call(WakeUp()))
 
 
+@_WITHOUT_QUERY
 async def is_sleeping(request: web.Request) -> web.Response:
     """Answers whether the engine sleeps."""
     return _answer(await ready_engine(request).call(IsSleeping()))
@@ -57,10 +86,11 @@ def _answer(states: Iterable[SleepState]) -> web.Response:
     return json_response(SleepAnswer(is_sleeping=level > 0, level=level))
 
 
-def _parameter(request: web.Request, name: str, values: dict[str, E]) -> E | None:
-    """Reads a query parameter; None if it is absent."""
+def _parameter(request: web.Request, name: str, default: E) -> E:
+    """Reads a query parameter."""
     if (text := request.query.get(name)) is None:
-        return None
+        return default
+    values = {str(each.value): each for each in type(default)}
     if text not in values:
         message = f"{name} must be one of {', '.join(values)}, not {text!r}"
         raise ApiError(400, message, code="invalid_request", param=name)

@@ -7,6 +7,12 @@ from aiohttp import web
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.common import check_model, json_response, ready_engine
 from hookline_server.handlers.conversation import template_defaults
+from hookline_server.openapi.operation import (
+    GENERATION_ERRORS,
+    Operation,
+    Tag,
+    described,
+)
 from hookline_server.protocol.message import template_messages
 from hookline_server.protocol.template_variables import template_variables
 from hookline_server.protocol.tokens import (
@@ -22,6 +28,14 @@ from hookline_server.request_message import read_message
 from hookline_server.tenants import client_of
 
 
+@described(
+    Operation(
+        tag=Tag.MODELS,
+        body=TokenizeRequest,
+        answer=TokenizeResponse,
+        errors=GENERATION_ERRORS,
+    )
+)
 async def tokenize(request: web.Request) -> web.Response:
     """Tokenizes a prompt or a conversation."""
     engine = ready_engine(request)
@@ -43,6 +57,14 @@ async def tokenize(request: web.Request) -> web.Response:
     )
 
 
+@described(
+    Operation(
+        tag=Tag.MODELS,
+        body=DetokenizeRequest,
+        answer=DetokenizeResponse,
+        errors=GENERATION_ERRORS,
+    )
+)
 async def detokenize(request: web.Request) -> web.Response:
     """Detokenizes tokens."""
     engine = ready_engine(request)

@@ -6,6 +6,7 @@ import msgspec
 from aiohttp import web
 
 from hookline_server.handlers.common import json_response
+from hookline_server.openapi.operation import Operation, Tag, described
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -14,6 +15,7 @@ class Version(msgspec.Struct, frozen=True):
     version: str
 
 
+@described(Operation(tag=Tag.SERVER, answer=Version))
 async def show_version(_: web.Request) -> web.Response:
     """Returns the installed version of Hookline."""
     return json_response(Version(version("hookline")))

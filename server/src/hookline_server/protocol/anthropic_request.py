@@ -1,13 +1,26 @@
 """Requests of Anthropic's API: `/v1/messages` and `/v1/messages/count_tokens`."""
 
+from typing import Annotated
+
 import msgspec
 
 from hookline.exceptions import RequestError
-from hookline.request_limits import STOP, STOP_LENGTH
+from hookline.request_limits import MESSAGES, STOP, STOP_LENGTH, TOOLS
 from hookline_server.protocol.anthropic_conversation import InputMessage, TextBlock
 from hookline_server.protocol.generation import GenerationRequest, check_delivery
+from hookline_server.protocol.parameter_types import (
+    CacheSalt,
+    StopText,
+    Temperature,
+    TopK,
+    TopP,
+)
+from hookline_server.protocol.schema_notes import Refused, bounds, held
 from hookline_server.protocol.structured_outputs import JsonSchema, ResponseFormat
 from hookline_server.protocol.wire import Int64, Name
+
+CHOICES = ("auto", "any", "tool", "none")
+"""Types of `tool_choice`."""
 
 THINKING = ("enabled", "disabled", "adaptive")
 
@@ -18,14 +31,14 @@ BUDGET_ARGUMENT = "thinking_token_budget"
 class Thinking(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the model reasons before it replies."""
 
-    type: Name
-    budget_tokens: Int64 | None = None
+    type: Annotated[Name, bounds(enum=THINKING)]
+    budget_tokens: Annotated[Int64, bounds(minimum=1)] | None = None
 
 
 class OutputFormat(msgspec.Struct, frozen=True, kw_only=True):
     """What the text has to match."""
 
-    type: Name
+    type: Annotated[Name, bounds(const="json_schema")]
     schema: dict[str, object] | None = None
 
 
@@ -35,17 +48,40 @@ class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
     format: OutputFormat | None = None
 
 
+class AnthropicTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool; those that Anthropic's servers run are refused."""
+
+    type: Name | None = None
+    name: str | None = None
+    description: str | None = None
+    input_schema: dict[str, object] | None = None
+    strict: bool | None = None
+
+
+class AnthropicChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the model must call a tool."""
+
+    type: Annotated[Name, bounds(enum=CHOICES)]
+    name: Name | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
 class CountTokensRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a prompt is made of; null means a field's default."""
 
     model: str | None = None
-    messages: list[InputMessage]
+    messages: Annotated[list[InputMessage], bounds(minItems=1, maxItems=MESSAGES.most)]
     system: str | list[TextBlock] | None = None
-    tools: list[object] | None = None
-    tool_choice: object = None
+    tools: (
+        Annotated[
+            list[Annotated[object, held(AnthropicTool)]], bounds(maxItems=TOOLS.most)
+        ]
+        | None
+    ) = None
+    tool_choice: Annotated[object, held(AnthropicChoice, nullable=True)] = None
     thinking: Thinking | None = None
-    container: object = None
-    mcp_servers: object = None
+    container: Refused = None
+    mcp_servers: Refused = None
     output_config: OutputConfig | None = None
     output_format: OutputFormat | None = None
 
@@ -83,14 +119,14 @@ class CountTokensRequest(msgspec.Struct, frozen=True, kw_only=True):
 class MessagesRequest(CountTokensRequest, frozen=True, kw_only=True):
     """A request for the next message; the last three fields are extensions."""
 
-    max_tokens: Int64
+    max_tokens: Annotated[Int64, bounds(minimum=1)]
     stream: bool | None = None
-    stop_sequences: list[str] | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: Int64 | None = None
+    stop_sequences: Annotated[list[StopText], bounds(maxItems=STOP.most)] | None = None
+    temperature: Temperature | None = None
+    top_p: TopP | None = None
+    top_k: TopK | None = None
     priority: Int64 | None = None
-    cache_salt: str | None = None
+    cache_salt: CacheSalt | None = None
     session_id: str | None = None
 
 

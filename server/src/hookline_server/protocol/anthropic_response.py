@@ -3,6 +3,8 @@
 The type of each struct, its tag, is also the name of the event.
 """
 
+from typing import Annotated, Literal
+
 import msgspec
 from msgspec import Raw
 
@@ -36,7 +38,7 @@ class AnswerToolUse(msgspec.Struct, frozen=True, tag="tool_use"):
 
     id: str
     name: str
-    input: Raw = EMPTY_INPUT
+    input: Annotated[Raw, msgspec.Meta(extra_json_schema={"type": "object"})]
 
 
 AnswerBlock = AnswerText | AnswerThinking | AnswerToolUse
@@ -46,7 +48,7 @@ class AnthropicMessage(msgspec.Struct, frozen=True, kw_only=True, tag="message")
     """The generated message; in a stream first without content and end."""
 
     id: str
-    role: str = "assistant"
+    role: Literal["assistant"] = "assistant"
     model: str
     content: list[AnswerBlock]
     stop_reason: str | None = None
@@ -138,3 +140,16 @@ class AnthropicError(msgspec.Struct, frozen=True, tag="error"):
 
     error: AnthropicErrorDetail
     request_id: str
+
+
+MESSAGE_EVENTS = (
+    MessageStart,
+    Ping,
+    ContentBlockStart,
+    ContentBlockDelta,
+    ContentBlockStop,
+    MessageDelta,
+    MessageStop,
+    AnthropicError,
+)
+"""All events that a stream can have."""

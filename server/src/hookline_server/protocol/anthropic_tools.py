@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from hookline.exceptions import RequestError
 from hookline.request_limits import TOOLS
-from hookline_server.protocol.anthropic_request import CountTokensRequest
+from hookline_server.protocol.anthropic_request import (
+    AnthropicChoice,
+    AnthropicTool,
+    CountTokensRequest,
+)
 from hookline_server.protocol.tool_use import NO_TOOLS, Choice, ToolUse, check_known
 from hookline_server.protocol.tools import Tool, read_functions
-from hookline_server.protocol.wire import Name, convert
+from hookline_server.protocol.wire import convert
 
 _CHOICES = {
     "auto": Choice.AUTO,
@@ -17,20 +19,6 @@ _CHOICES = {
     "tool": Choice.NAMED,
     "none": Choice.NONE,
 }
-
-
-class _Tool(msgspec.Struct, frozen=True, kw_only=True):
-    type: Name | None = None
-    name: str | None = None
-    description: str | None = None
-    input_schema: dict[str, object] | None = None
-    strict: bool | None = None
-
-
-class _Choice(msgspec.Struct, frozen=True, kw_only=True):
-    type: Name
-    name: Name | None = None
-    disable_parallel_tool_use: bool | None = None
 
 
 def anthropic_tool_use(request: CountTokensRequest) -> ToolUse:
@@ -43,7 +31,7 @@ def anthropic_tool_use(request: CountTokensRequest) -> ToolUse:
     tools = _read_tools(request.tools or ())
     if request.tool_choice is None:
         return ToolUse(tools=tools, choice=Choice.AUTO) if tools else NO_TOOLS
-    given = convert(request.tool_choice, _Choice, "tool_choice")
+    given = convert(request.tool_choice, AnthropicChoice, "tool_choice")
     choice = _CHOICES.get(given.type)
     if choice is None:
         raise RequestError(
@@ -74,7 +62,7 @@ def _read_tools(given: Sequence[object]) -> tuple[Tool, ...]:
 
 
 def _definition(given: object, place: str) -> dict[str, object]:
-    tool = convert(given, _Tool, place)
+    tool = convert(given, AnthropicTool, place)
     if tool.type not in (None, "custom"):
         raise RequestError(
             f"{place}: tools of type {tool.type!r} are not supported, only custom ones",

@@ -1,13 +1,30 @@
 """Messages of `/v1/chat/completions`."""
 
+from typing import Annotated, Literal
+
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from hookline.exceptions import RequestError
-from hookline.request_limits import LOGPROBS
+from hookline.request_limits import DOCUMENTS, LOGPROBS, MESSAGES, TOOLS
 from hookline_server.protocol.generation import GenerationRequest, check_delivery
 from hookline_server.protocol.message import ChatMessage, assistant_text
+from hookline_server.protocol.prompt_logprobs import PromptLogprobsJson
 from hookline_server.protocol.prompt_options import check_prompt_options
+from hookline_server.protocol.schema_notes import (
+    Refused,
+    TokenIdsJson,
+    bounds,
+    held,
+)
+from hookline_server.protocol.template_variables import REASONING_EFFORTS
+from hookline_server.protocol.tool_use import (
+    CHOICE_WORDS,
+    LEGACY_WORDS,
+    NamedFunction,
+    NamedTool,
+)
+from hookline_server.protocol.tools import FunctionDefinition, ToolDefinition
 from hookline_server.protocol.transfer_params import TransferParams
 from hookline_server.protocol.unsupported import refuse
 from hookline_server.protocol.usage import Usage
@@ -15,28 +32,41 @@ from hookline_server.protocol.wire import Int64
 
 
 class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
-    """A request; fields of type `object` are not supported and refused."""
+    """A request; fields of type `Refused` are not supported and refused."""
 
-    messages: list[ChatMessage]
+    messages: Annotated[list[ChatMessage], bounds(minItems=1, maxItems=MESSAGES.most)]
     echo: bool | None = None
-    max_completion_tokens: Int64 | None = None
+    max_completion_tokens: Annotated[Int64, bounds(minimum=1)] | None = None
     logprobs: bool | None = None
-    top_logprobs: Int64 | None = None
+    top_logprobs: Annotated[Int64, bounds(minimum=0, maximum=LOGPROBS.most)] | None = (
+        None
+    )
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
-    chat_template: object = None
+    chat_template: Refused = None
     chat_template_kwargs: dict[str, object] | None = None
-    documents: list[object] | None = None
-    reasoning_effort: str | None = None
+    documents: Annotated[list[object], bounds(maxItems=DOCUMENTS.most)] | None = None
+    reasoning_effort: Annotated[str, bounds(enum=REASONING_EFFORTS)] | None = None
     include_reasoning: bool | None = None
-    tools: list[object] | None = None
-    tool_choice: object = None
+    tools: (
+        Annotated[
+            list[Annotated[object, held(ToolDefinition)]], bounds(maxItems=TOOLS.most)
+        ]
+        | None
+    ) = None
+    tool_choice: Annotated[object, held(NamedTool, words=CHOICE_WORDS)] = None
     parallel_tool_calls: bool | None = None
-    functions: list[object] | None = None
-    function_call: object = None
+    functions: (
+        Annotated[
+            list[Annotated[object, held(FunctionDefinition)]],
+            bounds(maxItems=TOOLS.most),
+        ]
+        | None
+    ) = None
+    function_call: Annotated[object, held(NamedFunction, words=LEGACY_WORDS)] = None
     modalities: object = None
-    audio: object = None
-    web_search_options: object = None
+    audio: Refused = None
+    web_search_options: Refused = None
 
     @property
     def max_tokens_field(self) -> str:
@@ -107,7 +137,7 @@ class AnswerMessage(msgspec.Struct, frozen=True, kw_only=True):
     """The generated message."""
 
     content: str | None
-    role: str = "assistant"
+    role: Literal["assistant"] = "assistant"
     refusal: None = None
     tool_calls: list[AnswerCall] | UnsetType = UNSET
     function_call: AnswerFunction | UnsetType = UNSET
@@ -120,8 +150,8 @@ class ChatChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     index: int
     message: AnswerMessage
-    logprobs: msgspec.Raw | None = None
-    token_ids: msgspec.Raw | UnsetType = UNSET
+    logprobs: Annotated[Raw, held(ChatLogprobs)] | None = None
+    token_ids: TokenIdsJson | UnsetType = UNSET
     finish_reason: str
     stop_reason: str | int | None = None
 
@@ -130,14 +160,14 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     """The response to a request without streaming."""
 
     id: str
-    object: str = "chat.completion"
+    object: Literal["chat.completion"] = "chat.completion"
     created: int
     model: str
     system_fingerprint: str | UnsetType = UNSET
     choices: list[ChatChoice]
     usage: Usage
-    prompt_logprobs: msgspec.Raw | UnsetType = UNSET
-    prompt_token_ids: msgspec.Raw | UnsetType = UNSET
+    prompt_logprobs: PromptLogprobsJson | UnsetType = UNSET
+    prompt_token_ids: TokenIdsJson | UnsetType = UNSET
     kv_transfer_params: TransferParams = UNSET
 
 
@@ -167,13 +197,13 @@ class ChatChunk(msgspec.Struct, kw_only=True):
     """One event of a stream."""
 
     id: str
-    object: str = "chat.completion.chunk"
+    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
     created: int
     model: str
     system_fingerprint: str | UnsetType = UNSET
     choices: list[ChunkChoice]
     usage: Usage | UnsetType | None = UNSET
-    prompt_token_ids: msgspec.Raw | UnsetType = UNSET
+    prompt_token_ids: TokenIdsJson | UnsetType = UNSET
     kv_transfer_params: TransferParams = UNSET
 
 

@@ -1,14 +1,22 @@
 """Messages of `/v1/completions`."""
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from hookline.exceptions import PromptTooLongError, RequestError
-from hookline.request_limits import CHOICES
+from hookline.request_limits import CHOICES, LOGPROBS
 from hookline_server.protocol.generation import GenerationRequest, check_delivery
+from hookline_server.protocol.prompt_logprobs import PromptLogprobsJson
 from hookline_server.protocol.prompt_options import check_prompt_options
+from hookline_server.protocol.schema_notes import (
+    Refused,
+    TokenIdsJson,
+    bounds,
+    held,
+)
 from hookline_server.protocol.transfer_params import TransferParams
 from hookline_server.protocol.unsupported import refuse
 from hookline_server.protocol.usage import Usage
@@ -24,11 +32,11 @@ class CompletionRequest(GenerationRequest, frozen=True, kw_only=True):
 
     prompt: str | list[str | Int64 | list[Int64]]
     echo: bool | None = None
-    logprobs: Int64 | None = None
+    logprobs: Annotated[Int64, bounds(minimum=0, maximum=LOGPROBS.most)] | None = None
     add_special_tokens: bool | None = None
     best_of: Int64 | None = None
-    suffix: object = None
-    prompt_embeds: object = None
+    suffix: Refused = None
+    prompt_embeds: Refused = None
 
 
 class CompletionLogprobs(msgspec.Struct, frozen=True):
@@ -45,10 +53,12 @@ class CompletionChoice(msgspec.Struct, kw_only=True):
 
     index: int
     text: str
-    logprobs: CompletionLogprobs | msgspec.Raw | None = None
-    prompt_logprobs: msgspec.Raw | UnsetType = UNSET
-    prompt_token_ids: msgspec.Raw | UnsetType = UNSET
-    token_ids: msgspec.Raw | UnsetType = UNSET
+    logprobs: CompletionLogprobs | Annotated[Raw, held(CompletionLogprobs)] | None = (
+        None
+    )
+    prompt_logprobs: PromptLogprobsJson | UnsetType = UNSET
+    prompt_token_ids: TokenIdsJson | UnsetType = UNSET
+    token_ids: TokenIdsJson | UnsetType = UNSET
     finish_reason: str | None = None
     stop_reason: str | int | None = None
 
@@ -57,7 +67,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """A complete response, or one chunk of a stream."""
 
     id: str
-    object: str = "text_completion"
+    object: Literal["text_completion"] = "text_completion"
     created: int
     model: str
     system_fingerprint: str | UnsetType = UNSET

@@ -14,17 +14,32 @@ from hookline.request_limits import (
 )
 from hookline.sampling_params import SamplingParams
 from hookline_server.protocol.extra_args import Argument, check_extra_args
+from hookline_server.protocol.parameter_types import (
+    HIGHEST_TEMPERATURE,
+    MAX_CACHE_SALT_LENGTH,
+    BadWords,
+    CacheSalt,
+    Count,
+    LastTokens,
+    LogitBias,
+    Logprobs,
+    MinP,
+    NotNegative,
+    Penalty,
+    RepetitionPenalty,
+    Stop,
+    StopTokenIds,
+    Temperature,
+    TokenIds,
+    TopK,
+    TopP,
+)
 from hookline_server.protocol.structured_outputs import (
     StructuredRequest,
     structured_outputs,
 )
 from hookline_server.protocol.transfer_params import check_transfer_params
 from hookline_server.protocol.wire import Int64
-
-MAX_CACHE_SALT_LENGTH = 256
-
-HIGHEST_TEMPERATURE = 2.0
-"""OpenAI's limit; beyond it models produce noise."""
 
 LARGEST_BIAS = 100.0
 """Larger biases count as this, as in vLLM."""
@@ -46,34 +61,34 @@ class GenerationRequest(StructuredRequest, frozen=True, kw_only=True):
     """Sampling, stopping and delivery; null means a field's default."""
 
     model: str | None = None
-    max_tokens: Int64 | None = None
-    n: Int64 | None = None
+    max_tokens: NotNegative | None = None
+    n: Count | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: Int64 | None = None
-    min_p: float | None = None
-    stop: str | list[str] | None = None
-    stop_token_ids: list[Int64] | None = None
-    min_tokens: Int64 | None = None
+    temperature: Temperature | None = None
+    top_p: TopP | None = None
+    top_k: TopK | None = None
+    min_p: MinP | None = None
+    stop: Stop | None = None
+    stop_token_ids: StopTokenIds | None = None
+    min_tokens: NotNegative | None = None
     ignore_eos: bool | None = None
     include_stop_str_in_output: bool | None = None
     skip_special_tokens: bool | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    repetition_penalty: float | None = None
-    logit_bias: dict[Int64, float] | None = None
-    allowed_token_ids: list[Int64] | None = None
-    bad_words: list[str] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    repetition_penalty: RepetitionPenalty | None = None
+    logit_bias: LogitBias | None = None
+    allowed_token_ids: TokenIds | None = None
+    bad_words: BadWords | None = None
     seed: Int64 | None = None
     priority: Int64 | None = None
-    cache_salt: str | None = None
+    cache_salt: CacheSalt | None = None
     session_id: str | None = None
     speculation: bool | None = None
     use_beam_search: bool | None = None
-    prompt_logprobs: Int64 | None = None
-    truncate_prompt_tokens: Int64 | None = None
+    prompt_logprobs: Logprobs | None = None
+    truncate_prompt_tokens: LastTokens | None = None
     return_token_ids: bool | None = None
     return_tokens_as_token_ids: bool | None = None
     kv_transfer_params: dict[str, object] | None = None

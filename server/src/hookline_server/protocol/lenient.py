@@ -67,6 +67,8 @@ def _converters(kind: type) -> Mapping[str, Convert]:
 def _converter(expected: inspect.Type) -> Convert | None:
     """Returns the conversion to a type; None if it has no numbers, or also strings."""
     match expected:
+        case inspect.Metadata(type=noted):
+            return _converter(noted)
         case inspect.UnionType(types=types):
             rest = [each for each in types if not isinstance(each, inspect.NoneType)]
             return _converter(rest[0]) if len(rest) == 1 else None

@@ -1,5 +1,7 @@
 """Messages of `/v1/models`."""
 
+from typing import Literal
+
 import msgspec
 
 
@@ -7,7 +9,7 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     """A served model."""
 
     id: str
-    object: str = "model"
+    object: Literal["model"] = "model"
     created: int
     owned_by: str = "hookline"
     root: str
@@ -17,5 +19,5 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
 class ModelList(msgspec.Struct, frozen=True, kw_only=True):
     """All served models."""
 
-    object: str = "list"
+    object: Literal["list"] = "list"
     data: list[ModelCard]

@@ -1,12 +1,14 @@
 """A chat message, as sent by clients and as passed to the chat template."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import CONTENT_PARTS, MESSAGES, TOOL_CALLS
-from hookline_server.protocol.past_calls import PastCalls
+from hookline_server.protocol.past_calls import PastCall, PastCalls, PastFunction
+from hookline_server.protocol.schema_notes import Refused, bounds, held
 from hookline_server.protocol.wire import Name
 
 ROLES = {
@@ -23,7 +25,7 @@ ROLES = {
 class ContentPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A content part; only text and refusals are supported."""
 
-    type: Name
+    type: Annotated[Name, bounds(enum=("text", "refusal"))]
     text: str | None = None
     refusal: str | None = None
 
@@ -31,16 +33,16 @@ class ContentPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a conversation."""
 
-    role: Name
+    role: Annotated[Name, bounds(enum=tuple(ROLES))]
     content: str | list[ContentPart] | None = None
     name: Name | None = None
     tool_call_id: Name | None = None
-    tool_calls: list[object] | None = None
-    function_call: object = None
+    tool_calls: list[Annotated[object, held(PastCall)]] | None = None
+    function_call: Annotated[object, held(PastFunction, nullable=True)] = None
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    audio: object = None
+    audio: Refused = None
 
 
 def template_messages(messages: Sequence[ChatMessage]) -> list[dict[str, object]]:

@@ -1,27 +1,33 @@
 """Calls of functions in a conversation's history."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import TOOL_CALL_DEPTH, TOOL_CALL_VALUES
 from hookline_server.protocol.body_structure import count, depth
+from hookline_server.protocol.schema_notes import bounds, held
 from hookline_server.protocol.wire import Name, convert
 
 _FEW_VALUES = TOOL_CALL_DEPTH.most
 """So many values of all calls together need no closer look."""
 
 
-class _Function(msgspec.Struct, frozen=True, kw_only=True):
+class PastFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """A function that the assistant called; arguments are JSON, or its text."""
+
     name: Name
     arguments: str | dict[str, object] | None = None
 
 
-class _Call(msgspec.Struct, frozen=True, kw_only=True):
+class PastCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of the assistant."""
+
     id: Name | None = None
-    type: Name = "function"
-    function: dict[str, object]
+    type: Annotated[Name, bounds(const="function")] = "function"
+    function: Annotated[dict[str, object], held(PastFunction)]
 
 
 class PastCalls:
@@ -49,7 +55,7 @@ class PastCalls:
         return [{"type": "function", "function": self._function(given, place)}]
 
     def _call(self, given: object, place: str) -> dict[str, object]:
-        call = convert(given, _Call, place)
+        call = convert(given, PastCall, place)
         if call.type != "function":
             raise RequestError(
                 f"{place}.type must be 'function', not {call.type!r}",
@@ -60,7 +66,7 @@ class PastCalls:
         return {**named, "type": "function", "function": function}
 
     def _function(self, given: object, place: str) -> dict[str, object]:
-        function = convert(given, _Function, place)
+        function = convert(given, PastFunction, place)
         arguments: object = function.arguments
         param = f"{place}.arguments"
         if isinstance(arguments, str):

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.structured_outputs import PARAM, StructuredOutputsParams
+from hookline_server.protocol.schema_notes import bounds
 
 Json = str | dict[str, object]
 
@@ -26,7 +27,7 @@ class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
 class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     """The form of the text; the last three fields are those of structural tags."""
 
-    type: str
+    type: Annotated[str, bounds(enum=RESPONSE_FORMATS)]
     json_schema: JsonSchema | None = None
     format: dict[str, object] | None = None
     structures: list[dict[str, object]] | None = None

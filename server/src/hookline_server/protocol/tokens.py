@@ -1,10 +1,15 @@
 """Messages of `/tokenize` and `/detokenize`."""
 
+from typing import Annotated
+
 import msgspec
 
 from hookline.exceptions import RequestError
 from hookline_server.protocol.message import ChatMessage
-from hookline_server.protocol.wire import Int64
+from hookline_server.protocol.parameter_types import NotNegative
+from hookline_server.protocol.schema_notes import bounds, held
+from hookline_server.protocol.template_variables import REASONING_EFFORTS
+from hookline_server.protocol.tools import ToolDefinition
 
 
 class TokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,10 +20,10 @@ class TokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[ChatMessage] | None = None
     add_special_tokens: bool | None = None
     add_generation_prompt: bool | None = None
-    tools: list[object] | None = None
+    tools: list[Annotated[object, held(ToolDefinition)]] | None = None
     chat_template_kwargs: dict[str, object] | None = None
     documents: list[object] | None = None
-    reasoning_effort: str | None = None
+    reasoning_effort: Annotated[str, bounds(enum=REASONING_EFFORTS)] | None = None
     return_token_strs: bool | None = None
 
 
@@ -35,7 +40,7 @@ class DetokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request to detokenize tokens."""
 
     model: str | None = None
-    tokens: list[Int64]
+    tokens: list[NotNegative]
 
 
 class DetokenizeResponse(msgspec.Struct, frozen=True, kw_only=True):

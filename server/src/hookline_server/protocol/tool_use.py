@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 
 from hookline.exceptions import RequestError
+from hookline_server.protocol.schema_notes import bounds
 from hookline_server.protocol.tools import Tool, read_functions, read_tools
 from hookline_server.protocol.wire import Name, convert
 
@@ -47,6 +48,12 @@ class ToolUse:
 
 NO_TOOLS = ToolUse()
 
+CHOICE_WORDS = ("none", "auto", "required")
+"""Words of `tool_choice`."""
+
+LEGACY_WORDS = ("none", "auto")
+"""Words of `function_call`."""
+
 
 class ToolFields(Protocol):
     """The fields of a request that concern tools."""
@@ -63,13 +70,17 @@ class ToolFields(Protocol):
     def function_call(self) -> object: ...
 
 
-class _Named(msgspec.Struct, frozen=True):
+class NamedFunction(msgspec.Struct, frozen=True):
+    """The function that the model must call."""
+
     name: Name
 
 
-class _NamedTool(msgspec.Struct, frozen=True, kw_only=True):
-    type: Name = "function"
-    function: _Named
+class NamedTool(msgspec.Struct, frozen=True, kw_only=True):
+    """The tool that the model must call."""
+
+    type: Annotated[Name, bounds(const="function")] = "function"
+    function: NamedFunction
 
 
 def tool_use(request: ToolFields) -> ToolUse:
@@ -103,9 +114,9 @@ def _legacy_use(request: ToolFields, functions: Sequence[object]) -> ToolUse:
     tools = read_functions(functions)
     given = request.function_call
     if given is None or isinstance(given, str):
-        choice, name = _word(given, tools, ("none", "auto"), "function_call"), None
+        choice, name = _word(given, tools, LEGACY_WORDS, "function_call"), None
     else:
-        name = convert(given, _Named, "function_call").name
+        name = convert(given, NamedFunction, "function_call").name
         choice = Choice.NAMED
         check_known(name, tools, "function_call.name")
     if choice is Choice.NONE:
@@ -117,9 +128,8 @@ def _legacy_use(request: ToolFields, functions: Sequence[object]) -> ToolUse:
 
 def _choice(given: object, tools: Sequence[Tool]) -> tuple[Choice, str | None]:
     if given is None or isinstance(given, str):
-        words = ("none", "auto", "required")
-        return _word(given, tools, words, "tool_choice"), None
-    named = convert(given, _NamedTool, "tool_choice")
+        return _word(given, tools, CHOICE_WORDS, "tool_choice"), None
+    named = convert(given, NamedTool, "tool_choice")
     if named.type != "function":
         raise RequestError(
             f"tool_choice.type must be 'function', not {named.type!r}",

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
@@ -14,22 +15,29 @@ from hookline.request_limits import (
     TOOLS_DEPTH,
 )
 from hookline_server.protocol.body_structure import depth
+from hookline_server.protocol.schema_notes import bounds, held
 from hookline_server.protocol.wire import Name, convert
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _NO_PARAMETERS: dict[str, object] = {"type": "object", "properties": {}}
 
 
-class _Function(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
+class FunctionDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """A function that the model may call, as the client defines it."""
+
+    name: Annotated[
+        str, bounds(pattern=f"^{_NAME.pattern}$", maxLength=TOOL_NAME_LENGTH.most)
+    ]
     description: str | None = None
     parameters: dict[str, object] | None = None
     strict: bool | None = None
 
 
-class _Tool(msgspec.Struct, frozen=True, kw_only=True):
-    type: Name = "function"
-    function: dict[str, object]
+class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool of a request; only functions are supported."""
+
+    type: Annotated[Name, bounds(const="function")] = "function"
+    function: Annotated[dict[str, object], held(FunctionDefinition)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +99,7 @@ def _check_sizes(given: Sequence[object], field: str) -> None:
 
 
 def _definition(given: object, index: int) -> object:
-    tool = convert(given, _Tool, f"tools[{index}]")
+    tool = convert(given, ToolDefinition, f"tools[{index}]")
     if tool.type != "function":
         raise RequestError(
             f"tools[{index}].type must be 'function', not {tool.type!r}",
@@ -101,7 +109,7 @@ def _definition(given: object, index: int) -> object:
 
 
 def _function(given: object, place: str) -> Tool:
-    function = convert(given, _Function, place)
+    function = convert(given, FunctionDefinition, place)
     TOOL_NAME_LENGTH.check(len(function.name), param=f"{place}.name")
     if not _NAME.fullmatch(function.name):
         raise RequestError(

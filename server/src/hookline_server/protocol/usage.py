@@ -18,7 +18,7 @@ class CompletionTokensDetails(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_tokens: int | UnsetType = UNSET
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True):
     """Totals over all choices; each prompt counts once.
 
     `completion_tokens_details` is present if draft tokens were verified, or reasoning
@@ -29,7 +29,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: PromptTokensDetails
-    completion_tokens_details: CompletionTokensDetails | None = None
+    completion_tokens_details: CompletionTokensDetails | UnsetType = UNSET
 
 
 def make_usage(
@@ -42,7 +42,7 @@ def make_usage(
     reasoning_tokens: int | None = None,
 ) -> Usage:
     """Returns a `Usage` with its total."""
-    details = None
+    details: CompletionTokensDetails | UnsetType = UNSET
     if draft_tokens or reasoning_tokens is not None:
         rejected = draft_tokens - accepted_tokens
         details = CompletionTokensDetails(

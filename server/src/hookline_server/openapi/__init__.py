@@ -1,0 +1,1 @@
+"""The description of the API as a document of OpenAPI, made from the message types."""

@@ -1,0 +1,93 @@
+"""What a handler takes and returns; each handler of a route declares it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from aiohttp import web
+
+Function = Callable[..., Awaitable[web.StreamResponse]]
+H = TypeVar("H", bound=Function)
+
+
+GENERATION_ERRORS = (404, 429, 503)
+"""Statuses of errors of an engine that may be busy, or not ready."""
+
+
+ADMINISTRATION_ERRORS = (409, 503, 504)
+"""Statuses of errors of commands that engines carry out."""
+
+
+class Tag(Enum):
+    """Groups of endpoints, in the document's order."""
+
+    GENERATION = "Generation"
+    MODELS = "Models and tokens"
+    HEALTH = "Health"
+    SERVER = "Server"
+    ADMINISTRATION = "Administration"
+    PAGES = "Pages of the stat loggers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What a handler takes and returns; the handler's docstring says what it does.
+
+    Attributes:
+        tag: The group that it belongs to.
+        answer: Message of a successful response; None if it is no JSON.
+        body: Message of the request's body, or several, one of which it is.
+        query: Struct of the query's parameters.
+        events: Messages that a stream consists of, if one can be asked for.
+        ends_with_done: Whether such a stream ends with `[DONE]`.
+        errors: Statuses of errors, besides those that all such requests can have.
+        generates: Whether requests may name their objectives and their session.
+        media_type: Media type of a response that is no JSON.
+    """
+
+    tag: Tag
+    answer: object = None
+    body: type | tuple[type, ...] | None = None
+    query: type | None = None
+    events: tuple[type, ...] = ()
+    ends_with_done: bool = True
+    errors: tuple[int, ...] = ()
+    generates: bool = False
+    media_type: str = "*/*"
+
+    @property
+    def bodies(self) -> tuple[type, ...]:
+        """All messages that the request's body can be."""
+        if self.body is None:
+            return ()
+        return self.body if isinstance(self.body, tuple) else (self.body,)
+
+
+_OPERATIONS: WeakKeyDictionary[Function, Operation | None] = WeakKeyDictionary()
+
+
+def described(operation: Operation) -> Callable[[H], H]:
+    """Declares what a handler takes and returns."""
+
+    def declare(handler: H) -> H:
+        _OPERATIONS[handler] = operation
+        return handler
+
+    return declare
+
+
+def undescribed(handler: H) -> H:
+    """Leaves a handler out of the document."""
+    _OPERATIONS[handler] = None
+    return handler
+
+
+def operation_of(handler: Function) -> Operation | None:
+    """Returns what a handler declares; None if the document has no place for it.
+
+    Raises:
+        KeyError: It declares nothing.
+    """
+    return _OPERATIONS[handler]
