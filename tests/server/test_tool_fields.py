@@ -2,6 +2,7 @@
 refused."""
 
 import json
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -226,10 +227,62 @@ def tool(**function: object) -> list[object]:
     return [{"type": "function", "function": function}]
 
 
+ALLOWED = "tool_choice.allowed_tools"
+
+
+def allowed(mode: str, *names: str) -> dict[str, object]:
+    tools = [{"type": "function", "function": {"name": name}} for name in names]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+
+
+async def test_only_allowed_tools_are_shown() -> None:
+    """
+    The model is not told of the others, and must call one if the mode says so.
+    """
+    engine = FakeEngine()
+    engine.facts = replace(engine.facts, structured_outputs="fake")
+    others = [{"type": "function", "function": {"name": each}} for each in ("b", "c")]
+    body: dict[str, object] = {"messages": [HELLO], "tools": [*others, *TOOLS]}
+
+    async with client_of(engine, SERVER) as client:
+        for mode in ("auto", "required"):
+            body["tool_choice"] = allowed(mode, "get_weather")
+            response = await client.post("/v1/chat/completions", json=body)
+            assert response.status == 200
+
+    assert engine.variables == [{"tools": TOOLS}] * 2
+    first, second = (each.params.structured_outputs for each in engine.streams)
+    assert first is None
+    assert second is not None
+    assert "get_weather" in str(second.json)
+    assert '"b"' not in str(second.json)
+
+
+async def test_result_of_a_tool_may_be_a_list_of_texts() -> None:
+    """
+    As content of any other role.
+    """
+    parts = [{"type": "text", "text": "It"}, {"type": "text", "text": "rains."}]
+    result = {"role": "tool", "tool_call_id": "call_1", "content": parts}
+    past = {"role": "assistant", "content": None, "tool_calls": [call("{}")]}
+    engine = FakeEngine()
+
+    await answered(engine, messages=[HELLO, past, result])
+
+    [messages] = engine.chats
+    assert messages[-1] == {
+        "role": "tool",
+        "content": "It\nrains.",
+        "tool_call_id": "call_1",
+    }
+
+
 BAD: list[tuple[dict[str, object], str]] = [
     ({"tools": "all"}, "tools"),
     ({"tools": [1]}, "tools[0]"),
-    ({"tools": [*TOOLS, {"type": "web_search"}]}, "tools[1].function"),
+    ({"tools": [*TOOLS, {"type": "web_search"}]}, "tools[1].type"),
+    ({"tools": [*TOOLS, {"type": "custom", "custom": {}}]}, "tools[1].type"),
+    ({"tools": [*TOOLS, {"type": "function"}]}, "tools[1].function"),
     ({"tools": [{"type": "custom", "function": WEATHER}]}, "tools[0].type"),
     ({"tools": tool()}, "tools[0].function.name"),
     ({"tools": tool(name=5)}, "tools[0].function.name"),
@@ -251,6 +304,13 @@ BAD: list[tuple[dict[str, object], str]] = [
     (
         {"tools": TOOLS, "tool_choice": {"function": {"name": "other"}}},
         "tool_choice.function.name",
+    ),
+    ({"tools": TOOLS, "tool_choice": {"type": "allowed_tools"}}, f"{ALLOWED}"),
+    ({"tools": TOOLS, "tool_choice": allowed("any")}, f"{ALLOWED}.mode"),
+    ({"tools": TOOLS, "tool_choice": allowed("auto")}, f"{ALLOWED}.tools"),
+    (
+        {"tools": TOOLS, "tool_choice": allowed("auto", "x")},
+        f"{ALLOWED}.tools[0].function.name",
     ),
     ({"tool_choice": "required"}, "tool_choice"),
     ({"parallel_tool_calls": 1}, "parallel_tool_calls"),

@@ -22,7 +22,7 @@ from hookline_server.protocol.tool_use import (
     CHOICE_WORDS,
     LEGACY_WORDS,
     NamedFunction,
-    NamedTool,
+    ToolChoice,
 )
 from hookline_server.protocol.tools import FunctionDefinition, ToolDefinition
 from hookline_server.protocol.transfer_params import TransferParams
@@ -54,7 +54,7 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
         ]
         | None
     ) = None
-    tool_choice: Annotated[object, held(NamedTool, words=CHOICE_WORDS)] = None
+    tool_choice: Annotated[object, held(ToolChoice, words=CHOICE_WORDS)] = None
     parallel_tool_calls: bool | None = None
     functions: (
         Annotated[

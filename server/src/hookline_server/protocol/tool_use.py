@@ -55,6 +55,10 @@ LEGACY_WORDS = ("none", "auto")
 """Words of `function_call`."""
 
 
+MODES = ("auto", "required")
+"""Words of `mode` in `allowed_tools`."""
+
+
 class ToolFields(Protocol):
     """The fields of a request that concern tools."""
 
@@ -83,6 +87,21 @@ class NamedTool(msgspec.Struct, frozen=True, kw_only=True):
     function: NamedFunction
 
 
+class AllowedTools(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools that the model may call, and whether it must call one."""
+
+    mode: Annotated[Name, bounds(enum=list(MODES))]
+    tools: list[NamedTool]
+
+
+class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The tool that the model must call, or those that it may."""
+
+    type: Annotated[Name, bounds(enum=["function", "allowed_tools"])] = "function"
+    function: NamedFunction | None = None
+    allowed_tools: AllowedTools | None = None
+
+
 def tool_use(request: ToolFields) -> ToolUse:
     """Reads the tools of a request.
 
@@ -95,7 +114,7 @@ def tool_use(request: ToolFields) -> ToolUse:
     if request.function_call not in (None, "none", "auto"):
         raise RequestError("function_call requires functions", param="function_call")
     tools = read_tools(request.tools or ())
-    choice, name = _choice(request.tool_choice, tools)
+    choice, name, tools = _choice(request.tool_choice, tools)
     if choice is Choice.NONE:
         return NO_TOOLS
     return ToolUse(
@@ -126,17 +145,47 @@ def _legacy_use(request: ToolFields, functions: Sequence[object]) -> ToolUse:
     )
 
 
-def _choice(given: object, tools: Sequence[Tool]) -> tuple[Choice, str | None]:
+def _choice(
+    given: object, tools: tuple[Tool, ...]
+) -> tuple[Choice, str | None, tuple[Tool, ...]]:
+    """Returns the choice, the function that is named, and the tools it leaves."""
     if given is None or isinstance(given, str):
-        return _word(given, tools, CHOICE_WORDS, "tool_choice"), None
-    named = convert(given, NamedTool, "tool_choice")
-    if named.type != "function":
+        return _word(given, tools, CHOICE_WORDS, "tool_choice"), None, tools
+    choice = convert(given, ToolChoice, "tool_choice")
+    if choice.type == "allowed_tools":
+        mode, allowed = _allowed(choice.allowed_tools, tools)
+        return mode, None, allowed
+    if choice.type != "function":
         raise RequestError(
-            f"tool_choice.type must be 'function', not {named.type!r}",
+            "tool_choice.type must be 'function' or 'allowed_tools', not "
+            f"{choice.type!r}",
             param="tool_choice.type",
         )
-    check_known(named.function.name, tools, "tool_choice.function.name")
-    return Choice.NAMED, named.function.name
+    name = convert(given, NamedTool, "tool_choice").function.name
+    check_known(name, tools, "tool_choice.function.name")
+    return Choice.NAMED, name, tools
+
+
+def _allowed(
+    given: AllowedTools | None, tools: Sequence[Tool]
+) -> tuple[Choice, tuple[Tool, ...]]:
+    """Returns the mode, and those of the tools that the model may call."""
+    field = "tool_choice.allowed_tools"
+    if given is None:
+        raise RequestError(f"{field} is missing", param=field)
+    mode, named = given.mode, given.tools
+    if mode not in MODES:
+        raise RequestError(
+            f"{field}.mode must be 'auto' or 'required', not {mode!r}",
+            param=f"{field}.mode",
+        )
+    for index, each in enumerate(named):
+        check_known(each.function.name, tools, f"{field}.tools[{index}].function.name")
+    names = {each.function.name for each in named}
+    allowed = tuple(tool for tool in tools if tool.name in names)
+    if not allowed:
+        raise RequestError(f"{field}.tools must not be empty", param=f"{field}.tools")
+    return Choice(mode), allowed
 
 
 def _word(

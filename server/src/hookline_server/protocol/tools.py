@@ -40,6 +40,10 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
     function: Annotated[dict[str, object], held(FunctionDefinition)]
 
 
+class _Typed(msgspec.Struct, frozen=True, kw_only=True):
+    type: Name = "function"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """A function that the model may call.
@@ -99,13 +103,15 @@ def _check_sizes(given: Sequence[object], field: str) -> None:
 
 
 def _definition(given: object, index: int) -> object:
-    tool = convert(given, ToolDefinition, f"tools[{index}]")
+    place = f"tools[{index}]"
+    tool = convert(given, _Typed, place)
     if tool.type != "function":
         raise RequestError(
-            f"tools[{index}].type must be 'function', not {tool.type!r}",
-            param=f"tools[{index}].type",
+            f"{place}.type must be 'function', not {tool.type!r}: tools of other types "
+            "are not supported",
+            param=f"{place}.type",
         )
-    return tool.function
+    return convert(given, ToolDefinition, place).function
 
 
 def _function(given: object, place: str) -> Tool:
