@@ -66,10 +66,10 @@ class Matcher:
     is_terminated = False
 
     def fill(self, mask):
-        mask[:] = 0
+        mask[:] = 1
 
     def accept(self, token_id):
-        return False
+        return token_id % 32 == 0
 
 
 class Other:
@@ -77,6 +77,8 @@ class Other:
         pass
 
     def compile(self, spec):
+        if spec.source == "nothing":
+            return b"nothing"
         if spec.source == "others":
             raise RefusedGrammarError("nor by that one")
         return b"other"

@@ -156,6 +156,10 @@ def test_unconstrained_requests_are_not_changed(structured_llm: LLM) -> None:
         ({"regex": "("}, "parenthesis"),
         ({"grammar": "root ::= missing"}, "missing"),
         ({"structural_tag": {"type": "nothing"}}, "xgrammar"),
+        ({"grammar": "root ::= root"}, "no text matches"),
+        ({"json": {"$ref": "#"}}, "no text matches"),
+        ({"grammar": 'root ::= "a" x\nx ::= x "b"'}, "dead end"),
+        ({"regex": r"a\Gb"}, "not recognized"),
         ({"json": {}, "whitespace_pattern": "("}, "whitespace_pattern"),
     ],
 )

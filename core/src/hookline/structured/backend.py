@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # what only compiles need not load numpy
 
 
 class RefusedGrammarError(Exception):
-    """Raised by `compile` for a grammar that is wrong or not supported.
+    """Raised for a grammar that is wrong, not supported or exceeds a limit.
 
     Its text is for the client.
     """
@@ -45,14 +45,18 @@ class GrammarMatcher(Protocol):
         Args:
             mask: [⌈vocabulary / 32⌉] int32, contiguous; bit i of word w stands for
                 token 32·w + i, and 1 allows it. A stop token is allowed where the text
-                is complete.
+                is complete; nothing is where no token continues the text.
+
+        Raises:
+            RefusedGrammarError: A limit of the backend is exceeded; the output ends.
         """
 
     def accept(self, token_id: int) -> bool:
         """Goes on by a token; returns False, and stays, if it is not allowed.
 
         Raises:
-            TimeoutError: It takes too much processor time; the output ends.
+            RefusedGrammarError: A limit of the backend is exceeded; the output ends.
+            TimeoutError: It takes too much processor time; likewise.
         """
 
     def rollback(self, count: int) -> None:

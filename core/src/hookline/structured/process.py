@@ -89,6 +89,9 @@ def _compile(
     if isinstance(outcome.error, MemoryError):
         reason = "compiling it takes too much memory"
         return Refused(reason, seconds, is_limit=True)
+    if isinstance(outcome.error, TimeoutError):
+        reason = "following it takes too much processor time"
+        return Refused(reason, seconds, is_limit=True)
     is_own = isinstance(outcome.error, RefusedGrammarError)
     reason = str(outcome.error) if is_own else outcome.summary
     return Refused(reason[:_MOST_REASON], seconds)

@@ -5,7 +5,11 @@ from enum import Enum, auto
 import numpy as np
 import numpy.typing as npt
 
-from hookline.structured.backend import BackendContext, GrammarMatcher
+from hookline.structured.backend import (
+    BackendContext,
+    GrammarMatcher,
+    RefusedGrammarError,
+)
 
 STEPS = 40
 _SEED = 20
@@ -31,15 +35,20 @@ def walk(matcher: GrammarMatcher, context: BackendContext, way: Way) -> None:
         matcher: A matcher at the start of a text.
         context: What its backend was made of.
         way: Which token to accept; any, where the grammar does not allow that one.
+
+    Raises:
+        RefusedGrammarError: Nothing matches the grammar, or it has a dead end.
     """
     lengths = np.array([len(token) for token in context.tokens], np.int32)
     mask = np.zeros(-(-context.vocab_size // 32), np.int32)
     stops = np.array(context.eos_token_ids, np.int64)
     generator = np.random.default_rng(_SEED)
     last = -1
-    for _ in range(STEPS):
+    for at in range(STEPS):
         mask[:] = 0
         matcher.fill(mask)
+        if not mask.any():
+            raise RefusedGrammarError(dead_end(at))
         allowed = np.setdiff1d(_indices(mask, context.vocab_size), stops)
         if not len(allowed):
             return
@@ -54,6 +63,13 @@ def walk(matcher: GrammarMatcher, context: BackendContext, way: Way) -> None:
             raise ValueError(f"token {last} is allowed and not accepted")
         if matcher.is_terminated:
             return
+
+
+def dead_end(at: int) -> str:
+    """Returns the reason against a grammar that allows no token at a place."""
+    if at == 0:
+        return "no text matches the grammar"
+    return f"the grammar has a dead end: no token can follow its first {at} tokens"
 
 
 def _indices(mask: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int64]:

@@ -107,7 +107,7 @@ async def create_message(request: web.Request) -> web.StreamResponse:
     answer = AnthropicAnswer(identity, engine, reading)
     field = "tools" if reading.is_forced else body.format_field
     with _format_named(field):
-        return await deliver(request, submission, answer)
+        return await deliver(request, submission, answer, grammar_field=field)
 
 
 @described(

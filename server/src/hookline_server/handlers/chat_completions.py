@@ -29,7 +29,7 @@ from hookline_server.protocol.generation import (
     check_sizes,
     sampling_params,
 )
-from hookline_server.protocol.structured_outputs import field_named
+from hookline_server.protocol.structured_outputs import asking_field
 from hookline_server.request_identity import (
     named_session,
     request_facts,
@@ -86,8 +86,9 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         client=client_of(request),
     )
     answer = ChatAnswer(identity, body, engine, reading)
-    with _fields_named(body, reading.grammar_field), field_named(body):
-        return await deliver(request, submission, answer)
+    field = reading.grammar_field if reading.is_forced else asking_field(body)
+    with _fields_named(body, field):
+        return await deliver(request, submission, answer, grammar_field=field)
 
 
 @contextmanager

@@ -39,7 +39,7 @@ from hookline_server.protocol.prompt_options import (
     check_prompt_tokens,
     most_prompt_tokens,
 )
-from hookline_server.protocol.structured_outputs import field_named
+from hookline_server.protocol.structured_outputs import asking_field, field_named
 from hookline_server.protocol.tokens import check_tokens
 from hookline_server.request_identity import (
     named_session,
@@ -108,7 +108,9 @@ async def completions(request: web.Request) -> web.StreamResponse:
     )
     answer = CompletionAnswer(identity, body, engine, echo)
     with field_named(body):
-        return await deliver(request, submission, answer)
+        return await deliver(
+            request, submission, answer, grammar_field=asking_field(body)
+        )
 
 
 def _params(body: CompletionRequest) -> SamplingParams:

@@ -5,7 +5,8 @@ from contextlib import aclosing
 
 from aiohttp import web
 
-from hookline.exceptions import EngineDeadError
+from hookline.exceptions import EngineDeadError, GrammarError
+from hookline.structured_outputs import PARAM
 from hookline_server.answers.answer import Answer
 from hookline_server.api_error import ApiError, as_api_error
 from hookline_server.auth.allowance import allowance_of
@@ -20,23 +21,37 @@ from hookline_server.streams import Submission, merged, whole_outputs
 
 
 async def deliver(
-    request: web.Request, submission: Submission, answer: Answer
+    request: web.Request,
+    submission: Submission,
+    answer: Answer,
+    *,
+    grammar_field: str = PARAM,
 ) -> web.StreamResponse:
-    """Runs a submission; aborts it if the client leaves."""
+    """Runs a submission; aborts it if the client leaves.
+
+    Args:
+        request: The request.
+        submission: What the engine is to do.
+        answer: Makes the response's parts of outputs.
+        grammar_field: The request's field that leads to a grammar, for errors.
+    """
     app = request.app
     opened = app[OPEN_STREAMS].opened(
         app[ENGINE], submission, deadline_of(request), allowance_of(request)
     )
     async with opened as streams:
         if submission.is_streamed:
-            return await _stream(request, streams, answer)
+            return await _stream(request, streams, answer, grammar_field)
         response = json_response(await answer.whole(await whole_outputs(streams)))
         app[HEAP].add(response.content_length or 0)
         return response
 
 
 async def _stream(
-    request: web.Request, streams: list[OutputStream], answer: Answer
+    request: web.Request,
+    streams: list[OutputStream],
+    answer: Answer,
+    grammar_field: str,
 ) -> web.StreamResponse:
     response, dialect = EventResponse(request), dialect_of(request)
     try:
@@ -46,9 +61,11 @@ async def _stream(
                 await response.write(b"".join(events))
         usage = answer.usage_chunk()
         await response.write(b"" if usage is None else dialect.event(usage))
-    except (ApiError, EngineDeadError) as error:
+    except (ApiError, EngineDeadError, GrammarError) as error:
         if not response.has_started:
             raise
+        if isinstance(error, GrammarError):
+            error.param = grammar_field
         # Too late for an error status: client libraries raise on this event.
         its_id = request_id(request)
         await response.write(dialect.error_event(as_api_error(error), its_id))

@@ -86,8 +86,13 @@ def field_named(request: StructuredRequest) -> Iterator[None]:
         yield
     except RequestError as error:
         if error.param == PARAM:
-            error.param = next(iter(_asked(request)), PARAM)
+            error.param = asking_field(request)
         raise
+
+
+def asking_field(request: StructuredRequest) -> str:
+    """Returns the request's field that asks for a structured output."""
+    return next(iter(_asked(request)), PARAM)
 
 
 def _asked(request: StructuredRequest) -> dict[str, dict[str, Any]]:

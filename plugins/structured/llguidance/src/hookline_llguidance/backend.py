@@ -18,6 +18,8 @@ _KEPT_BYTES = 16 * 2**20
 """Of grammars, as text, whose first matchers are kept for further requests."""
 _LIMITS = LLParserLimits(verbose_errors=False)
 """Otherwise errors repeat the whole grammar."""
+_DEAD_ENDS = {"NoExtension", "NoExtensionBias"}
+"""Reasons to stop of a grammar that nothing can continue."""
 _MOST_TOKENS = 1 << 20
 
 
@@ -109,8 +111,7 @@ class LLGuidanceMatcher:
             own[:] = 0
         else:
             self._inner.unsafe_compute_mask_ptr(own.ctypes.data, own.nbytes)
-        if problem := self._inner.get_error():
-            raise ValueError(f"llguidance: {problem}")
+        self._check()
         bits = own.view(np.uint32)
         bits[self._end // 32] &= ~np.uint32(1 << self._end % 32)
         if self._inner.is_accepting():
@@ -125,8 +126,18 @@ class LLGuidanceMatcher:
             self._is_terminated = self._inner.is_accepting()
             return self._is_terminated
         if self._inner.is_stopped() or self._inner.validate_tokens([token_id]) != 1:
+            self._check()
             return False
         return bool(self._inner.consume_token(token_id))
+
+    def _check(self) -> None:
+        """Raises `RefusedGrammarError` if a limit of the library has been exceeded."""
+        if (problem := self._inner.get_error()) and not self._is_dead_end:
+            raise RefusedGrammarError(f"llguidance: {problem}")
+
+    @property
+    def _is_dead_end(self) -> bool:
+        return self._inner.stop_reason() in _DEAD_ENDS
 
     def rollback(self, count: int) -> None:
         if self._is_terminated:

@@ -27,7 +27,10 @@ def _grammar(spec: GrammarSpec) -> Any:
         case GrammarKind.CHOICE:
             texts = json.loads(source)
             quoted = [json.dumps(each, ensure_ascii=False) for each in texts]
-            return LLMatcher.grammar_from_lark("start: " + " | ".join(quoted))
+            # One terminal: as alternatives of a rule they would be too many items.
+            return LLMatcher.grammar_from_lark(
+                f"start: TEXT\nTEXT: {' | '.join(quoted)}"
+            )
         case GrammarKind.GRAMMAR:
             return grammar_from("ebnf" if "::=" in source else "lark", source)
         case GrammarKind.STRUCTURAL_TAG:

@@ -16,6 +16,7 @@ from hookline.structured.backend import BackendContext, RefusedGrammarError
 from hookline.structured.spelling import LongestTokens
 from hookline.structured_outputs import GrammarKind, GrammarSpec
 from hookline_xgrammar.grammar_text import choices, modern_tag
+from hookline_xgrammar.library_warnings import warnings_into
 from hookline_xgrammar.light_import import import_xgrammar
 from hookline_xgrammar.schema_check import check_schema, check_tag
 
@@ -63,13 +64,17 @@ class XGrammarBackend:
             self._compiler = self._library.GrammarCompiler(
                 self._info, max_threads=1, cache_enabled=False
             )
+        warnings: list[str] = []
         try:
-            text: str = self._compiled(spec).serialize_json()
+            with warnings_into(warnings):
+                text: str = self._compiled(spec).serialize_json()
         except MemoryError:
             raise
         except Exception as error:
             reason = _ORIGIN.sub("", str(error).strip()).strip()
             raise RefusedGrammarError(f"xgrammar: {reason}") from error
+        if warnings:  # it has left something out
+            raise RefusedGrammarError(f"xgrammar: {warnings[0]}")
         is_json = spec.kind in {GrammarKind.JSON, GrammarKind.JSON_OBJECT}
         return (_JSON if is_json else _TEXT) + text.encode()
 

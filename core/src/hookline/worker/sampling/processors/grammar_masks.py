@@ -12,7 +12,7 @@ import torch
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.stats import GrammarUse
 from hookline.step.plan import AdmittedSequence
-from hookline.structured.backend import GrammarMatcher
+from hookline.structured.backend import GrammarMatcher, RefusedGrammarError
 from hookline.structured.grammar_service import MatcherSource
 from hookline.structured_outputs import REFUSED
 from hookline.worker.drafting.verification import first_of_each
@@ -33,6 +33,7 @@ ALL = np.int32(-1)
 _MAX_LOGGED = 10
 """Failures that are logged with their tracebacks."""
 
+DEAD_END = "no token can continue this output as its grammar requires"
 TOO_SLOW = "following the grammar takes too much processor time for this output"
 
 
@@ -201,7 +202,7 @@ class GrammarMasks:
         finally:
             self._charge(row, time.thread_time_ns() - begun)
         if not self._allowance.permits(row.excess_ns):
-            raise TimeoutError(TOO_SLOW)
+            raise TimeoutError
 
     def _charge(self, row: _Row, nanoseconds: int) -> None:
         """Adds to a row's time; draws what is beyond its tokens' on the store.
@@ -217,7 +218,7 @@ class GrammarMasks:
         matcher = self._advanced(row, part.tokens(0))
         if matcher.is_terminated:
             return  # it has ended; this step was planned before that was known
-        matcher.fill(masks[0])
+        _fill(matcher, masks[0])
         if part.nodes is None:
             _fill_chain(matcher, part, masks)
         else:
@@ -242,22 +243,33 @@ class GrammarMasks:
         return row.matcher
 
     def _fail(self, row: int, failure: Failure) -> None:
-        is_slow = isinstance(failure.error, TimeoutError)
-        reason = f"structured outputs failed: {failure.summary}"
-        self._failures[row] = (
-            Rejected(kind=REFUSED, message=TOO_SLOW) if is_slow else Failed(reason)
-        )
+        self._failures[row] = cause = _cause(failure)
         self._num_logged += 1
         if self._num_logged > _MAX_LOGGED:
             return
-        if is_slow:
-            _logger.warning("An output ends: %s", TOO_SLOW)
+        if isinstance(cause, Rejected):
+            _logger.warning("An output ends: %s", cause.message)
         else:
             _logger.error(
                 "A grammar cannot be followed: %s",
                 failure.summary,
                 exc_info=failure.error,
             )
+
+
+def _cause(failure: Failure) -> FinishCause:
+    """Returns a refusal where a second try would end likewise."""
+    if isinstance(failure.error, TimeoutError):
+        return Rejected(kind=REFUSED, message=TOO_SLOW)
+    if isinstance(failure.error, RefusedGrammarError):
+        return Rejected(kind=REFUSED, message=str(failure.error))
+    return Failed(f"structured outputs failed: {failure.summary}")
+
+
+def _fill(matcher: GrammarMatcher, mask: npt.NDArray[np.int32]) -> None:
+    matcher.fill(mask)
+    if not mask.any():  # anything could be sampled otherwise
+        raise RefusedGrammarError(DEAD_END)
 
 
 def _fill_chain(
@@ -275,7 +287,7 @@ def _fill_chain(
         passed += 1
         if matcher.is_terminated:
             break
-        matcher.fill(mask)
+        _fill(matcher, mask)
     if passed:
         matcher.rollback(passed)
 
@@ -292,6 +304,6 @@ def _fill_tree(
                 break
             passed += 1
         if passed == len(path) and not matcher.is_terminated:
-            matcher.fill(masks[at])
+            _fill(matcher, masks[at])
         if passed:
             matcher.rollback(passed)

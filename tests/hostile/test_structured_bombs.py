@@ -1,0 +1,301 @@
+"""Grammars and tools that are built to explode: each is refused, and nobody waits."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline_testing.server_process import Server, serving
+
+pytestmark = pytest.mark.hostile
+
+COMPLETIONS, CHATS = "/v1/completions", "/v1/chat/completions"
+FREE = {"model": "demo", "prompt": "def main(", "max_tokens": 4}
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 5}},
+    "required": ["name"],
+}
+STRICT = {**FREE, "max_tokens": 200, "guided_json": PERSON}
+CHAT = {"model": "demo", "messages": [{"role": "user", "content": "hi"}]}
+MAX_COMPILER_MB = 400
+"""Of a compiling process between two grammars; a bomb may take a gigabyte."""
+
+
+def completion(**fields: Any) -> tuple[str, dict[str, Any]]:
+    return COMPLETIONS, {**FREE, **fields}
+
+
+def regex(pattern: str) -> tuple[str, dict[str, Any]]:
+    return completion(guided_regex=pattern)
+
+
+def chat(schema: object) -> tuple[str, dict[str, Any]]:
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    return CHATS, {**CHAT, "response_format": form}
+
+
+def tool(parameters: object, name: str = "f") -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+def calls(*tools: object) -> tuple[str, dict[str, Any]]:
+    return CHATS, {**CHAT, "tools": tools, "tool_choice": "required"}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+    return schema
+
+
+def strings(count: int) -> dict[str, Any]:
+    properties = {f"k{index}": {"type": "string"} for index in range(count)}
+    return {"type": "object", "properties": properties}
+
+
+def rules(count: int) -> str:
+    """Rules that begin and end with each other, and may be empty."""
+    lines = ["root ::= " + " ".join(f"s{index}" for index in range(count))]
+    for index in range(count):
+        left, right = (index + 1) % count, (index + 7) % count
+        lines.append(f's{index} ::= "a" s{left} | s{right} "a" | "a" | ""')
+    return "\n".join(lines)
+
+
+def tags(count: int) -> dict[str, Any]:
+    names = [f"<f{index}>" for index in range(count)]
+    structures = [
+        {"begin": name, "schema": {"enum": [name]}, "end": "</f>"} for name in names
+    ]
+    return {"structures": structures, "triggers": names}
+
+
+BOMBS: dict[str, tuple[tuple[str, dict[str, Any]], str | None]] = {
+    "levels": (completion(guided_json=nested(200)), "guided_json"),
+    "values": (completion(guided_json={"enum": list(range(10**5))}), "guided_json"),
+    "alternatives": (completion(guided_choice=["x"] * 10**6), None),
+    "characters": (regex("abcdefghij" * 10**4), "guided_regex"),
+    "parentheses": (
+        regex("(" * 20_000 + ")" * 20_000),
+        "guided_regex",
+    ),
+    "repetitions": (
+        regex("((a{1,99}){1,99}){1,99}b*c"),
+        "guided_regex",
+    ),
+    "classes": (regex(r"(\w{1,5000}\d{1,5000}){1,500}"), "guided_regex"),
+    "whole number": (
+        regex("a{99999999999999999999}"),
+        "guided_regex",
+    ),
+    "rules": (completion(guided_grammar=rules(30)), "guided_grammar"),
+    "rule of itself": (completion(guided_grammar="root ::= root"), "guided_grammar"),
+    "groups": (
+        completion(guided_grammar=f"root ::= {'(' * 9000}{')' * 9000}"),
+        "guided_grammar",
+    ),
+    "repeated rules": (
+        completion(guided_grammar='root ::= (("a"{1,1000}){1,1000}){1,1000}'),
+        "guided_grammar",
+    ),
+    "tags": (
+        completion(structured_outputs={"structural_tag": tags(1000)}),
+        "structured_outputs",
+    ),
+    "length": (chat({"type": "string", "maxLength": 10**9}), "response_format"),
+    "properties": (chat(strings(1000)), "response_format"),
+    "unions": (chat({"anyOf": [strings(30) for _ in range(50)]}), "response_format"),
+    "names": (
+        chat(
+            {
+                "type": "object",
+                "patternProperties": {
+                    f"^(a|b{{1,50}}){{1,50}}{index}$": {} for index in range(300)
+                },
+            }
+        ),
+        "response_format",
+    ),
+    "pattern": (
+        chat({"type": "string", "pattern": "^((a{1,100}){1,100}){1,100}$"}),
+        "response_format",
+    ),
+    "references": (
+        chat({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}),
+        "response_format",
+    ),
+    "whole numbers": (chat({"type": "integer", "maximum": 10**300}), "response_format"),
+    "tool": (calls(tool(strings(1000))), "tools"),
+    "tools": (calls(*(tool({}, f"f{index}") for index in range(10**4))), "tools"),
+    "tool of itself": (calls(tool({"$ref": "#"})), "tools"),
+}
+"""Requests, and the field that their errors name; None for the body as a whole."""
+
+HARMLESS: dict[str, dict[str, Any]] = {
+    "left recursion": {"guided_grammar": 'root ::= root "a" | "b"'},
+    "mutual recursion": {
+        "guided_grammar": 'root ::= a\na ::= b | "x" a\nb ::= c | a\nc ::= a | "y"'
+    },
+    "empty loops": {"guided_grammar": 'root ::= ("" | "")* "a" ""*'},
+    "doubling references": {
+        "guided_json": {
+            "$ref": "#/$defs/d0",
+            "$defs": {
+                **{
+                    f"d{index}": {"anyOf": [{"$ref": f"#/$defs/d{index + 1}"}] * 2}
+                    for index in range(20)
+                },
+                "d20": {"type": "boolean"},
+            },
+        }
+    },
+    "large values": {"guided_json": {"enum": [f"value{each}" for each in range(4000)]}},
+}
+"""They look alike, and are served."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving("--port=0", "--model=demo", "--num-kv-blocks=512") as running:
+        assert running.post(COMPLETIONS, STRICT)[0] == 200  # starts the process
+        yield running
+
+
+@contextmanager
+def others_served(server: Server) -> Iterator[None]:
+    """Clients that send requests with and without a grammar, and ask for the health."""
+    ends, statuses = threading.Event(), dict.fromkeys(("free", "strict", "health"), 0)
+    errors: list[object] = []
+
+    def serve(name: str) -> None:
+        while not ends.is_set() or not statuses[name]:
+            if name == "health":
+                status, body = server.get("/health")
+            else:
+                status, body = server.post(
+                    COMPLETIONS, FREE if name == "free" else STRICT
+                )
+            statuses[name] += 1
+            if status != 200:
+                errors.append(body)
+
+    threads = [threading.Thread(target=serve, args=(name,)) for name in statuses]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        for thread in threads:
+            thread.join()
+    assert not errors
+    assert min(statuses.values()) >= 1
+
+
+def compiler_of(server: Server) -> int:
+    """Process id of the compiling process; the engine has one at most."""
+    found = [
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if b"hookline.structured.process" in _read(path)
+        and path.parent.joinpath("stat").read_text().split()[3]
+        == str(server.engine_pid)
+    ]
+    [pid] = found
+    return pid
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused_and_others_are_served(server: Server, name: str) -> None:
+    """
+    The error names the client's field; other requests and the health go on, and what
+    compiles afterwards is small.
+    """
+    (path, body), field = BOMBS[name]
+
+    with others_served(server):
+        status, answer = server.post(path, body)
+
+    assert status == 400
+    error = answer["error"]
+    assert error["param"] == field
+    assert error["code"] in {"invalid_grammar", "limit_exceeded"}
+    assert len(error["message"]) < 1500
+    other = {**STRICT, "guided_json": {"const": name}}
+    assert server.post(COMPLETIONS, other)[0] == 200
+    assert server.resident_mb(compiler_of(server)) < MAX_COMPILER_MB
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_only_looks_like_a_bomb_is_served(server: Server, name: str) -> None:
+    """
+    Recursion and doubling are no reason to refuse a grammar.
+    """
+    status, answer = server.post(
+        COMPLETIONS, {**FREE, "max_tokens": 50, **HARMLESS[name]}
+    )
+
+    assert status == 200, answer
+
+
+def test_a_bomb_ends_its_process(server: Server) -> None:
+    """
+    The next grammar gets another one.
+    """
+    before = compiler_of(server)
+    body = {**FREE, "guided_regex": "((a{1,99}){1,99}){1,98}b*c"}
+
+    status, answer = server.post(COMPLETIONS, body)
+
+    assert (status, answer["error"]["code"]) == (400, "invalid_grammar")
+    assert "more than 1 s of processor time" in answer["error"]["message"]
+    assert server.post(COMPLETIONS, {**FREE, "guided_regex": "after|it"})[0] == 200
+    assert compiler_of(server) != before
+    assert not os.path.exists(f"/proc/{before}")  # noqa: PTH110 - a process
+
+
+SLOW = {
+    **FREE,
+    "guided_grammar": 'root ::= x*\nx ::= y*\ny ::= z*\nz ::= "a"*',
+    "max_tokens": 1000,
+    "ignore_eos": True,
+}
+
+
+def test_an_output_that_becomes_slow_is_a_400(server: Server) -> None:
+    """
+    Also where eight of them do so together.
+    """
+    with others_served(server):
+        status, answer = server.post(COMPLETIONS, {**SLOW, "n": 8})
+
+    assert status == 400
+    error = answer["error"]
+    assert (error["code"], error["param"]) == ("invalid_grammar", "guided_grammar")
+    assert "too much processor time for this output" in error["message"]
+
+
+def test_a_stream_that_becomes_slow_ends_with_the_error(server: Server) -> None:
+    """
+    As an event, after the text so far.
+    """
+    connection, response = server.stream(COMPLETIONS, {**SLOW, "stream": True})
+    text = response.read().decode()
+    connection.close()
+
+    assert response.status == 200
+    assert '"code":"invalid_grammar"' in text.replace(" ", "")
+    assert "too much processor time for this output" in text
