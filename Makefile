@@ -24,7 +24,7 @@ REST := (slow or exhaustive or hostile)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve disagg test test-rest test-isa test-all lint types imports bench soak fuzz demo-model demo-heads clean
+.PHONY: help serve disagg test test-rest test-isa test-all lint types imports bench soak fuzz fuzz-api demo-model demo-heads clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,10 @@ soak: $(VENV)/installed-dev  ## Run the long tests
 
 fuzz: $(VENV)/installed-dev  ## Fuzz servers, sockets and files: ARGS='--cases 50000 --seed 7'
 	@$(BIN)/python -m hookline_faults.fuzzing $(ARGS)
+
+fuzz-api: $(VENV)/installed-dev  ## Fuzz servers by their own description: ARGS='--cases 20000'
+	@$(BIN)/python -m hookline_faults.fuzzing --part described --part described-real \
+	    --cases 20000 $(ARGS)
 
 demo-model: $(VENV)/installed  ## Retrain the demo model (half an hour)
 	@$(BIN)/python models/demo/train.py $(ARGS)

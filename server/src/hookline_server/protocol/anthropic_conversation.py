@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import Annotated
 
 import msgspec
 
@@ -9,6 +10,7 @@ from hookline.exceptions import RequestError
 from hookline.request_limits import CONTENT_PARTS, MESSAGES, TOOL_CALLS
 from hookline_server.protocol.message import reasoning_names
 from hookline_server.protocol.past_calls import PastCalls
+from hookline_server.protocol.schema_notes import bounds
 from hookline_server.protocol.wire import Name
 
 _BLOCKS = {
@@ -17,18 +19,20 @@ _BLOCKS = {
 }
 """Supported blocks by the role of the message."""
 
+_TYPES = sorted({each for blocks in _BLOCKS.values() for each in blocks})
+
 
 class TextBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A block of the system prompt or of a tool's result; only text is supported."""
 
-    type: Name
+    type: Annotated[Name, bounds(const="text")]
     text: str | None = None
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
     """A block of a message, with the fields of all supported types."""
 
-    type: Name
+    type: Annotated[Name, bounds(enum=_TYPES)]
     text: str | None = None
     thinking: str | None = None
     id: Name | None = None
@@ -41,8 +45,8 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 class InputMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a conversation."""
 
-    role: Name
-    content: str | list[Block]
+    role: Annotated[Name, bounds(enum=tuple(_BLOCKS))]
+    content: str | Annotated[list[Block], bounds(minItems=1)]
 
 
 _Placed = tuple[str, Block]

@@ -30,7 +30,10 @@ Prompt = str | list[int]
 class CompletionRequest(GenerationRequest, frozen=True, kw_only=True):
     """A request; `suffix` and `best_of` are not supported and refused."""
 
-    prompt: str | list[str | Int64 | list[Int64]]
+    prompt: (
+        Annotated[str, bounds(minLength=1)]
+        | Annotated[list[str | Int64 | list[Int64]], bounds(minItems=1)]
+    )
     echo: bool | None = None
     logprobs: Annotated[Int64, bounds(minimum=0, maximum=LOGPROBS.most)] | None = None
     add_special_tokens: bool | None = None

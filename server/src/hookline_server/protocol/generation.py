@@ -24,6 +24,7 @@ from hookline_server.protocol.parameter_types import (
     LogitBias,
     Logprobs,
     MinP,
+    Never,
     NotNegative,
     Penalty,
     RepetitionPenalty,
@@ -86,7 +87,7 @@ class GenerationRequest(StructuredRequest, frozen=True, kw_only=True):
     cache_salt: CacheSalt | None = None
     session_id: str | None = None
     speculation: bool | None = None
-    use_beam_search: bool | None = None
+    use_beam_search: Never | None = None
     prompt_logprobs: Logprobs | None = None
     truncate_prompt_tokens: LastTokens | None = None
     return_token_ids: bool | None = None

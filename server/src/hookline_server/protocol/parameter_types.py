@@ -27,13 +27,17 @@ MinP = Annotated[float, bounds(minimum=0, maximum=1)]
 Penalty = Annotated[float, bounds(minimum=-2, maximum=2)]
 RepetitionPenalty = Annotated[float, bounds(exclusiveMinimum=0)]
 NotNegative = Annotated[Int64, bounds(minimum=0)]
+Never = Annotated[bool, bounds(const=False)]
 Count = Annotated[Int64, bounds(minimum=1, maximum=N.most)]
 Logprobs = Annotated[Int64, bounds(minimum=0, maximum=LOGPROBS.most)]
 StopText = Annotated[str, bounds(minLength=1, maxLength=STOP_LENGTH.most)]
 Stop = StopText | Annotated[list[StopText], bounds(maxItems=STOP.most)]
 StopTokenIds = Annotated[list[NotNegative], bounds(maxItems=STOP_TOKEN_IDS.most)]
 TokenIds = Annotated[list[NotNegative], bounds(minItems=1)]
-LogitBias = Annotated[dict[Int64, float], bounds(maxProperties=LOGIT_BIAS.most)]
+LogitBias = Annotated[
+    dict[Int64, float],
+    bounds(maxProperties=LOGIT_BIAS.most, propertyNames={"pattern": "^[0-9]{1,10}$"}),
+]
 BadWord = Annotated[str, bounds(minLength=1, maxLength=BAD_WORDS_LENGTH.most)]
 BadWords = Annotated[list[BadWord], bounds(maxItems=BAD_WORDS.most)]
 CacheSalt = Annotated[str, bounds(minLength=1, maxLength=MAX_CACHE_SALT_LENGTH)]

@@ -18,7 +18,7 @@ HELD: dict[str, type] = {}
 """Messages that others hold as undecoded JSON, by name."""
 
 
-def bounds(**keywords: float | str | Sequence[str]) -> msgspec.Meta:
+def bounds(**keywords: object) -> msgspec.Meta:
     """Returns a note with keywords of JSON Schema, such as `minimum`."""
     return msgspec.Meta(extra_json_schema={BOUNDS: keywords})
 

@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hookline_faults.fuzzing.campaign import Campaign, outcome_table
+from hookline_faults.fuzzing.described_campaign import (
+    DESCRIBED,
+    DESCRIBED_REAL,
+    send_described,
+)
 from hookline_faults.fuzzing.file_campaign import FileCampaign, fuzz_files, shares
 from hookline_faults.fuzzing.http_campaign import (
     REAL,
@@ -17,6 +22,8 @@ from hookline_faults.fuzzing.http_campaign import (
 from hookline_faults.fuzzing.socket_campaign import fuzz_sockets
 
 PARTS = ("simulated", "real", "sockets", "files")
+DESCRIBED_PARTS = {"described": DESCRIBED, "described-real": DESCRIBED_REAL}
+"""Parts that run only if they are named, with all cases each; `make fuzz-api`."""
 
 
 def main() -> int:
@@ -24,7 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--part", choices=PARTS, action="append")
+    parser.add_argument("--part", choices=(*PARTS, *DESCRIBED_PARTS), action="append")
     parser.add_argument("--out", type=Path, help="folder for the cases with faults")
     given = parser.parse_args()
     parts = given.part or PARTS
@@ -42,6 +49,9 @@ def main() -> int:
 def _server(name: str, cases: int, seed: int, out: Path | None) -> tuple[int, int]:
     if name == "sockets":
         made = fuzz_sockets(round(cases * 0.2), seed)
+    elif name in DESCRIBED_PARTS:
+        with http_campaign(name, *DESCRIBED_PARTS[name]) as (made, storm, server):
+            send_described(storm, server, cases, seed)
     else:
         is_real = name == "real"
         with http_campaign(name, *(REAL if is_real else SIMULATED)) as (made, storm, _):

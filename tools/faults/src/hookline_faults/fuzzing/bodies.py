@@ -10,7 +10,10 @@ from hookline_faults.fuzzing.hostile_values import hostile_values
 from hookline_faults.fuzzing.json_text import Json, Literal, Members, json_bytes
 
 MODEL = "demo"
-ENDPOINTS = ("/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize")
+ENDPOINTS = (
+    *("/v1/completions", "/v1/chat/completions", "/v1/messages"),
+    *("/v1/messages/count_tokens", "/tokenize", "/detokenize"),
+)
 
 _Strategy = st.SearchStrategy[Json]
 
@@ -87,6 +90,34 @@ CHAT: Mapping[str, _Strategy] = {
     "chat_template": _one_of("{{ messages }}"),
     "chat_template_kwargs": _one_of(Members([("tokenize", True)])),
 }
+_ANTHROPIC_TOOL = Members(
+    [("name", "f"), ("input_schema", Members([("type", "object")]))]
+)
+ANTHROPIC_PROMPT: Mapping[str, _Strategy] = {
+    "system": st.one_of(
+        _TEXT, _TEXT.map(lambda text: [Members([("type", "text"), ("text", text)])])
+    ),
+    "tools": _one_of([], [_ANTHROPIC_TOOL], [Members([("type", "web_search")])]),
+    "tool_choice": st.sampled_from(("auto", "any", "tool", "none")).map(
+        lambda kind: Members([("type", kind), ("name", "f")])
+    ),
+    "thinking": _one_of(
+        Members([("type", "disabled")]),
+        Members([("type", "adaptive")]),
+        Members([("type", "enabled"), ("budget_tokens", 16)]),
+    ),
+    "output_config": _one_of(
+        Members([]), Members([("format", Members([("type", "json_schema")]))])
+    ),
+    "metadata": _one_of(Members([("user_id", "a")])),
+    "container": _one_of(None, "a"),
+}
+ANTHROPIC: Mapping[str, _Strategy] = {
+    **ANTHROPIC_PROMPT,
+    **{name: GENERATION[name] for name in ("temperature", "top_p", "top_k", "stream")},
+    **{name: GENERATION[name] for name in ("priority", "cache_salt")},
+    "stop_sequences": st.lists(_TEXT, max_size=4),
+}
 TOKENIZE: Mapping[str, _Strategy] = {
     "add_special_tokens": st.booleans(),
     "add_generation_prompt": st.booleans(),
@@ -113,6 +144,10 @@ def _right(draw: st.DrawFn, endpoint: str) -> Members:
         case "/v1/chat/completions":
             pairs.append(("messages", draw(_messages())))
             options = CHAT
+        case "/v1/messages" | "/v1/messages/count_tokens":
+            pairs.append(("messages", draw(_anthropic_messages())))
+            is_counted = endpoint != "/v1/messages"
+            options = ANTHROPIC_PROMPT if is_counted else ANTHROPIC
         case "/tokenize":
             is_chat = draw(st.booleans())
             prompt = (
@@ -123,7 +158,7 @@ def _right(draw: st.DrawFn, endpoint: str) -> Members:
         case _:
             pairs.append(("tokens", draw(_SMALL_IDS)))
             return Members(pairs)
-    if options is not TOKENIZE:
+    if options not in (TOKENIZE, ANTHROPIC_PROMPT):
         pairs.append(("max_tokens", draw(_one_of(1, 2, 4))))
     chosen = draw(st.lists(st.sampled_from(sorted(options)), max_size=5, unique=True))
     names = {name for name, _ in pairs}
@@ -150,6 +185,37 @@ def _messages(draw: st.DrawFn) -> Json:
             content = [Members([("type", "text"), ("text", text)])]
         found.append(Members([("role", draw(_ROLE)), ("content", content)]))
     return found
+
+
+@st.composite
+def _anthropic_messages(draw: st.DrawFn) -> Json:
+    """Returns turns of blocks, some of which stand where they must not."""
+    found: list[Json] = []
+    for number in range(draw(st.sampled_from((1, 1, 3)))):
+        role = "assistant" if number % 2 else "user"
+        content = draw(st.one_of(_TEXT, st.lists(_blocks(), min_size=1, max_size=3)))
+        found.append(Members([("role", role), ("content", content)]))
+    return found
+
+
+@st.composite
+def _blocks(draw: st.DrawFn) -> Json:
+    text = draw(_TEXT)
+    match draw(
+        st.sampled_from(("text", "text", "text", "tool_use", "tool_result", "thinking"))
+    ):
+        case "tool_use":
+            call = Members([("type", "tool_use"), ("id", "a"), ("name", "f")])
+            call.pairs.append(("input", Members([("a", text)])))
+            return call
+        case "tool_result":
+            result = Members([("type", "tool_result"), ("tool_use_id", "a")])
+            result.pairs.append(("content", text))
+            return result
+        case "thinking":
+            return Members([("type", "thinking"), ("thinking", text)])
+        case _:
+            return Members([("type", "text"), ("text", text)])
 
 
 def _mutate(draw: st.DrawFn, body: Members) -> None:

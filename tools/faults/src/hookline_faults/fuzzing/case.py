@@ -1,8 +1,10 @@
 """A case of fuzzing over HTTP: the bytes that a client sends, and how it sends them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
+
+from hookline_faults.fuzzing.responses import Response
 
 Header = tuple[bytes, bytes]
 
@@ -33,6 +35,7 @@ class Case:
         ending: What the client does after the last piece; a request in good form is
             always read.
         may_time_out: Whether the request asks for a deadline, so that 504 is right.
+        judge: Returns what else is wrong with a response in good form, or None.
     """
 
     kind: str
@@ -41,6 +44,7 @@ class Case:
     pause_seconds: float = 0.0
     ending: Ending = Ending.READ
     may_time_out: bool = False
+    judge: Callable[[Response], str | None] | None = None
 
     @property
     def data(self) -> bytes:

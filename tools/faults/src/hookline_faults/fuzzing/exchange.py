@@ -88,6 +88,8 @@ class FuzzClient:
         if response.closes:
             self.close()
         fault = fault_of(response, may_time_out=case.may_time_out, is_head=is_head)
+        if fault is None and case.judge is not None:
+            fault = case.judge(response)
         return Outcome(str(response.status), fault)
 
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

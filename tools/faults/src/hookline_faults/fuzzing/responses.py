@@ -8,6 +8,7 @@ from dataclasses import dataclass
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) [A-Z][A-Za-z' -]*\r\n")
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked\r\n", re.IGNORECASE)
+_MEDIA_TYPE = re.compile(rb"\r\ncontent-type: *([\w/+.-]+)", re.IGNORECASE)
 _CLOSES = re.compile(rb"\r\nconnection: *close\r\n", re.IGNORECASE)
 _TOO_BUSY = {"overloaded", "pages_busy", "page_timeout"}
 """Codes of a 503 that only means that there is too much work."""
@@ -20,6 +21,7 @@ class Response:
     status: int
     body: bytes
     closes: bool
+    media_type: str = ""
 
 
 async def read_response(reader: asyncio.StreamReader, *, is_head: bool) -> Response:
@@ -39,13 +41,16 @@ async def read_response(reader: asyncio.StreamReader, *, is_head: bool) -> Respo
         if status >= 200:  # not a 100 Continue
             break
     closes = _CLOSES.search(head) is not None
+    media = _MEDIA_TYPE.search(head)
+    media_type = "" if media is None else media[1].decode().lower()
     if is_head or status in {204, 304}:
         return Response(status, b"", closes)
     if _CHUNKED.search(head):
-        return Response(status, await _chunks(reader), closes)
+        return Response(status, await _chunks(reader), closes, media_type)
     if (length := _LENGTH.search(head)) is not None:
-        return Response(status, await reader.readexactly(int(length[1])), closes)
-    return Response(status, await reader.read(), closes=True)
+        body = await reader.readexactly(int(length[1]))
+        return Response(status, body, closes, media_type)
+    return Response(status, await reader.read(), closes=True, media_type=media_type)
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:
@@ -69,7 +74,10 @@ def fault_of(response: Response, *, may_time_out: bool, is_head: bool) -> str | 
         return None
     try:
         error = json.loads(response.body)["error"]
-        code, message = error["code"], error["message"]
+        message = error["message"]
+        code = (
+            error["code"] if "code" in error else error["type"]
+        )  # Anthropic's errors have no code
     except (ValueError, KeyError, TypeError):
         return f"{response.status} without an error object: {response.body[:200]!r}"
     if response.status < 500 or (response.status == 503 and code in _TOO_BUSY):
