@@ -67,7 +67,7 @@ def _strategies(
         ):
             continue
         made = operation.as_strategy(generation_mode=mode)
-        for _ in range(1 if is_plain else 4):
+        for _ in range(1 if is_plain else 12):
             yield made.map(lambda each: _case(api, each))
 
 

@@ -1,0 +1,138 @@
+"""docs/api_parameters.md has each parameter of each endpoint, and tests that exist."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, get_type_hints
+
+import msgspec
+import pytest
+import yaml
+
+from hookline_server.app import create_app
+from hookline_server.openapi.document import described_routes
+from hookline_server.protocol.parameter_types import Never
+from hookline_server.protocol.schema_notes import Refused
+from hookline_server.protocol.unsupported import WHAT
+from hookline_server.settings import ServerSettings
+from hookline_testing.scripted_server import FakeEngine
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "api_parameters.md").read_text("utf-8")
+NAMED = yaml.safe_load(Path(__file__).with_name("api_parameters.yaml").read_text())
+ENDPOINTS = {
+    "/v1/completions": "completions",
+    "/v1/chat/completions": "chat",
+    "/v1/messages": "messages",
+    "/v1/messages/count_tokens": "count_tokens",
+    "/tokenize": "tokenize",
+    "/detokenize": "detokenize",
+}
+DISPATCHED = {"/invocations"}
+"""Paths that pass their bodies to another endpoint."""
+
+_ROW = re.compile(r"\| `(\w+)` \| ([\w, ]+) \| (\w+)[^|]* \| `(tests/[^`]+)::(\w+)` \|")
+
+
+class Row(NamedTuple):
+    """A parameter of an endpoint."""
+
+    endpoint: str
+    name: str
+    what: str
+    test: tuple[str, str]
+
+
+def rows() -> Iterator[Row]:
+    for match in _ROW.finditer(PAGE):
+        for endpoint in match[2].split(", "):
+            yield Row(endpoint, match[1], match[3], (match[4], match[5]))
+
+
+ROWS = list(rows())
+
+
+def kinds() -> dict[str, tuple[type, ...]]:
+    """The messages of each endpoint with a body, by its name on the page."""
+    settings = ServerSettings(enable_sleep_mode=True, enable_reset_prefix_cache=True)
+    app = create_app(FakeEngine(), settings)
+    return {
+        ENDPOINTS[route.path]: route.operation.bodies
+        for route in described_routes(app)
+        if route.operation.bodies and route.path not in DISPATCHED
+    }
+
+
+KINDS = kinds()
+
+
+def fields(endpoint: str) -> set[str]:
+    return {
+        field.encode_name
+        for kind in KINDS[endpoint]
+        for field in msgspec.structs.fields(kind)
+    }
+
+
+def refused(endpoint: str) -> set[str]:
+    """Fields whose types say that they are refused."""
+    found = set()
+    for kind in KINDS[endpoint]:
+        hints = get_type_hints(kind, include_extras=True)
+        never = {Refused, Never | None}
+        found |= {name for name, hint in hints.items() if hint in never}
+        found |= WHAT.keys() & hints.keys()
+    return found
+
+
+def test_every_line_of_the_tables_is_read() -> None:
+    """
+    A row that is written in another way would escape all checks.
+    """
+    lines = [line for line in PAGE.splitlines() if line.startswith("| `")]
+
+    assert all(_ROW.fullmatch(line) for line in lines)
+    pairs = [(row.endpoint, row.name) for row in ROWS]
+    assert len(pairs) == len(set(pairs))
+    assert {row.endpoint for row in ROWS} == set(KINDS) == set(NAMED)
+
+
+@pytest.mark.parametrize("endpoint", KINDS)
+def test_every_parameter_has_a_row(endpoint: str) -> None:
+    """
+    Fields of messages, and names of other descriptions.
+    """
+    listed = {row.name for row in ROWS if row.endpoint == endpoint}
+    named = {name for text in NAMED[endpoint].values() for name in text.split()}
+
+    assert fields(endpoint) - listed == set()
+    assert named - listed == set()
+    assert listed - fields(endpoint) - named == set()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.endpoint}-{row.name}")
+def test_page_says_what_is_done(row: Row) -> None:
+    """
+    What no message has is ignored, and refused is what its type says so of.
+    """
+    expected = "honoured"
+    if row.name not in fields(row.endpoint):
+        expected = "ignored"
+    elif row.name in refused(row.endpoint):
+        expected = "refused"
+
+    assert row.what == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), sorted({row.test for row in ROWS}), ids=lambda each: each
+)
+def test_named_test_exists(path: str, name: str) -> None:
+    """
+    A proof that the page names can be run.
+    """
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    kinds = ast.FunctionDef, ast.AsyncFunctionDef
+
+    assert name in {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
