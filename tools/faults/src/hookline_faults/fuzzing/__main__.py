@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from hookline_faults.fuzzing.campaign import Campaign, outcome_table
@@ -50,7 +51,10 @@ def _server(name: str, cases: int, seed: int, out: Path | None) -> tuple[int, in
     if name == "sockets":
         made = fuzz_sockets(round(cases * 0.2), seed)
     elif name in DESCRIBED_PARTS:
-        with http_campaign(name, *DESCRIBED_PARTS[name]) as (made, storm, server):
+        with (
+            http_campaign(name, *DESCRIBED_PARTS[name]) as (made, storm, server),
+            suppress(KeyboardInterrupt),  # what was sent so far is judged
+        ):
             send_described(storm, server, cases, seed)
     else:
         is_real = name == "real"
