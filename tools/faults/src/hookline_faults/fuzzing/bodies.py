@@ -13,7 +13,9 @@ MODEL = "demo"
 ENDPOINTS = (
     *("/v1/completions", "/v1/chat/completions", "/v1/messages"),
     *("/v1/messages/count_tokens", "/tokenize", "/detokenize"),
+    *("/v1/responses", "/v1/embeddings", "/pooling"),
 )
+"""Those that a server lacks are 404."""
 
 _Strategy = st.SearchStrategy[Json]
 
@@ -118,6 +120,43 @@ ANTHROPIC: Mapping[str, _Strategy] = {
     **{name: GENERATION[name] for name in ("priority", "cache_salt")},
     "stop_sequences": st.lists(_TEXT, max_size=4),
 }
+_RESPONSE_FUNCTION = Members(
+    [("type", "function"), ("name", "f"), ("parameters", Members([]))]
+)
+RESPONSE: Mapping[str, _Strategy] = {
+    **{name: GENERATION[name] for name in ("temperature", "top_p", "top_k", "stream")},
+    **{name: GENERATION[name] for name in ("seed", "stop", "priority", "cache_salt")},
+    "instructions": _TEXT,
+    "max_output_tokens": _one_of(1, 2, 8),
+    "top_logprobs": _one_of(0, 1, 20),
+    "include": _one_of([], ["message.output_text.logprobs"]),
+    "tools": _one_of([], [_RESPONSE_FUNCTION], [Members([("type", "web_search")])]),
+    "tool_choice": _one_of(
+        "none", "auto", "required", Members([("type", "function"), ("name", "f")])
+    ),
+    "parallel_tool_calls": st.booleans(),
+    "text": _one_of(
+        Members([("format", Members([("type", "text")]))]),
+        Members([("format", Members([("type", "json_object")]))]),
+    ),
+    "reasoning": _one_of(Members([]), Members([("effort", "low")])),
+    "truncation": _one_of("auto", "disabled"),
+    "metadata": _one_of(Members([("a", "b")])),
+    "store": st.booleans(),
+    "previous_response_id": _one_of(None, "resp_none"),
+    "background": st.booleans(),
+}
+EMBEDDING: Mapping[str, _Strategy] = {
+    "encoding_format": _one_of("float", "base64", "bytes"),
+    "dimensions": _one_of(1, 8, 4096),
+    "normalize": st.booleans(),
+    "truncate_prompt_tokens": GENERATION["truncate_prompt_tokens"],
+    "add_special_tokens": st.booleans(),
+    "priority": GENERATION["priority"],
+    "cache_salt": GENERATION["cache_salt"],
+    "task": _one_of("embed", "token_embed", "classify"),
+    "user": _TEXT,
+}
 TOKENIZE: Mapping[str, _Strategy] = {
     "add_special_tokens": st.booleans(),
     "add_generation_prompt": st.booleans(),
@@ -148,6 +187,12 @@ def _right(draw: st.DrawFn, endpoint: str) -> Members:
             pairs.append(("messages", draw(_anthropic_messages())))
             is_counted = endpoint != "/v1/messages"
             options = ANTHROPIC_PROMPT if is_counted else ANTHROPIC
+        case "/v1/responses":
+            pairs.append(("input", draw(st.one_of(_TEXT, _items()))))
+            options = RESPONSE
+        case "/v1/embeddings" | "/pooling":
+            pairs.append(("input", draw(_prompts())))
+            options = EMBEDDING
         case "/tokenize":
             is_chat = draw(st.booleans())
             prompt = (
@@ -158,7 +203,7 @@ def _right(draw: st.DrawFn, endpoint: str) -> Members:
         case _:
             pairs.append(("tokens", draw(_SMALL_IDS)))
             return Members(pairs)
-    if options not in (TOKENIZE, ANTHROPIC_PROMPT):
+    if options in (COMPLETION, CHAT, ANTHROPIC):
         pairs.append(("max_tokens", draw(_one_of(1, 2, 4))))
     chosen = draw(st.lists(st.sampled_from(sorted(options)), max_size=5, unique=True))
     names = {name for name, _ in pairs}
@@ -184,6 +229,27 @@ def _messages(draw: st.DrawFn) -> Json:
         if draw(st.integers(0, 3)) == 0:
             content = [Members([("type", "text"), ("text", text)])]
         found.append(Members([("role", draw(_ROLE)), ("content", content)]))
+    return found
+
+
+@st.composite
+def _items(draw: st.DrawFn) -> Json:
+    """Returns messages, calls and their results, in any order."""
+    found: list[Json] = []
+    for _ in range(draw(st.integers(1, 3))):
+        text = draw(_TEXT)
+        call: list[tuple[str, Json]] = [("call_id", "a")]
+        match draw(st.sampled_from(("message", "message", "call", "result"))):
+            case "call":
+                call += [("type", "function_call"), ("name", "f"), ("arguments", "{}")]
+                found.append(Members(call))
+            case "result":
+                call += [("type", "function_call_output"), ("output", text)]
+                found.append(Members(call))
+            case _:
+                part = Members([("type", "input_text"), ("text", text)])
+                content: Json = draw(_one_of(text, [part]))
+                found.append(Members([("role", draw(_ROLE)), ("content", content)]))
     return found
 
 
@@ -263,6 +329,7 @@ def huge_body(endpoint: str, source: random.Random, size: int) -> bytes:
         "kv_transfer_params": Literal("{" + '"a":[' + "1," * (items - 1) + "1]}"),
         "vllm_xargs": Literal("{" + '"a":[' + "1," * (items - 1) + "1]}"),
         "tokens": Literal("[" + "1," * (items - 1) + "1]"),
+        "input": Literal("[" + "1," * (items - 1) + "1]"),
         "unknown": Literal("[" * (size // 2) + "]" * (size // 2)),
         "messages": Literal(
             "[" + ",".join(['{"role":"user","content":"a"}'] * (size // 30)) + "]"
