@@ -27,6 +27,8 @@ ENDPOINTS = {
     "/v1/chat/completions": "chat",
     "/v1/messages": "messages",
     "/v1/messages/count_tokens": "count_tokens",
+    "/v1/embeddings": "embeddings",
+    "/pooling": "pooling",
     "/tokenize": "tokenize",
     "/detokenize": "detokenize",
 }

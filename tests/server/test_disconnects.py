@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from hookline.pooling import PoolingParams
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline_server.context import OPEN_STREAMS
@@ -32,6 +33,7 @@ class SlowEngine(FakeEngine):
         is_streamed: bool = True,
         timeout_seconds: float | None = None,
         client: str = "",
+        pooling: PoolingParams | None = None,
     ) -> FakeStream:
         if self.streams:
             self.is_stuck.set()
@@ -45,6 +47,7 @@ class SlowEngine(FakeEngine):
             is_streamed=is_streamed,
             timeout_seconds=timeout_seconds,
             client=client,
+            pooling=pooling,
         )
 
 

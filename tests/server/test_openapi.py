@@ -35,6 +35,8 @@ BODIES: dict[str, dict[str, object]] = {
     "/v1/completions": {"prompt": [1]},
     "/v1/chat/completions": {"messages": HELLO},
     "/v1/messages": {"messages": HELLO, "max_tokens": 1},
+    "/v1/embeddings": {"input": [1]},
+    "/pooling": {"input": [1]},
 }
 
 

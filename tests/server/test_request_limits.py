@@ -9,15 +9,25 @@ from typing import Any
 import msgspec
 import pytest
 
+from hookline.pooling import PoolingFacts, PoolingType
 from hookline.request_limits import LIMITS
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+EMBEDDINGS = "/v1/embeddings"
 BASE: Mapping[str, dict[str, object]] = {
     COMPLETIONS: {"model": "fake", "prompt": "ab"},
     CHAT: {"model": "fake", "messages": [{"role": "user", "content": "ab"}]},
+    EMBEDDINGS: {"model": "fake", "input": "ab"},
 }
 VOCABULARY = 2**20
+EMBEDS = PoolingFacts(
+    kind=PoolingType.LAST,
+    normalize=True,
+    hidden_size=2**20,
+    is_matryoshka=True,
+    dimensions=4,
+)
 
 Fields = dict[str, object]
 
@@ -199,6 +209,18 @@ CASES: dict[str, tuple[str, str | None, Fields, Fields]] = {
         {"kv_transfer_params": nested(16)},
         {"kv_transfer_params": nested(17)},
     ),
+    "embedded_inputs": (
+        EMBEDDINGS,
+        "input",
+        {"input": [[5]] * 2048},
+        {"input": [[5]] * 2049},
+    ),
+    "pooled_values": (
+        EMBEDDINGS,
+        "input",
+        {"input": [[5]] * 8, "dimensions": 2**20},
+        {"input": [[5]] * 9, "dimensions": 2**20},
+    ),
     "vllm_xargs": (
         COMPLETIONS,
         "vllm_xargs",
@@ -256,8 +278,10 @@ def test_each_limit_has_a_case() -> None:
 
 
 async def post(engine: FakeEngine, path: str, fields: Fields) -> tuple[int, Any]:
-    engine.facts = replace(FACTS, vocab_size=VOCABULARY, max_model_len=2**22)
-    engine.max_open = 1024
+    engine.facts = replace(
+        FACTS, vocab_size=VOCABULARY, max_model_len=2**22, pooling=EMBEDS
+    )
+    engine.max_open = 2048
     body = json.dumps({**BASE[path], **fields}, separators=(",", ":")).encode()
     async with client_of(engine) as client:
         response = await client.post(path, data=io.BytesIO(body))

@@ -18,6 +18,7 @@ from hookline.exceptions import (
 )
 from hookline.frontend.prompts import TextPrompt, TokensPrompt
 from hookline.hookspecs import hookimpl
+from hookline.pooling import PoolingParams
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.structured_outputs import ReasoningSpan, StructuredOutputsParams
@@ -37,6 +38,7 @@ __all__ = [
     "HooklineError",
     "ModelConfig",
     "ModelLoadError",
+    "PoolingParams",
     "PromptTooLongError",
     "ReasoningSpan",
     "RequestError",

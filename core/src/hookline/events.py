@@ -11,6 +11,7 @@ import msgspec
 
 from hookline.finish_cause import FinishCause
 from hookline.frozen import EMPTY
+from hookline.pooling import PooledVectors
 from hookline.request import FinishReason, TokenLogprobs
 from hookline.stats import (
     NO_GRAMMARS,
@@ -129,6 +130,13 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     def reason(self) -> FinishReason:
         """The coarse reason of the end."""
         return self.cause.reason
+
+
+class Pooled(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The vectors of a request that ends with the same output; only for its client."""
+
+    request_id: int
+    vectors: PooledVectors
 
 
 class BlocksStored(msgspec.Struct, frozen=True, array_like=True, tag="stored"):
@@ -288,6 +296,7 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         cache_changes: Changes of the prefix cache, if they are published.
         loads: Loads by a KV connector that ended.
         connector_events: Look-ups in the KV connector, and what happened in its tiers.
+        pooled: Vectors of embedding requests, which observers do not get.
     """
 
     engine_index: int
@@ -305,3 +314,4 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     cache_changes: CacheChanges | None = None
     loads: list[KVLoad] = []
     connector_events: list[ConnectorEvent] = []
+    pooled: list[Pooled] = []

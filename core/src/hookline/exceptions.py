@@ -81,9 +81,12 @@ class PromptTooLongError(RequestError):
         *,
         max_tokens: int | None = None,
         is_minimum: bool = False,
+        is_embedded: bool = False,
     ) -> None:
         prompt = f"at least {prompt_tokens}" if is_minimum else str(prompt_tokens)
-        if max_tokens is None or prompt_tokens >= max_model_len:
+        if is_embedded:
+            detail = f"an input has {prompt} tokens"
+        elif max_tokens is None or prompt_tokens >= max_model_len:
             detail = (
                 f"the prompt has {prompt} tokens, and it must leave room for at least "
                 "one token to generate"
@@ -96,12 +99,25 @@ class PromptTooLongError(RequestError):
         # Gateways recognize the first sentence, which is that of OpenAI.
         super().__init__(
             f"This model's maximum context length is {max_model_len} tokens. However, "
-            f"{detail}. Please reduce the length of the prompt or of the completion.",
-            param="prompt" if max_tokens is None else "max_tokens",
+            f"{detail}. Please reduce the length of the "
+            + ("input." if is_embedded else "prompt or of the completion."),
+            param=_too_long_field(max_tokens, is_embedded=is_embedded),
         )
         self.prompt_tokens = prompt_tokens
         self.max_tokens = max_tokens
         self.max_model_len = max_model_len
+
+    def of_embedding(self) -> "PromptTooLongError":
+        """Returns the error of an input that is embedded, and needs no more room."""
+        return PromptTooLongError(
+            self.prompt_tokens, self.max_model_len, is_minimum=True, is_embedded=True
+        )
+
+
+def _too_long_field(max_tokens: int | None, *, is_embedded: bool) -> str:
+    if is_embedded:
+        return "input"
+    return "prompt" if max_tokens is None else "max_tokens"
 
 
 class ChatTemplateError(RequestError):

@@ -52,6 +52,12 @@ class LengthReached(_Cause, frozen=True, tag="length"):
     reason = FinishReason.LENGTH
 
 
+class Embedded(_Cause, frozen=True, tag="embedded"):
+    """All of the prompt is computed and pooled, and nothing was to be generated."""
+
+    reason = FinishReason.STOP
+
+
 class Aborted(_Cause, frozen=True, tag="aborted"):
     """Something other than the request itself ended it early.
 
@@ -115,6 +121,7 @@ FinishCause = (
     StoppedByToken
     | StoppedByString
     | LengthReached
+    | Embedded
     | Aborted
     | TimedOut
     | Failed

@@ -7,6 +7,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
+import msgspec
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
@@ -18,24 +19,29 @@ from hookline.exceptions import (
     CommandTimeoutError,
     EngineDeadError,
     HooklineError,
-    RequestError,
 )
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.client_request import ClientRequest, Deliver, Delivery
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.input_processor import PreparedRequest
-from hookline.frontend.prompts import ParsedPrompt, Prompt, parse_prompts
+from hookline.frontend.pooling_output import PoolingRequestOutput, pooling_output
+from hookline.frontend.prompts import (
+    ParsedPrompt,
+    Prompt,
+    parse_prompts,
+    per_prompt,
+)
 from hookline.frontend.starting import start_front_end
 from hookline.metrics import Family, Recorder
 from hookline.outputs import RequestOutput
+from hookline.pooling import PoolingParams
 from hookline.request import RequestFacts
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_params import NO_SAMPLING, SamplingParams
 from hookline.step import SleepLevel
 from hookline.tokenizer import ChatMessage
 
 _WAIT_SECONDS = 1.0
 R = TypeVar("R")
-T = TypeVar("T")
 
 
 class LLM:
@@ -114,10 +120,10 @@ class LLM:
             EngineDeadError: The engine died.
         """
         parsed = parse_prompts(prompts)
-        params = _per_prompt(
+        params = per_prompt(
             "sampling_params", sampling_params, SamplingParams, len(parsed)
         )
-        each_facts = _per_prompt("facts", facts, RequestFacts, len(parsed))
+        each_facts = per_prompt("facts", facts, RequestFacts, len(parsed))
         prepared = [
             self._prepare(prompt, one, who)
             for prompt, one, who in zip(parsed, params, each_facts, strict=True)
@@ -159,6 +165,47 @@ class LLM:
         )
         prompts = [render(each) for each in conversations]  # type: ignore[arg-type]
         return self.generate(prompts, sampling_params, use_tqdm=use_tqdm)
+
+    def embed(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
+        *,
+        facts: RequestFacts | Sequence[RequestFacts] | None = None,
+        use_tqdm: bool = True,
+    ) -> list[PoolingRequestOutput]:
+        """Embeds prompts; outputs are in their order.
+
+        The engine must embed: `LLM(model, convert="embed")`, or `runner="pooling"`.
+
+        Args:
+            prompts: As for `generate`.
+            pooling_params: For all prompts, or one per prompt; with the task
+                `token_embed` a prompt gets one vector per token.
+            facts: As for `generate`.
+            use_tqdm: Whether to show a progress bar on standard error.
+
+        Raises:
+            RequestError: A request is invalid; no request was started. Or a prompt
+                could not be embedded.
+            EngineDeadError: The engine died.
+        """
+        parsed = parse_prompts(prompts)
+        params = per_prompt(
+            "pooling_params", pooling_params, PoolingParams, len(parsed)
+        )
+        named = per_prompt("facts", facts, RequestFacts, len(parsed))
+        each_facts = [
+            msgspec.structs.replace(who, operation="embeddings") for who in named
+        ]
+        prepared = [
+            self._prepare(prompt, NO_SAMPLING, who, one)
+            for prompt, one, who in zip(parsed, params, each_facts, strict=True)
+        ]
+        return [pooling_output(each) for each in self._run(prepared, use_tqdm=use_tqdm)]
+
+    encode = embed
+    """vLLM's name of the method for all tasks of pooling."""
 
     def get_tokenizer(self) -> PreTrainedTokenizerBase:
         """Returns the model's `transformers` tokenizer."""
@@ -236,10 +283,18 @@ class LLM:
         self.close()
 
     def _prepare(
-        self, prompt: ParsedPrompt, params: SamplingParams, facts: RequestFacts
+        self,
+        prompt: ParsedPrompt,
+        params: SamplingParams,
+        facts: RequestFacts,
+        pooling: PoolingParams | None = None,
     ) -> PreparedRequest:
         prepared = self._front_end.prepare(
-            prompt.content, params, facts=facts, cache_salt=prompt.cache_salt
+            prompt.content,
+            params,
+            facts=facts,
+            cache_salt=prompt.cache_salt,
+            pooling=pooling,
         )
         return replace(prepared, prompt=prompt.text)
 
@@ -287,20 +342,3 @@ class LLM:
         received = self._front_end.engines.client.receive(timeout_seconds)
         if received is not None:
             self._front_end.take(received)
-
-
-def _per_prompt(
-    name: str, value: T | Sequence[T] | None, kind: type[T], count: int
-) -> list[T]:
-    """Returns one value per prompt; None stands for the default `kind()`."""
-    if value is None:
-        return [kind()] * count
-    if isinstance(value, kind):
-        return [value] * count
-    if not isinstance(value, Sequence) or not all(isinstance(v, kind) for v in value):
-        reason = f"{name} must be {kind.__name__}, or a list with one per prompt"
-        raise RequestError(reason, param=name)
-    if len(value) != count:
-        reason = f"{name} has {len(value)} entries, but there are {count} prompts"
-        raise RequestError(reason, param=name)
-    return list(value)

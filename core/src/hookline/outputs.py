@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from hookline.pooling import PooledVectors
 from hookline.request import FinishReason, TokenLogprobs
 
 
@@ -98,6 +99,7 @@ class RequestOutput:
             those of the last to end.
         kv_transfer_params: Parameters from the KV connector for the client, with the
             last output. Of several completions, those of the first to end.
+        vectors: The pooled hidden states of an embedding request; None otherwise.
     """
 
     prompt_token_ids: list[int]
@@ -109,6 +111,7 @@ class RequestOutput:
     prompt: str | None = None
     metrics: RequestMetrics | None = None
     kv_transfer_params: dict[str, object] | None = None
+    vectors: PooledVectors | None = None
 
     def followed_by(self, later: "RequestOutput") -> "RequestOutput":
         """Merges this streamed output with a later one."""
@@ -128,4 +131,5 @@ class RequestOutput:
             prompt=self.prompt,
             metrics=later.metrics,
             kv_transfer_params=later.kv_transfer_params,
+            vectors=later.vectors,
         )

@@ -20,6 +20,7 @@ from hookline.events import (
 )
 from hookline.front_end_parts import FrontEndPart
 from hookline.logs.logged_record import LoggedRecord
+from hookline.pooling import PoolingFacts
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats, SchedulerStats
 from hookline_registry import LaneStats
@@ -73,6 +74,7 @@ class EngineFacts:
         structured_outputs: Name of the grammar backend; empty if structured outputs
             are not served.
         enable_in_reasoning: Whether grammars also apply to reasoning.
+        pooling: How it embeds; None if it only generates.
     """
 
     engine_index: int
@@ -100,6 +102,7 @@ class EngineFacts:
     cache: CacheFacts = field(default_factory=CacheFacts)
     structured_outputs: str = ""
     enable_in_reasoning: bool = False
+    pooling: PoolingFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

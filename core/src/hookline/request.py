@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from hookline.frozen import EMPTY, frozen_map
+from hookline.pooling import Pooling
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Slo
 from hookline.structured_outputs import CompiledGrammar
@@ -49,7 +50,8 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         span_id: Id of the request's span in that trace, 16 hexadecimal digits; empty if
             it is not traced.
         slo: Its latency objectives, those of the engine included.
-        operation: OpenTelemetry's GenAI operation: `text_completion` or `chat`.
+        operation: OpenTelemetry's GenAI operation: `text_completion`, `chat` or
+            `embeddings`.
         weight: Weight of the tenant under the policy `fair`.
         session_id: Conversation or agent's run that the request belongs to, in its
             client's words; it is put on the KV events of its blocks. None if it names
@@ -81,7 +83,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         request_id: Internal id, unique among the live requests of an engine and those
             of a step in flight.
         prompt_token_ids: The prompt, at least one token.
-        params: Sampling and stopping; `max_tokens` is a number.
+        params: Sampling and stopping; `max_tokens` is a number, unless it is pooled.
         eos_token_ids: The model's own stop tokens.
         bad_words_token_ids: Token sequences that must not be completed.
         cache_salt: Requests with different salts share no cached blocks.
@@ -90,6 +92,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         timeout_seconds: Time left when it was sent; None without a deadline. It is
             relative, because the clocks of two processes are never compared.
         completion_index: Index among the client's completions, which differ in seeds.
+        pooling: How its hidden states are pooled; None if it generates tokens.
     """
 
     request_id: int
@@ -102,6 +105,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     kv_transfer_params: dict[str, object] | None = None
     timeout_seconds: Seconds | None = None
     completion_index: int = 0
+    pooling: Pooling | None = None
 
 
 class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False):

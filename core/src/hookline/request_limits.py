@@ -51,6 +51,18 @@ N = Limit(name="n", param="n", most=128, what="completions of a prompt")
 
 CHOICES = Limit(name="choices", param="prompt", most=1024, what="choices (prompts × n)")
 
+EMBEDDED_INPUTS = Limit(
+    name="embedded_inputs", param="input", most=2048, what="inputs to embed"
+)
+"""OpenAI's limit, too."""
+
+POOLED_VALUES = Limit(
+    name="pooled_values",
+    param="input",
+    most=2**23,
+    what="numbers in the vectors of a response",
+)
+
 LOGPROBS = Limit(
     name="logprobs", param="logprobs", most=20, what="likeliest tokens per position"
 )
@@ -223,6 +235,8 @@ JSON_STRINGS = Limit(
 LIMITS: tuple[Limit, ...] = (
     N,
     CHOICES,
+    EMBEDDED_INPUTS,
+    POOLED_VALUES,
     LOGPROBS,
     LOGPROB_ENTRIES,
     RETURNED_TOKEN_IDS,

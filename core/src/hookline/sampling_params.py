@@ -191,3 +191,7 @@ def _above_zero(name: str, value: float, high: float | None) -> None:
     _within(name, value, 0.0, high)
     if value == 0.0:
         raise RequestError(f"{name} must be above 0", param=name)
+
+
+NO_SAMPLING = SamplingParams(max_tokens=None, temperature=0.0)
+"""The parameters of a request that generates nothing."""

@@ -9,13 +9,14 @@ from hookline_server.auth.authentication import authenticate
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.cors import Cors
 from hookline_server.deadlines import Deadlines
-from hookline_server.dialects import MESSAGES_PATH
+from hookline_server.dialects import EMBEDDINGS_PATH, MESSAGES_PATH, POOLING_PATH
 from hookline_server.engine import ServingEngine
 from hookline_server.errors import answer_errors, shape_error
 from hookline_server.handlers.anthropic_messages import count_tokens, create_message
 from hookline_server.handlers.chat_completions import chat_completions
 from hookline_server.handlers.completions import completions
 from hookline_server.handlers.description import DESCRIPTION_ROUTES
+from hookline_server.handlers.embeddings import embeddings, pooling
 from hookline_server.handlers.health import DEEP_HEALTH_ROUTES, HEALTH_ROUTES
 from hookline_server.handlers.load import show_load
 from hookline_server.handlers.missing_metrics import explain_missing_metrics
@@ -42,6 +43,8 @@ ROUTES = (
     web.post(f"{MESSAGES_PATH}/count_tokens", count_tokens),
     web.get("/v1/models", list_models),
     web.get("/v1/models/{model:.+}", show_model),
+    web.post(EMBEDDINGS_PATH, embeddings),
+    web.post(POOLING_PATH, pooling),
     web.post("/tokenize", tokenize),
     web.post("/detokenize", detokenize),
     *HEALTH_ROUTES,

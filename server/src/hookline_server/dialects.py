@@ -14,6 +14,8 @@ from hookline_server.protocol.wire import encode
 from hookline_server.sse import DONE, event
 
 MESSAGES_PATH = "/v1/messages"
+EMBEDDINGS_PATH = "/v1/embeddings"
+POOLING_PATH = "/pooling"
 
 ANTHROPIC_TYPES = {
     401: "authentication_error",

@@ -12,6 +12,7 @@ from hookline.frozen import EMPTY
 from hookline.outputs import RequestOutput
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
+from hookline.pooling import PoolingParams
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 
@@ -153,13 +154,15 @@ class ServingEngine(Protocol):
         is_streamed: bool = True,
         timeout_seconds: float | None = None,
         client: str = "",
+        pooling: PoolingParams | None = None,
     ) -> OutputStream:
         """Submits a prompt; with `is_streamed=False` it yields exactly one output.
 
         After `timeout_seconds` it ends with what it has, by the reason `timeout`.
 
         `kv_transfer_params` are for the KV connector, and ignored without one. Texts of
-        different clients are tokenized in turn.
+        different clients are tokenized in turn. With `pooling` the prompt is embedded:
+        its only output has the `vectors`.
 
         Raises:
             RequestError: The prompt or the parameters cannot be served.

@@ -9,7 +9,7 @@ from hookline.exceptions import RequestError
 from hookline.payloads import EngineFacts
 from hookline.request import SESSION_ID, RequestFacts
 from hookline.slo import Slo
-from hookline_server.dialects import MESSAGES_PATH
+from hookline_server.dialects import EMBEDDINGS_PATH, MESSAGES_PATH, POOLING_PATH
 from hookline_server.request_ids import request_id
 from hookline_server.tenants import tenant_of, weight_of
 
@@ -19,6 +19,13 @@ MAX_TRACESTATE_LENGTH = 512
 SLO_HEADER = "X-Hookline-SLO"
 SESSION_HEADER = "X-Session-ID"
 CHAT_ROUTE = "/v1/chat/completions"
+
+_OPERATIONS = {
+    CHAT_ROUTE: "chat",
+    MESSAGES_PATH: "chat",
+    EMBEDDINGS_PATH: "embeddings",
+    POOLING_PATH: "embeddings",
+}
 
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 _TRACESTATE = re.compile(r"[\x20-\x7e]+")
@@ -115,5 +122,5 @@ def _is_traceparent(value: str) -> bool:
 
 def _operation(request: web.Request) -> str:
     resource = request.match_info.route.resource
-    is_chat = resource is not None and resource.canonical in (CHAT_ROUTE, MESSAGES_PATH)
-    return "chat" if is_chat else "text_completion"
+    path = "" if resource is None else resource.canonical
+    return _OPERATIONS.get(path, "text_completion")

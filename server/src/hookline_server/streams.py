@@ -10,6 +10,7 @@ import msgspec
 
 from hookline.exceptions import EngineDeadError, PromptTooLongError, RequestError
 from hookline.outputs import RequestOutput
+from hookline.pooling import PoolingParams
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline_server.api_error import ApiError, as_api_error
@@ -37,6 +38,7 @@ class Submission:
         is_streamed: Whether outputs come step by step.
         may_be_shorter: Whether `max_tokens` may be reduced to fit the context, because
             it is a default and not the client's value.
+        pooling: How the prompts are embedded; None if text is generated.
     """
 
     prompts: Sequence[Prompt]
@@ -47,6 +49,7 @@ class Submission:
     may_be_shorter: bool = False
     kv_transfer_params: dict[str, object] | None = None
     client: str = ""
+    pooling: PoolingParams | None = None
 
 
 class OpenStreams:
@@ -194,6 +197,7 @@ async def _submit(
         is_streamed=submission.is_streamed,
         timeout_seconds=None if deadline is None else deadline.seconds_left,
         client=submission.client,
+        pooling=submission.pooling,
     )
     try:
         return await submit(params=submission.params)

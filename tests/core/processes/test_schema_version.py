@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {26: "7866b90a22b3c10ed24328991c546cc80936c617271a6356dee286f845fd7165"}
+DIGESTS = {27: "dae05d4cc541f4816cf81efee43a0b4a5ebc58f4f482b3e8d73460dd36cea782"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -21,6 +21,7 @@ from hookline.config.observers import (
     ObserverConfig,
 )
 from hookline.config.parallel import ParallelConfig
+from hookline.config.pooler import Convert, PoolerConfig, Runner
 from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
 from hookline.config.speculative import SpeculativeConfig
 from hookline.config.supervision import StallPolicy, SupervisionConfig
@@ -28,6 +29,7 @@ from hookline.config.supervision import StallPolicy, SupervisionConfig
 __all__ = [
     "MOST_TENANTS",
     "CacheConfig",
+    "Convert",
     "DetailedTrace",
     "Device",
     "Dtype",
@@ -46,7 +48,9 @@ __all__ = [
     "ObserverConfig",
     "ParallelConfig",
     "Policy",
+    "PoolerConfig",
     "Quantization",
+    "Runner",
     "SchedulerConfig",
     "SimulationConfig",
     "SleepPolicy",

@@ -14,6 +14,7 @@ from hookline.config.observers import ObserverConfig
 from hookline.config.option_fields import build, check_options
 from hookline.config.options import option, section
 from hookline.config.parallel import ParallelConfig
+from hookline.config.pooler import PoolerConfig
 from hookline.config.scheduler import SchedulerConfig
 from hookline.config.speculative import OPTION, SpeculativeConfig
 from hookline.config.structured_outputs import StructuredOutputsConfig
@@ -73,6 +74,19 @@ class EngineConfig:
             metavar="JSON",
             read=KVEventsConfig.from_json,
             read_mapping=KVEventsConfig.from_mapping,
+            json=True,
+        ),
+    )
+    pooler: PoolerConfig | None = field(
+        default=None,
+        metadata=option(
+            'How hidden states become embeddings, such as {"pooling_type": "MEAN"}.',
+            flag="pooler-config",
+            group="model",
+            metavar="JSON",
+            shown_default="the model folder's, else LAST, normalized",
+            read=PoolerConfig.from_json,
+            read_mapping=PoolerConfig.from_mapping,
             json=True,
         ),
     )

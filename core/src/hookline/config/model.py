@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from hookline.config.option_fields import check_options
 from hookline.config.options import option
+from hookline.config.pooler import Convert, Runner
 from hookline.exceptions import ConfigError
 
 
@@ -93,6 +94,19 @@ class ModelConfig:
     seed: int = field(
         default=0,
         metadata=option("Random seed of dummy weights and of requests without a seed."),
+    )
+    runner: Runner = field(
+        default=Runner.AUTO,
+        metadata=option(
+            "Generate text, or only embed (pooling); auto is pooling for folders of "
+            "Sentence Transformers.",
+        ),
+    )
+    convert: Convert = field(
+        default=Convert.AUTO,
+        metadata=option(
+            "embed lets a model that generates embed as well; auto and none do not."
+        ),
     )
     has_few_layers: bool = False
 

@@ -270,6 +270,7 @@ class EngineCore:
             cache_changes=self._cache_changes(),
             loads=events.loads,
             connector_events=events.connector,
+            pooled=events.pooled,
         )
 
     def _stats(self) -> SchedulerStats:

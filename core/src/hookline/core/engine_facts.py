@@ -49,6 +49,7 @@ def engine_facts(
         config_hash=config_hash(config),
         enable_kv_cache_events=config.follows_cache,
         kv_cache_spec_kind=shape.kv_cache_spec_kind,
+        pooling=shape.pooling,
         cache=_cache_facts(config, shape, tiers.get(_HOST_TIER, _NO_TIER)),
     )
 

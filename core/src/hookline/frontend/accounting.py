@@ -16,7 +16,7 @@ from hookline.events import (
     StepOutput,
     StepRecord,
 )
-from hookline.finish_cause import Aborted, Failed, FinishCause, Rejected
+from hookline.finish_cause import Aborted, Embedded, Failed, FinishCause, Rejected
 from hookline.frontend.admitted_request import AdmittedRequest
 from hookline.frontend.iteration import IterationBuilder
 from hookline.frontend.request_account import (
@@ -237,6 +237,8 @@ class RequestAccounting:
         del self._accounts[event.request_id]
         self._no_longer_waits(account)
         account.timeline.finished(event)
+        if isinstance(event.cause, Embedded):
+            iteration.prompt(account.admitted, account.timeline)
         summary = account.summary(self.wall)
         self._count_finished(summary.reason)
         iteration.finished.append(summary)

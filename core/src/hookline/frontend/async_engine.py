@@ -30,6 +30,7 @@ from hookline.frontend.watchdog import Watchdog
 from hookline.frozen import EMPTY
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
+from hookline.pooling import PoolingParams
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import ChatMessage
@@ -203,12 +204,14 @@ class AsyncEngine:
         is_streamed: bool = True,
         timeout_seconds: float | None = None,
         client: str = "",
+        pooling: PoolingParams | None = None,
     ) -> OutputStream:
         """Sends a request; the stream yields its outputs.
 
         `kv_transfer_params` go to the KV connector, if the engine has one. After
         `timeout_seconds`, wherever it is, the request ends with what it has: its
         finish reason is `timeout`. Texts of different `client`s are tokenized in turn.
+        With `pooling` it is embedded, and its only output has the `vectors`.
 
         Raises:
             RequestError: The request cannot be served.
@@ -224,6 +227,7 @@ class AsyncEngine:
             cache_salt=cache_salt,
             kv_transfer_params=kv_transfer_params,
             encoder=await self._texts.encode_request(prompt, params, client),
+            pooling=pooling,
         )
         if self._is_draining and self.failure is None:
             raise EngineDeadError("it is being stopped")

@@ -16,6 +16,7 @@ from hookline.frontend.request_account import RequestAccount
 from hookline.frontend.text_stream import TextStream
 from hookline.frontend.wall_time import WallTime
 from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
+from hookline.pooling import PooledVectors
 from hookline.request import TokenLogprobs
 
 Delivery = RequestOutput | HooklineError
@@ -180,6 +181,7 @@ class ClientRequest:
         timeout_seconds: Time from its arrival after which it ends; None without limit.
         has_delivered: Whether the client has got any output.
         num_restarts: How often it has begun again at another engine process.
+        vectors: Its pooled hidden states, if it has a pooling and they have come.
     """
 
     def __init__(
@@ -204,6 +206,7 @@ class ClientRequest:
         self.timeout_seconds: float | None = None
         self.has_delivered = False
         self.num_restarts = 0
+        self.vectors: PooledVectors | None = None
         self._deliver = deliver
         self._wall = wall
 
@@ -232,6 +235,7 @@ class ClientRequest:
                 prompt=self.prepared.prompt,
                 metrics=None if self.num_open else self._metrics(),
                 kv_transfer_params=None if self.num_open else self.kv_transfer_params,
+                vectors=self.vectors,
             )
         )
 

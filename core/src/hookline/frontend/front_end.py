@@ -31,6 +31,7 @@ from hookline.frontend.sleep_operations import SleepOperations
 from hookline.frontend.supervisor import Supervisor
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
+from hookline.pooling import PoolingParams
 from hookline.request import RequestFacts
 from hookline.request_ids import RequestIds
 from hookline.sampling_params import SamplingParams
@@ -126,8 +127,11 @@ class FrontEnd:
         cache_salt: str | None = None,
         kv_transfer_params: dict[str, object] | None = None,
         encoder: TextEncoder | None = None,
+        pooling: PoolingParams | None = None,
     ) -> PreparedRequest:
         """Checks and tokenizes, with the tokenizer unless there is an `encoder`.
+
+        With `pooling` the request is embedded, and generates nothing.
 
         Raises:
             RequestError: The request cannot be served.
@@ -139,6 +143,7 @@ class FrontEnd:
             cache_salt=cache_salt,
             kv_transfer_params=kv_transfer_params,
             encoder=encoder,
+            pooling=pooling,
         )
         return replace(prepared, facts=self._context.complete(prepared.facts))
 

@@ -10,6 +10,7 @@ from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
 from hookline.frontend.encoded_texts import TextEncoder, bad_word_spellings
 from hookline.frozen import frozen_json, plain
 from hookline.payloads import EngineFacts
+from hookline.pooling import Pooling, PoolingFacts, PoolingParams
 from hookline.request import EngineRequest, RequestFacts
 from hookline.request_limits import check_token_lists
 from hookline.sampling_params import SamplingParams
@@ -29,6 +30,7 @@ class PreparedRequest:
         cache_salt: See `EngineRequest`.
         kv_transfer_params: See `EngineRequest`.
         prompt: Text of the prompt; None if it was given as token ids.
+        pooling: See `EngineRequest`.
     """
 
     prompt_token_ids: list[int]
@@ -38,6 +40,7 @@ class PreparedRequest:
     cache_salt: str | None
     kv_transfer_params: dict[str, object] | None = None
     prompt: str | None = None
+    pooling: Pooling | None = None
 
     def child(
         self,
@@ -58,6 +61,7 @@ class PreparedRequest:
             kv_transfer_params=self.kv_transfer_params,
             timeout_seconds=timeout_seconds,
             completion_index=index,
+            pooling=self.pooling,
         )
 
 
@@ -82,18 +86,21 @@ class InputProcessor:
         cache_salt: str | None,
         kv_transfer_params: dict[str, object] | None = None,
         encoder: TextEncoder | None = None,
+        pooling: PoolingParams | None = None,
     ) -> PreparedRequest:
-        """Validates and tokenizes a request.
+        """Validates and tokenizes a request; with `pooling`, it is an embedding's.
 
         An `encoder` takes the place of the tokenizer.
 
         Raises:
             RequestError: The request cannot be served; the message has the reason.
         """
+        its_pooling = resolved(pooling, self._facts.pooling)
         self._check_lengths(params)
         _check_types(params, facts, cache_salt, kv_transfer_params)
         encoder = encoder or self._tokenizer
-        token_ids = self._token_ids(prompt, encoder)
+        room = 1 if its_pooling is None else 0
+        token_ids = self._token_ids(prompt, encoder, room)
         if not token_ids:
             raise RequestError("the prompt is empty", param="prompt")
         self._check_tokens("prompt", token_ids)
@@ -103,12 +110,13 @@ class InputProcessor:
         self._check_structured_outputs(params)
         return PreparedRequest(
             prompt_token_ids=token_ids,
-            params=self._with_max_tokens(params, len(token_ids)),
+            params=self._fitted(params, len(token_ids), its_pooling),
             bad_words_token_ids=_bad_words(params.bad_words, encoder),
             facts=facts,
             cache_salt=cache_salt,
             kv_transfer_params=kv_transfer_params,
             prompt=prompt if isinstance(prompt, str) else None,
+            pooling=its_pooling,
         )
 
     def _check_structured_outputs(self, params: SamplingParams) -> None:
@@ -136,14 +144,16 @@ class InputProcessor:
         )
 
     def _token_ids(
-        self, prompt: str | Sequence[int], encoder: TextEncoder
+        self, prompt: str | Sequence[int], encoder: TextEncoder, room: int
     ) -> list[int]:
+        """Returns the prompt's tokens, which leave room for some more."""
+        longest = self._facts.max_model_len
         try:
             if isinstance(prompt, str):
                 self.text_bounds.check(prompt)
                 return encoder.encode(prompt)
-            if len(prompt) >= self._facts.max_model_len:
-                raise PromptTooLongError(len(prompt), self._facts.max_model_len)
+            if len(prompt) + room > longest:
+                raise PromptTooLongError(len(prompt), longest)
             return [operator.index(token_id) for token_id in prompt]
         except (TypeError, UnicodeError) as error:
             reason = "the prompt is neither text nor a list of token ids"
@@ -159,8 +169,17 @@ class InputProcessor:
             param=param,
         )
 
-    def _with_max_tokens(self, params: SamplingParams, prompt: int) -> SamplingParams:
+    def _fitted(
+        self, params: SamplingParams, prompt: int, pooling: Pooling | None
+    ) -> SamplingParams:
+        """Checks a prompt's length; sets `max_tokens` unless nothing is generated."""
         room = self._facts.max_model_len - prompt
+        if pooling is not None:
+            if room < 0:
+                raise PromptTooLongError(
+                    prompt, self._facts.max_model_len, is_embedded=True
+                )
+            return params
         if room < 1 or (params.max_tokens is not None and params.max_tokens > room):
             raise PromptTooLongError(
                 prompt, self._facts.max_model_len, max_tokens=params.max_tokens
@@ -172,6 +191,27 @@ class InputProcessor:
                 prompt, self._facts.max_model_len, max_tokens=params.min_tokens
             )
         return msgspec.structs.replace(params, max_tokens=room)
+
+
+def resolved(asked: PoolingParams | None, facts: PoolingFacts | None) -> Pooling | None:
+    """Returns a request's pooling by what its engine can do; None if it generates.
+
+    Raises:
+        RequestError: The engine does not embed, or only embeds.
+    """
+    if asked is None:
+        if facts is not None and facts.is_alone:
+            raise RequestError(
+                "this server only embeds; to generate as well, start it with "
+                "--convert embed"
+            )
+        return None
+    if facts is None:
+        raise RequestError(
+            "this server does not embed; start it with --convert embed to generate and "
+            "embed, or with --runner pooling to embed only"
+        )
+    return facts.pooling(asked)
 
 
 def _bad_words(

@@ -46,10 +46,7 @@ class IterationBuilder:
 
     def first_token(self, admitted: AdmittedRequest, timeline: Timeline) -> None:
         """Counts a request's prompt and the time to its first token."""
-        local, external = timeline.local_cached_tokens, timeline.external_cached_tokens
-        self._computed += admitted.prompt_tokens - local - external
-        self._local += local
-        self._external += external
+        self.prompt(admitted, timeline)
         if (seconds := timeline.ttft_seconds) is not None:
             self._first_tokens.append(
                 FirstToken(
@@ -60,6 +57,13 @@ class IterationBuilder:
                     span_id=admitted.facts.span_id,
                 )
             )
+
+    def prompt(self, admitted: AdmittedRequest, timeline: Timeline) -> None:
+        """Counts a request's prompt once it is computed."""
+        local, external = timeline.local_cached_tokens, timeline.external_cached_tokens
+        self._computed += admitted.prompt_tokens - local - external
+        self._local += local
+        self._external += external
 
     def generated(self, tokens: int, interval: int | None) -> None:
         """Counts a request's new tokens, which share the time since the last, in ns."""

@@ -109,6 +109,9 @@ class OutputProcessor:
             if end is None and completion.finish_cause is not None:
                 ids = stopped.setdefault(completion.finish_cause, [])
                 ids.append(tokens.request_id)
+        for pooled in output.pooled:
+            if (owner := self._completions.get(pooled.request_id)) is not None:
+                owner.request.vectors = pooled.vectors
         for event in output.finished:
             if (ended := self._take_end(event, now)) is not None:
                 touched[ended.request] = None

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NotRequired, SupportsIndex, TypedDict, TypeGuard
+from typing import NotRequired, SupportsIndex, TypedDict, TypeGuard, TypeVar
 
 from hookline.exceptions import RequestError
+
+T = TypeVar("T")
 
 
 class TextPrompt(TypedDict):
@@ -113,3 +115,20 @@ def _unusable(value: object) -> RequestError:
         f"prompt_token_ids, not {kind}",
         param="prompt",
     )
+
+
+def per_prompt(
+    name: str, value: T | Sequence[T] | None, kind: type[T], count: int
+) -> list[T]:
+    """Returns one value per prompt; None stands for the default `kind()`."""
+    if value is None:
+        return [kind()] * count
+    if isinstance(value, kind):
+        return [value] * count
+    if not isinstance(value, Sequence) or not all(isinstance(v, kind) for v in value):
+        reason = f"{name} must be {kind.__name__}, or a list with one per prompt"
+        raise RequestError(reason, param=name)
+    if len(value) != count:
+        reason = f"{name} has {len(value)} entries, but there are {count} prompts"
+        raise RequestError(reason, param=name)
+    return list(value)

@@ -8,6 +8,7 @@ from hookline.events import (
     Queued,
     Scheduled,
 )
+from hookline.finish_cause import Embedded
 from hookline.frontend.preemptions import Preemptions
 from hookline.frontend.wall_time import WallTime
 from hookline.stats import MAX_STALLS, RequestTimes
@@ -42,6 +43,7 @@ class Timeline:
         "_first_token_received",
         "_last_scheduled",
         "_last_token",
+        "_prefilled",
         "_queued",
         "_remote_kv",
         "accepted_tokens",
@@ -75,6 +77,7 @@ class Timeline:
         self._first_token: int | None = None
         self._first_token_received: int | None = None
         self._last_token: int | None = None
+        self._prefilled: int | None = None  # at the end, without a token
         self._remote_kv: list[tuple[int, int]] = []
 
     # -- events ------------------------------------------------------------------
@@ -121,6 +124,8 @@ class Timeline:
         return event.at - previous
 
     def finished(self, event: Finished) -> None:
+        if isinstance(event.cause, Embedded):
+            self._prefilled = event.at
         self.stored_prompt_tokens = event.stored_prompt_tokens
         self.preemptions.end(event.at, has_token=self._first_token is not None)
 
@@ -145,7 +150,9 @@ class Timeline:
 
     @property
     def prefill_seconds(self) -> float | None:
-        return seconds_between(self._first_scheduled, self._first_token)
+        return seconds_between(
+            self._first_scheduled, self._first_token or self._prefilled
+        )
 
     @property
     def decode_seconds(self) -> float | None:
@@ -153,7 +160,9 @@ class Timeline:
 
     @property
     def inference_seconds(self) -> float | None:
-        return seconds_between(self._first_scheduled, self._last_token)
+        return seconds_between(
+            self._first_scheduled, self._last_token or self._prefilled
+        )
 
     @property
     def ttft_seconds(self) -> float | None:

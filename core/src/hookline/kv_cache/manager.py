@@ -34,8 +34,12 @@ class KVCacheManager:
     def uses_prefix_cache(self, request: Request) -> bool:
         """Whether the request may reuse cached blocks.
 
-        One that asks for prompt logprobs needs every position computed.
+        One that asks for prompt logprobs needs every position computed, and so does one
+        whose pooling reads them all.
         """
+        pooling = request.inner.pooling
+        if pooling is not None and pooling.needs_every_position:
+            return False
         return self._is_caching and request.params.prompt_logprobs is None
 
     def find_prefix(self, request: Request) -> list[int]:

@@ -57,12 +57,14 @@ class RequestLifecycle:
             ValueError: The id is in use, or the prompt does not fit the context.
         """
         room = self._max_model_len - len(inner.prompt_token_ids)
+        if inner.pooling is not None:
+            room += 1  # its end takes the place of a first token, but no room
         if inner.request_id in self.requests or room < 1 or not inner.prompt_token_ids:
             raise ValueError(
                 f"request {inner.request_id} with {len(inner.prompt_token_ids)} prompt "
                 f"tokens cannot be added"
             )
-        limit = inner.params.max_tokens
+        limit = inner.params.max_tokens if inner.pooling is None else 1
         self._arrivals += 1
         request = Request(
             inner,

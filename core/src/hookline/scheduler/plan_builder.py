@@ -130,4 +130,5 @@ def _admission(request: Request) -> AdmittedSequence:
         bad_words_token_ids=request.inner.bad_words_token_ids,
         completion_index=request.inner.completion_index,
         grammar=request.grammar,
+        pooling=request.inner.pooling,
     )

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
-from hookline.events import NewTokens, PreemptionCause
-from hookline.finish_cause import Failed
+from hookline.events import NewTokens, Pooled, PreemptionCause
+from hookline.finish_cause import Embedded, Failed
 from hookline.kv_cache import KVCacheManager
+from hookline.pooling import PooledVectors
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.lifecycle import RequestLifecycle
 from hookline.scheduler.loads import LoadEnd
@@ -43,6 +44,9 @@ class ResultUpdate:
                 request.transfer.num_doomed_results -= 1
             else:
                 self._append(request, token_ids, result, now)
+        for request_id, vectors in result.pooled.items():
+            if (request := requests.get(request_id)) is not None:
+                self._end_pooled(request, vectors, now)
         for request_id, draft_token_ids in result.drafts.items():
             request = requests.get(request_id)
             if request is not None and request.status is RequestStatus.RUNNING:
@@ -79,6 +83,14 @@ class ResultUpdate:
         )
         if cause is not None:
             self._lifecycle.end(request, cause, now)
+
+    def _end_pooled(self, request: Request, vectors: PooledVectors, now: int) -> None:
+        """Ends a request whose prompt is pooled, unless its KV was wrong."""
+        if request.transfer.num_doomed_results:
+            request.transfer.num_doomed_results -= 1
+            return
+        self._lifecycle.events.pooled.append(Pooled(request.request_id, vectors))
+        self._lifecycle.end(request, Embedded(), now)
 
     def _accept(self, request: Request, num_accepted: int, num_kept: int) -> int:
         """Counts the accepted drafts as computed; frees what only others used.

@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass, field
 
-from hookline.events import Finished, NewTokens, Preempted, Queued, Scheduled
+from hookline.events import (
+    Finished,
+    NewTokens,
+    Pooled,
+    Preempted,
+    Queued,
+    Scheduled,
+)
 from hookline.stats import ConnectorEvent, KVLoad
 
 
@@ -45,6 +52,7 @@ class StepEvents:
     verified: VerifiedDrafts = field(default_factory=VerifiedDrafts)
     loads: list[KVLoad] = field(default_factory=list)
     connector: list[ConnectorEvent] = field(default_factory=list)
+    pooled: list[Pooled] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:

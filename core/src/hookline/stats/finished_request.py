@@ -60,9 +60,11 @@ class FinishedRequest:
         recomputed_tokens: Tokens computed again after preemptions.
         queue_seconds: From QUEUED to the first SCHEDULED.
         last_scheduled_seconds: From QUEUED to the most recent SCHEDULED.
-        prefill_seconds: From the first SCHEDULED to the first NEW_TOKENS.
+        prefill_seconds: From the first SCHEDULED to the first NEW_TOKENS, or to the end
+            of an embedding request.
         decode_seconds: From the first NEW_TOKENS to the last.
-        inference_seconds: From the first SCHEDULED to the last NEW_TOKENS.
+        inference_seconds: From the first SCHEDULED to the last NEW_TOKENS, or to the
+            end of an embedding request.
         preempted_seconds: Sum of the times from PREEMPTED to the next SCHEDULED or the
             end; part of `prefill_seconds` and `decode_seconds`.
         ttft_seconds: From arrival to the first token, on the front end's clock.

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from hookline.cost import ModelCost
 from hookline.kv_transfer.layout import KVLayout
+from hookline.pooling import PoolingFacts
 from hookline.spec_decode.tree import DraftTree
 
 
@@ -30,6 +31,7 @@ class ModelShape:
             `mla_attention` for latents.
         sliding_window: Maximum number of tokens that layers with a sliding window
             attend to; None without such layers.
+        pooling: How it embeds; None if it only generates.
     """
 
     architecture: str
@@ -46,3 +48,4 @@ class ModelShape:
     kv_layout: KVLayout | None = None
     kv_cache_spec_kind: str = "full_attention"
     sliding_window: int | None = None
+    pooling: PoolingFacts | None = None

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from hookline.finish_cause import FinishCause
 from hookline.kv_transfer.orders import TransferOrders, TransferReport
+from hookline.pooling import PooledVectors, Pooling
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.stats import NO_GRAMMARS, NO_THREADS, GrammarUse, ThreadUse
@@ -27,6 +28,7 @@ class AdmittedSequence:
         completion_index: Index among the completions of the client's request. They
             share `params` and `bad_words_token_ids`, the same objects.
         grammar: The compiled grammar that its output has to match; None without one.
+        pooling: How its hidden states are pooled; None if tokens are sampled for it.
     """
 
     request_id: int
@@ -39,6 +41,7 @@ class AdmittedSequence:
     bad_words_token_ids: tuple[tuple[int, ...], ...]
     completion_index: int = 0
     grammar: CompiledGrammar | None = None
+    pooling: Pooling | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,7 @@ class StepResult:
         kernels_compiling: Torch computed it, because its kernels are being compiled.
         thread_use: The CPU threads that computed the step.
         grammar_use: What grammars did in it.
+        pooled: Vectors by request id, of requests whose prompts are finished.
     """
 
     tokens: dict[int, list[int]] = field(default_factory=dict)
@@ -119,3 +123,4 @@ class StepResult:
     kernels_compiling: bool = False
     thread_use: ThreadUse = NO_THREADS
     grammar_use: GrammarUse = NO_GRAMMARS
+    pooled: dict[int, PooledVectors] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from typing import TypeVar
 from hookline.events import (
     Finished,
     NewTokens,
+    Pooled,
     Preempted,
     Queued,
     Scheduled,
@@ -13,7 +14,7 @@ from hookline.events import (
 )
 from hookline.request_ids import client_of
 
-E = TypeVar("E", Queued, Scheduled, Preempted, NewTokens, Finished)
+E = TypeVar("E", Queued, Scheduled, Preempted, NewTokens, Finished, Pooled)
 
 
 def split_output(
@@ -47,6 +48,7 @@ def split_output(
                 cache_changes=output.cache_changes if is_first else None,
                 loads=output.loads if is_first else [],
                 connector_events=output.connector_events if is_first else [],
+                pooled=_of_client(client, output.pooled),
             ),
         )
 

@@ -6,6 +6,7 @@ from typing import Protocol
 import torch
 from transformers import PreTrainedModel
 
+from hookline.config.speculative import OPTION
 from hookline.models.adapt import adapt
 from hookline.models.attention import AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
@@ -100,6 +101,7 @@ def choose_forward(
     may_compile: bool,
     platform: Platform = CPU,
     needs_hidden_states: bool = False,
+    states_option: str = OPTION,
     feature_layers: tuple[int, ...] = (),
 ) -> Forward:
     """Returns the fastest way that gives the logits that the probe saw.
@@ -116,6 +118,7 @@ def choose_forward(
         may_compile: Use kernels, not only plain torch.
         platform: Platform of the model.
         needs_hidden_states: `with_hidden` will be called.
+        states_option: The option that needs them, for errors.
         feature_layers: Layers whose inputs are returned as features.
 
     Raises:
@@ -125,7 +128,8 @@ def choose_forward(
     def modules(name: str, reason: str) -> ModuleForward:
         tap = None
         if needs_hidden_states:
-            tap = _tap(model, probed, slot, block_size, platform, feature_layers)
+            tap = StatesTap(model, feature_layers, option=states_option)
+            _prove(tap, model, probed, slot, block_size, platform)
         return ModuleForward(model, slot, name=name, reason=reason, tap=tap)
 
     if not may_compile:
@@ -160,20 +164,18 @@ def choose_forward(
     return forward
 
 
-def _tap(  # noqa: PLR0917 - what `choose_forward` got
+def _prove(  # noqa: PLR0917 - what `choose_forward` got
+    tap: StatesTap,
     model: PreTrainedModel,
     probed: Probed,
     slot: AttentionSlot,
     block_size: int,
     platform: Platform,
-    feature_layers: tuple[int, ...],
-) -> StatesTap:
-    """Taps the modules' hidden states, and proves that they are the right ones."""
-    tap = StatesTap(model, feature_layers)
+) -> None:
+    """Proves that a tap reads the right hidden states of the modules."""
     forward = ModuleForward(model, slot, name="modules", reason="", tap=tap)
     with tap.proof():
         try_forward(forward, probed, model.dtype, block_size, platform)
-    return tap
 
 
 def _layer_ops(platform: Platform) -> LayerOps:

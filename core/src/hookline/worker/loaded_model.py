@@ -8,6 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from hookline.config import EngineConfig, Kernels
+from hookline.config.speculative import OPTION
 from hookline.cost import ModelCost
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
@@ -16,9 +17,11 @@ from hookline.models.fingerprint import fingerprint_of
 from hookline.models.loading import load_model
 from hookline.models.probe import LayerAttention, LayerCache, probe
 from hookline.models.quantized.linear import bits_in_words
+from hookline.models.sentence import pooling_facts
 from hookline.models.shared_weights import shared_weights
 from hookline.models.weight_files import ShardingPlan
 from hookline.plugin_loading.proposers import prepare_proposer
+from hookline.pooling import PoolingFacts
 from hookline.spec_decode.proposer import (
     Proposer,
     feature_layers_of,
@@ -49,6 +52,7 @@ class LoadedModel:
         eos_token_ids: Tokens that end its texts.
         cost: FLOPs and bytes of its steps.
         fingerprint: Digest of weights and configuration; empty without a KV connector.
+        pooling: How it embeds; None if it only generates.
         with_kernels: Makes the forward pass with kernels, once they are compiled; None
             if `forward` is the final one.
     """
@@ -65,6 +69,7 @@ class LoadedModel:
     eos_token_ids: tuple[int, ...]
     cost: ModelCost
     fingerprint: bytes
+    pooling: PoolingFacts | None = None
     with_kernels: Callable[[], Forward] | None = None
 
     @property
@@ -114,6 +119,7 @@ def load(
     eight_bits = eight_bit_dtype(config.cache, platform)
     with timer.phase("read config"):
         description = describe(config.model)
+        pooling = pooling_facts(config)
     max_model_len = description.max_model_len(config.model.max_model_len)
     with timer.phase("load weights"):
         parallel = config.parallel
@@ -143,7 +149,8 @@ def load(
         cache_dtype=cache_dtype,
         max_model_len=max_model_len,
         platform=platform,
-        needs_hidden_states=needs_states,
+        needs_hidden_states=needs_states or pooling is not None,
+        states_option=OPTION if needs_states else "convert",
         feature_layers=feature_layers_of(proposer),
     )
     fingerprint = fingerprint_of(model) if needs_fingerprint else b""
@@ -163,6 +170,7 @@ def load(
         eos_token_ids=description.eos_token_ids,
         cost=cost,
         fingerprint=fingerprint,
+        pooling=pooling,
         forward=first.forward,
         with_kernels=first.with_kernels,
     )

@@ -12,6 +12,7 @@ from hookline.kv_transfer.layout import KVLayout
 from hookline.kv_transfer.orders import TransferReport
 from hookline.models.forward_batch import ForwardBatch
 from hookline.models.forward_output import ForwardOutput
+from hookline.pooling import PooledVectors
 from hookline.request import TokenLogprobs
 from hookline.spec_decode.target import HiddenStates
 from hookline.step.plan import StepPlan, StepResult
@@ -24,7 +25,8 @@ from hookline.worker.feed import Feed
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.sampling.logprobs import top_logprobs
+from hookline.worker.pooler import Pooler
+from hookline.worker.sampling.prompt_logprobs import logits_indices, prompt_logprobs
 from hookline.worker.sampling.sampler import Sampler, Samples
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.stopwatch import Stopwatch
@@ -33,10 +35,8 @@ from hookline_registry import Failure, isolate
 
 _log = logging.getLogger(__name__)
 
-_PROMPT_ROWS = 256
-"""Number of prompt tokens whose log-probabilities are in memory at a time."""
-
 NO_DRAFTS = StepDrafts()
+NO_VECTORS: dict[int, PooledVectors] = {}
 
 
 class _Sampled(NamedTuple):
@@ -65,6 +65,7 @@ class ModelRunner:
         tree: TreeArrays | None = None,
         transferring: Transferring | None = None,
         grammar_drafts: GrammarDrafts | None = None,
+        pooler: Pooler | None = None,
     ) -> None:
         """Joins the parts of a worker.
 
@@ -81,6 +82,7 @@ class ModelRunner:
             tree: Shape of the drafts; None if they are chains.
             transferring: Calls the KV connector, if there is one.
             grammar_drafts: Fits drafts to grammars; None without these.
+            pooler: Pools hidden states; None if the engine does not embed.
         """
         self._forward = forward
         self._batch = batch
@@ -92,7 +94,7 @@ class ModelRunner:
         self._needs_hidden_states = needs_hidden_states
         self._cache, self._tree = cache, tree
         self._transferring = transferring
-        self._grammar_drafts = grammar_drafts
+        self._grammar_drafts, self._pooler = grammar_drafts, pooler
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
@@ -104,10 +106,13 @@ class ModelRunner:
         failed = self._change_batch(plan)
         inputs = self._batch.inputs(plan)
         self._sampler.prepare(inputs)
-        indices, prompts = self._logits_indices(inputs)
+        indices, prompts = logits_indices(self._batch, inputs)
         logits, output = self._compute(self._feed.batch(inputs, indices))
         transfers = self._end_transfers()
-        prompt_logprobs = self._prompt_logprobs(inputs, prompts, logits)
+        scores = prompt_logprobs(self._batch, inputs, prompts, logits)
+        pooled = NO_VECTORS
+        if self._pooler and output is not None:
+            pooled = self._pooler.take(inputs, output.final, failed)
         rows = inputs.samples.rows
         before = self._batch.num_computed[inputs.rows]
         if inputs.num_drafts is None:
@@ -126,7 +131,8 @@ class ModelRunner:
             tokens=sampled.tokens,
             logprobs=sampled.logprobs,
             failed={**failed, **sampled.failed} if failed else sampled.failed,
-            prompt_logprobs=prompt_logprobs,
+            pooled=pooled,
+            prompt_logprobs=scores,
             forward_ns=self._stopwatch.nanoseconds(),
             drafts=drafts.token_ids,
             draft_ns=drafts.nanoseconds,
@@ -231,11 +237,16 @@ class ModelRunner:
         """
         failed: dict[int, FinishCause] = {}
         for request_id in plan.released:
-            self._sampling.release(self._batch.release(request_id))
+            row = self._batch.release(request_id)
+            self._sampling.release(row)
+            if self._pooler is not None:
+                self._pooler.release(row)
             if self._drafter is not None:
                 self._drafter.release(request_id)
         for sequence in plan.admitted:
             row = self._batch.admit(sequence)
+            if sequence.pooling is not None and self._pooler is not None:
+                self._pooler.admit(row, sequence)
             outcome = isolate(self._sampling.admit, row, sequence)
             if isinstance(outcome, Failure):
                 self._sampling.reset(row)
@@ -255,7 +266,7 @@ class ModelRunner:
         """Logits [W, vocabulary] of the batch, and hidden states if needed."""
         output = None
         self._stopwatch.start()
-        if self._needs_hidden_states:
+        if self._needs_hidden_states or self._pooler:
             output = self._forward.with_hidden(batch)
             logits = output.logits
         else:
@@ -289,58 +300,3 @@ class ModelRunner:
                 strict=True,
             )
         }
-
-    def _logits_indices(
-        self, inputs: StepInputs
-    ) -> tuple[Int64, list[tuple[int, int, int]]]:
-        """Indices of the tokens whose logits are needed: samples first, then prompts.
-
-        Returns:
-            The indices, and for each request with prompt logprobs (its index in the
-            step, start and end of its part behind the samples).
-        """
-        parts, prompts = [inputs.samples.indices], []
-        end = len(inputs.samples.indices)
-        for index, row in enumerate(inputs.rows.tolist()):
-            params = self._batch.params[row]
-            if params is None or params.prompt_logprobs is None:
-                continue
-            computed = int(self._batch.num_computed[row])
-            known = int(self._batch.num_prompt_tokens[row]) - 1 - computed
-            count = min(int(inputs.query_lens[index]), known)
-            if count > 0:
-                first = int(inputs.query_starts[index])
-                parts.append(np.arange(first, first + count))
-                prompts.append((index, end, end + count))
-                end += count
-        return np.concatenate(parts), prompts
-
-    def _prompt_logprobs(
-        self,
-        inputs: StepInputs,
-        prompts: list[tuple[int, int, int]],
-        logits: torch.Tensor,
-    ) -> dict[int, list[TokenLogprobs]]:
-        """Log-probabilities of each prompt token that follows a computed one."""
-        found = {}
-        for index, start, end in prompts:
-            row = int(inputs.rows[index])
-            params = self._batch.params[row]
-            assert params is not None
-            assert params.prompt_logprobs is not None
-            first = int(self._batch.num_computed[row]) + 1
-            tokens = self._batch.token_ids[row, first : first + end - start]
-            device_tokens = torch.from_numpy(tokens.astype(np.int64)).to(logits.device)
-            entries: list[TokenLogprobs] = []
-            for part, part_tokens in zip(
-                logits[start:end].split(_PROMPT_ROWS),
-                device_tokens.split(_PROMPT_ROWS),
-                strict=True,
-            ):
-                entries += top_logprobs(
-                    part.float().log_softmax(-1),
-                    part_tokens,
-                    [params.prompt_logprobs] * len(part),
-                )
-            found[self._batch.request_ids[row]] = entries
-        return found

@@ -27,6 +27,7 @@ from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.machine import Machine
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.paged_cache import PagedCache
+from hookline.worker.pooler import Pooler
 from hookline.worker.sampling.logits_processor import LogitsProcessorContext
 from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline.worker.sampling.processor_loading import logits_processors
@@ -47,10 +48,12 @@ class BatchState:
     Attributes:
         batch: The requests' tokens and blocks.
         sampling: The requests' sampling parameters and state.
+        pooler: Pools the hidden states of requests; None if the engine does not embed.
     """
 
     batch: InputBatch
     sampling: SamplingState
+    pooler: Pooler | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +181,7 @@ class RunnerMaker:
         return BatchState(
             InputBatch(rows, length, block_size, self.tree),
             SamplingState(rows, vocab_size, seed, processors),
+            None if self.model.pooling is None else Pooler(),
         )
 
     def _logits_processors(self) -> LogitsProcessors:
@@ -264,6 +268,7 @@ class RunnerMaker:
             tree=self.tree,
             transferring=transferring,
             grammar_drafts=self._grammar_drafts(state, drafter),
+            pooler=state.pooler,
         )
 
     def _grammar_drafts(

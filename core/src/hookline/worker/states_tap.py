@@ -25,14 +25,20 @@ class StatesTap:
     """
 
     def __init__(
-        self, model: PreTrainedModel, feature_layers: tuple[int, ...] = ()
+        self,
+        model: PreTrainedModel,
+        feature_layers: tuple[int, ...] = (),
+        *,
+        option: str = OPTION,
     ) -> None:
         """Hooks the decoder, and the inputs of these layers.
+
+        Errors name the option that needs the states.
 
         Raises:
             ConfigError: The model has no such list of layers.
         """
-        self._model = model
+        self._model, self._option = model, option
         self._output: torch.Tensor | None = None
         self._feature_layers = feature_layers
         self._read: dict[int, torch.Tensor] = {}
@@ -43,7 +49,7 @@ class StatesTap:
         children = dict(decoder.named_children())
         layers = next((children[name] for name in _LISTS if name in children), None)
         if not isinstance(layers, nn.ModuleList):
-            raise _unknown(model)
+            raise self._unknown()
         for index in feature_layers:
             if index < len(layers):
                 hook = partial(self._keep_input, index)
@@ -55,14 +61,14 @@ class StatesTap:
         """Returns [T, hidden] of the model's last call, a view."""
         states, self._output = self._output, None
         if states is None:
-            raise _unknown(self._model)
+            raise self._unknown()
         return states[0]
 
     def take_features(self) -> torch.Tensor | None:
         """Returns [T, layers × hidden] of that call; None without feature layers."""
         read, self._read = self._read, {}
         if read.keys() != set(self._feature_layers):
-            raise _unknown(self._model)
+            raise self._unknown()
         return concat_features(read, self._feature_layers)
 
     @contextmanager
@@ -75,14 +81,14 @@ class StatesTap:
         read: list[torch.Tensor] = []
         head = self._model.get_output_embeddings()
         if not isinstance(head, nn.Module):
-            raise _unknown(self._model)
+            raise self._unknown()
         handle = head.register_forward_pre_hook(lambda _, given: read.append(given[0]))
         try:
             yield
         finally:
             handle.remove()
         if not read or not torch.equal(read[-1][0], self.take()):
-            raise _unknown(self._model)
+            raise self._unknown()
         self.take_features()
 
     def _keep_states(self, module: nn.Module, given: object, output: object) -> None:  # noqa: ARG002
@@ -111,10 +117,9 @@ class StatesTap:
         if isinstance(hidden, torch.Tensor):
             self._read[index] = hidden[0]
 
-
-def _unknown(model: PreTrainedModel) -> ConfigError:
-    return ConfigError(
-        OPTION,
-        f"the method needs hidden states, and {type(model).__name__} does not show its "
-        "output layer's inputs",
-    )
+    def _unknown(self) -> ConfigError:
+        return ConfigError(
+            self._option,
+            f"it needs hidden states, and {type(self._model).__name__} does not show "
+            "its output layer's inputs",
+        )

@@ -279,6 +279,7 @@ class Worker:
             kv_layout=self._runner.kv_layout,
             kv_cache_spec_kind=kept.cache.spec_kind,
             sliding_window=model.sliding_window,
+            pooling=model.pooling,
         )
 
     def _build_with_kernels(self) -> tuple[RunnerMaker, Allocation]:

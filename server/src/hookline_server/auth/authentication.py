@@ -10,13 +10,19 @@ from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.auth.request_key import API_KEY
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
 from hookline_server.context import ENGINE
-from hookline_server.dialects import MESSAGES_PATH
+from hookline_server.dialects import EMBEDDINGS_PATH, MESSAGES_PATH, POOLING_PATH
 from hookline_server.errors import Handler
 from hookline_server.logs.current_request import enter_span
 from hookline_server.request_identity import request_facts, stranger_facts
 from hookline_server.tenants import tenant_of
 
-COUNTED_PATHS = ("/v1/completions", "/v1/chat/completions", MESSAGES_PATH)
+COUNTED_PATHS = (
+    "/v1/completions",
+    "/v1/chat/completions",
+    MESSAGES_PATH,
+    EMBEDDINGS_PATH,
+    POOLING_PATH,
+)
 """Paths whose requests the observers count."""
 
 

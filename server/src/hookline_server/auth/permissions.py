@@ -17,19 +17,26 @@ def check_permissions(request: web.Request, body: GenerationRequest) -> None:
 
     Without a key everything is allowed: the server is open.
     """
+    check_fields(request, priority=body.priority, cache_salt=body.cache_salt)
+    key = key_of(request)
+    if key is None or body.kv_transfer_params is None:
+        return
+    if not (key.permissions.kv_transfer_params or _is_routed(request)):
+        raise _denied("kv_transfer_params")
+
+
+def check_fields(
+    request: web.Request, *, priority: int | None, cache_salt: str | None
+) -> None:
+    """Checks the fields of every kind of request, likewise."""
     key = key_of(request)
     if key is None:
         return
     allowed = key.permissions
-    if body.priority and not allowed.may_set_priority(body.priority):
+    if priority and not allowed.may_set_priority(priority):
         raise _denied("priority", _range(allowed.priority))
-    if body.cache_salt is not None and not allowed.cache_salt:
+    if cache_salt is not None and not allowed.cache_salt:
         raise _denied("cache_salt")
-    may_transfer = allowed.kv_transfer_params
-    if body.kv_transfer_params is not None and not (
-        may_transfer or _is_routed(request)
-    ):
-        raise _denied("kv_transfer_params")
 
 
 def _is_routed(request: web.Request) -> bool:

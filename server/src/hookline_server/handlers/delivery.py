@@ -1,11 +1,14 @@
 """Delivers a request's outputs: as one response, or as server-sent events."""
 
 import asyncio
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 
+import msgspec
 from aiohttp import web
 
 from hookline.exceptions import EngineDeadError, GrammarError
+from hookline.outputs import RequestOutput
 from hookline.structured_outputs import PARAM
 from hookline_server.answers.answer import Answer
 from hookline_server.api_error import ApiError, as_api_error
@@ -18,6 +21,8 @@ from hookline_server.handlers.common import json_response
 from hookline_server.request_ids import request_id
 from hookline_server.sse import EventResponse
 from hookline_server.streams import Submission, merged, whole_outputs
+
+MakeWhole = Callable[[Sequence[RequestOutput]], Awaitable[msgspec.Struct]]
 
 
 async def deliver(
@@ -35,16 +40,29 @@ async def deliver(
         answer: Makes the response's parts of outputs.
         grammar_field: The request's field that leads to a grammar, for errors.
     """
+    if not submission.is_streamed:
+        return await deliver_whole(request, submission, answer.whole)
+    async with _opened(request, submission) as streams:
+        return await _stream(request, streams, answer, grammar_field)
+
+
+async def deliver_whole(
+    request: web.Request, submission: Submission, whole: MakeWhole
+) -> web.Response:
+    """Runs a submission, and makes one response of its outputs."""
+    async with _opened(request, submission) as streams:
+        response = json_response(await whole(await whole_outputs(streams)))
+        request.app[HEAP].add(response.content_length or 0)
+        return response
+
+
+def _opened(
+    request: web.Request, submission: Submission
+) -> AbstractAsyncContextManager[list[OutputStream]]:
     app = request.app
-    opened = app[OPEN_STREAMS].opened(
+    return app[OPEN_STREAMS].opened(
         app[ENGINE], submission, deadline_of(request), allowance_of(request)
     )
-    async with opened as streams:
-        if submission.is_streamed:
-            return await _stream(request, streams, answer, grammar_field)
-        response = json_response(await answer.whole(await whole_outputs(streams)))
-        app[HEAP].add(response.content_length or 0)
-        return response
 
 
 async def _stream(

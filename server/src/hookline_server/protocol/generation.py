@@ -111,18 +111,22 @@ class GenerationRequest(StructuredRequest, frozen=True, kw_only=True):
         return self.has_usage_chunk and bool(options and options.continuous_usage_stats)
 
 
+def check_cache_salt(salt: str | None) -> None:
+    """Checks its length; raises `RequestError` if it is invalid."""
+    if salt is not None and not 0 < len(salt) <= MAX_CACHE_SALT_LENGTH:
+        raise RequestError(
+            f"cache_salt must have 1 to {MAX_CACHE_SALT_LENGTH} characters",
+            param="cache_salt",
+        )
+
+
 def check_delivery(request: GenerationRequest) -> None:
     """Checks the options; raises `RequestError` if they are invalid."""
     if request.stream_options is not None and not request.is_streamed:
         raise RequestError(
             "stream_options requires stream to be true", param="stream_options"
         )
-    salt = request.cache_salt
-    if salt is not None and not 0 < len(salt) <= MAX_CACHE_SALT_LENGTH:
-        raise RequestError(
-            f"cache_salt must have 1 to {MAX_CACHE_SALT_LENGTH} characters",
-            param="cache_salt",
-        )
+    check_cache_salt(request.cache_salt)
     if request.kv_transfer_params is not None:
         check_transfer_params(request.kv_transfer_params)
     if request.vllm_xargs is not None:

@@ -9,15 +9,19 @@ AS_MANY_AS_FIT = -1
 """Value of `truncate_prompt_tokens`."""
 
 
-def check_prompt_options(request: GenerationRequest) -> None:
-    """Checks the options; raises `RequestError` if they are invalid."""
-    most = request.truncate_prompt_tokens
+def check_truncation(most: int | None) -> None:
+    """Checks `truncate_prompt_tokens`; raises `RequestError` if it is invalid."""
     if most is not None and most < 1 and most != AS_MANY_AS_FIT:
         raise RequestError(
             "truncate_prompt_tokens must be at least 1, or -1 for as many as fit into "
             "the context",
             param="truncate_prompt_tokens",
         )
+
+
+def check_prompt_options(request: GenerationRequest) -> None:
+    """Checks the options; raises `RequestError` if they are invalid."""
+    check_truncation(request.truncate_prompt_tokens)
     if request.prompt_logprobs is None:
         return
     if request.is_streamed:

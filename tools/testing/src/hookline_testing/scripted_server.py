@@ -1,6 +1,7 @@
 """A scripted engine and a client of the server in front of it."""
 
 import asyncio
+import struct
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -31,6 +32,7 @@ from hookline.frozen import EMPTY
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.pages import PageHandler, RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
+from hookline.pooling import PooledVectors, PoolingParams
 from hookline.request import FinishReason, RequestFacts, TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline_registry import PluginRegistry
@@ -70,6 +72,7 @@ class FakeStream:
     cache_salt: str | None = None
     kv_transfer_params: dict[str, object] | None = None
     timeout_seconds: float | None = None
+    pooling: PoolingParams | None = None
     aborted: asyncio.Event = field(default_factory=asyncio.Event)
     cause: str | None = None
     is_over: bool = False
@@ -131,7 +134,17 @@ class FakeStream:
             cached_tokens=self.engine.cached_tokens,
             finished=self.is_over,
             kv_transfer_params=self.engine.transfer_params if self.is_over else None,
+            vectors=self._vectors(),
         )
+
+    def _vectors(self) -> PooledVectors | None:
+        """One vector of two numbers per prompt, or one per token."""
+        if self.pooling is None or self.engine.finish_reason is FinishReason.ABORT:
+            return None
+        count = len(self.prompt) if self.pooling.task == "token_embed" else 1
+        size = self.pooling.dimensions or 2
+        values = [float(len(self.prompt)), *[0.5] * (size - 1)] * count
+        return PooledVectors(count, struct.pack(f"<{len(values)}f", *values))
 
     def _completion(self, index: int, piece: str, total: int) -> CompletionOutput:
         tokens = [ord(character) for character in piece]
@@ -295,6 +308,7 @@ class FakeEngine:
         is_streamed: bool = True,
         timeout_seconds: float | None = None,
         client: str = "",
+        pooling: PoolingParams | None = None,
     ) -> FakeStream:
         self.clients.append(client)
         if self.failure is not None:
@@ -316,6 +330,7 @@ class FakeEngine:
             cache_salt,
             kv_transfer_params,
             timeout_seconds,
+            pooling,
         )
         self.streams.append(stream)
         self.submitted.set()

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from hookline.clock import Clock
 from hookline.config import SimulationConfig
 from hookline.kv_transfer.orders import TransferReport
+from hookline.pooling import PooledVectors, Pooling, PoolingType
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.spec_decode.proposer import DraftRequest
@@ -99,7 +100,7 @@ class SimulatedExecutor:
         self._clock.sleep(self._step_seconds(plan))
         forward_ns = self._clock.now() - started
         prompt_logprobs = self._prompt_logprobs(plan)
-        tokens = self._compute(plan)
+        tokens, pooled = self._compute(plan)
         transfers = self._read(tokens)
         proposed_at = self._clock.now()
         drafts = self._propose(ComputedStep.of(plan, tokens, forward_ns), tokens)
@@ -117,6 +118,7 @@ class SimulatedExecutor:
             most_drafts=self._most_drafts,
             proposer_failures=self._guard.take_failures() if self._guard else {},
             transfers=transfers,
+            pooled=pooled,
         )
 
     def _change_batch(self, plan: StepPlan) -> None:
@@ -129,9 +131,11 @@ class SimulatedExecutor:
         for admitted in plan.admitted:
             self._sequences[admitted.request_id] = _Sequence(admitted)
 
-    def _compute(self, plan: StepPlan) -> dict[int, list[int]]:
-        """Returns new tokens by request id, of all requests that are up to date."""
-        tokens = {}
+    def _compute(
+        self, plan: StepPlan
+    ) -> tuple[dict[int, list[int]], dict[int, PooledVectors]]:
+        """Returns new tokens, or vectors, by request id; of requests up to date."""
+        tokens, pooled = {}, {}
         for request_id, num_tokens in zip(
             plan.request_ids, plan.num_tokens, strict=True
         ):
@@ -139,9 +143,14 @@ class SimulatedExecutor:
             drafts = plan.drafts.get(request_id, [])
             sequence.num_computed += num_tokens - len(drafts)
             self._write(request_id)
-            if sequence.num_computed == sequence.num_tokens:
+            if sequence.num_computed < sequence.num_tokens:
+                continue
+            if sequence.pooling is not None and self.shape.pooling is not None:
+                size = self.shape.pooling.size(sequence.pooling)
+                pooled[request_id] = sequence.vectors(sequence.pooling, size)
+            else:
                 tokens[request_id] = sequence.verify(drafts, self.shape.vocab_size)
-        return tokens
+        return tokens, pooled
 
     def _prompt_logprobs(self, plan: StepPlan) -> dict[int, list[TokenLogprobs]]:
         """Returns entries of the prompt tokens that follow those of the step."""
@@ -247,12 +256,14 @@ class _Sequence:
         "num_computed",
         "num_prompt_tokens",
         "params",
+        "pooling",
         "seed",
         "token_ids",
     )
 
     def __init__(self, admitted: AdmittedSequence) -> None:
         self.params: SamplingParams = admitted.params
+        self.pooling = admitted.pooling
         self.token_ids = list(admitted.token_ids)
         self.num_computed = admitted.num_computed_tokens
         self.num_prompt_tokens = admitted.num_prompt_tokens
@@ -276,6 +287,15 @@ class _Sequence:
                 break
             self.num_computed += 1
         return self.token_ids[before:]
+
+    def vectors(self, pooling: Pooling, size: int) -> PooledVectors:
+        """Returns vectors of this size that depend on the prompt alone."""
+        count = self.num_tokens if pooling.kind is PoolingType.ALL else 1
+        angles = np.arange(1, size + 1) * (1 + self.seed % 997)
+        values = np.sin(angles[None] + np.arange(count)[:, None])
+        if pooling.normalize:
+            values /= np.linalg.norm(values, axis=1, keepdims=True)
+        return PooledVectors(count, values.astype("<f4").tobytes())
 
     def next_token(self, vocab_size: int) -> int:
         """Returns a token that does not end the request, if there is any."""

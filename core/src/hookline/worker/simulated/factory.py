@@ -3,6 +3,7 @@
 from hookline.config import EngineConfig
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.models.description import describe
+from hookline.models.sentence import pooling_facts
 from hookline.step.model_shape import ModelShape
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.guard import ProposerGuard
@@ -55,6 +56,7 @@ def simulated_shape(config: EngineConfig) -> ModelShape:
         max_model_len=max_model_len,
         num_kv_blocks=config.cache.num_kv_blocks or max(SIMULATED_BLOCKS, needed),
         eos_token_ids=description.eos_token_ids,
+        pooling=pooling_facts(config),
     )
 
 

@@ -1,11 +1,15 @@
 """Attributes of a request's span: GenAI conventions, Hookline's and vLLM's."""
 
+from hookline.sampling_params import SamplingParams
 from hookline_otel.completions import Completions
 from hookline_otel.origin import Origin
 from hookline_otel.outcome import finish_reason, is_success
 from hookline_otel.spans import Pairs
 
 PROVIDER = "hookline"
+EMBEDDINGS = "embeddings"
+"""The operation of requests that generate nothing."""
+
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
 """Version of the GenAI conventions that the attribute names follow."""
 
@@ -28,19 +32,12 @@ def operation_attributes(request: Completions, origin: Origin) -> Pairs:
 
 def genai_attributes(request: Completions, model: str) -> Pairs:
     """Yields the attributes of an inference span from the GenAI conventions."""
-    first, params = request.first, request.first.params
+    first = request.first
     cached = first.local_cached_tokens + first.external_cached_tokens
     stored = sum(each.stored_prompt_tokens for each in request.all)
     yield "gen_ai.request.stream", first.is_streamed or None
-    yield "gen_ai.request.choice.count", None if params.n == 1 else params.n
-    yield "gen_ai.request.max_tokens", params.max_tokens
-    yield "gen_ai.request.temperature", params.temperature
-    yield "gen_ai.request.top_p", params.top_p
-    yield "gen_ai.request.top_k", params.top_k
-    yield "gen_ai.request.frequency_penalty", params.frequency_penalty
-    yield "gen_ai.request.presence_penalty", params.presence_penalty
-    yield "gen_ai.request.stop_sequences", tuple(map(cut, params.stop)) or None
-    yield "gen_ai.request.seed", params.seed
+    if first.facts.operation != EMBEDDINGS:
+        yield from _sampling_attributes(first.params)
     yield "gen_ai.response.id", cut(request.response_id)
     yield "gen_ai.response.model", model
     yield "gen_ai.response.finish_reasons", tuple(map(finish_reason, request.all))
@@ -52,6 +49,19 @@ def genai_attributes(request: Completions, model: str) -> Pairs:
     # What was evicted and stored again counts once.
     written = min(stored, first.prompt_tokens - cached)
     yield "gen_ai.usage.cache_write.input_tokens", written
+
+
+def _sampling_attributes(params: SamplingParams) -> Pairs:
+    """Yields the parameters of a request that generates."""
+    yield "gen_ai.request.choice.count", None if params.n == 1 else params.n
+    yield "gen_ai.request.max_tokens", params.max_tokens
+    yield "gen_ai.request.temperature", params.temperature
+    yield "gen_ai.request.top_p", params.top_p
+    yield "gen_ai.request.top_k", params.top_k
+    yield "gen_ai.request.frequency_penalty", params.frequency_penalty
+    yield "gen_ai.request.presence_penalty", params.presence_penalty
+    yield "gen_ai.request.stop_sequences", tuple(map(cut, params.stop)) or None
+    yield "gen_ai.request.seed", params.seed
 
 
 def hookline_attributes(request: Completions, engine_index: int) -> Pairs:
@@ -83,10 +93,11 @@ def vllm_attributes(request: Completions) -> Pairs:
     """Yields the attributes of vLLM's request spans; times in seconds, as in vLLM."""
     first, params, slowest = request.first, request.first.params, request.slowest
     yield "gen_ai.request.id", cut(request.response_id)
-    yield "gen_ai.request.n", params.n
-    yield "gen_ai.request.max_tokens", params.max_tokens
-    yield "gen_ai.request.temperature", params.temperature
-    yield "gen_ai.request.top_p", params.top_p
+    if first.facts.operation != EMBEDDINGS:
+        yield "gen_ai.request.n", params.n
+        yield "gen_ai.request.max_tokens", params.max_tokens
+        yield "gen_ai.request.temperature", params.temperature
+        yield "gen_ai.request.top_p", params.top_p
     yield "gen_ai.usage.prompt_tokens", first.prompt_tokens
     yield "gen_ai.usage.completion_tokens", request.output_tokens
     yield "gen_ai.latency.e2e", slowest.e2e_seconds

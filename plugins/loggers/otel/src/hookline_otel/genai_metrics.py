@@ -22,7 +22,7 @@ LABELS = (
     "error.type",
 )
 SERVER_LABELS = ("server.address", "server.port")
-OPERATIONS = ("chat", "text_completion")
+OPERATIONS = ("chat", "embeddings", "text_completion")
 MAX_ERRORS = 32
 """Maximum number of values of `error.type`; further ones become `_OTHER`."""
 

@@ -1,0 +1,135 @@
+"""`/v1/embeddings` and `/pooling`."""
+
+from aiohttp import web
+
+from hookline.exceptions import PromptTooLongError
+from hookline.frontend.input_processor import resolved
+from hookline.pooling import PoolingType
+from hookline.request_limits import POOLED_VALUES
+from hookline.sampling_params import NO_SAMPLING
+from hookline_server.answers.embedding import EmbeddingAnswer
+from hookline_server.auth.permissions import check_fields
+from hookline_server.engine import ServingEngine
+from hookline_server.handlers.common import (
+    check_model,
+    make_identity,
+    ready_engine,
+    rejections_counted,
+)
+from hookline_server.handlers.delivery import deliver_whole
+from hookline_server.openapi.operation import (
+    GENERATION_ERRORS,
+    Operation,
+    Tag,
+    described,
+)
+from hookline_server.protocol.embedding import (
+    EmbeddingRequest,
+    EmbeddingResponse,
+    Input,
+    PoolingRequest,
+    PoolingResponse,
+    check,
+    fitted,
+    inputs,
+    most_input_tokens,
+    pooling_params,
+)
+from hookline_server.protocol.tokens import check_tokens
+from hookline_server.request_identity import (
+    named_session,
+    request_facts,
+    requested_slo,
+)
+from hookline_server.request_message import read_message
+from hookline_server.streams import Submission
+from hookline_server.tenants import client_of
+
+
+@described(
+    Operation(
+        tag=Tag.GENERATION,
+        body=EmbeddingRequest,
+        answer=EmbeddingResponse,
+        errors=GENERATION_ERRORS,
+        generates=True,
+    )
+)
+async def embeddings(request: web.Request) -> web.Response:
+    """Embeds texts or token ids: one vector each."""
+    return await _answer(request, EmbeddingRequest, "embd-")
+
+
+@described(
+    Operation(
+        tag=Tag.GENERATION,
+        body=PoolingRequest,
+        answer=PoolingResponse,
+        errors=GENERATION_ERRORS,
+        generates=True,
+    )
+)
+async def pooling(request: web.Request) -> web.Response:
+    """Embeds texts or token ids: one vector each, or one per token."""
+    return await _answer(request, PoolingRequest, "pool-")
+
+
+async def _answer(
+    request: web.Request, kind: type[EmbeddingRequest], prefix: str
+) -> web.Response:
+    with rejections_counted(request):
+        engine = ready_engine(request)
+        slo = requested_slo(request)
+        body = await read_message(request, kind)
+        check_fields(request, priority=body.priority, cache_salt=body.cache_salt)
+        check_model(engine, body.model)
+        check(body)
+        asked = pooling_params(body)
+        its_pooling = resolved(asked, facts := engine.facts.pooling)
+        session_id = named_session(request, body.session_id, engine.facts)
+        given = inputs(body)
+        found = [
+            await _tokens(engine, body, each, client_of(request)) for each in given
+        ]
+        if facts is not None and its_pooling is not None:
+            has_all = its_pooling.kind is PoolingType.ALL
+            vectors = sum(map(len, found)) if has_all else len(found)
+            POOLED_VALUES.check(vectors * facts.size(its_pooling))
+    submission = Submission(
+        prompts=found,
+        params=NO_SAMPLING,
+        pooling=asked,
+        facts=request_facts(
+            request,
+            response_id=(identity := make_identity(request, prefix)).id,
+            priority=body.priority or 0,
+            slo=slo,
+            session_id=session_id,
+        ),
+        cache_salt=body.cache_salt,
+        is_streamed=False,
+        client=client_of(request),
+    )
+    answer = EmbeddingAnswer(identity, body)
+    return await deliver_whole(request, submission, answer.whole)
+
+
+async def _tokens(
+    engine: ServingEngine, body: EmbeddingRequest, given: Input, client: str
+) -> list[int]:
+    longest = engine.facts.max_model_len
+    most = most_input_tokens(body, longest)
+    if isinstance(given, str):
+        try:
+            given = await engine.encode(
+                given,
+                add_special_tokens=body.add_special_tokens is not False,
+                is_prompt=most is None,
+                client=client,
+            )
+        except PromptTooLongError as error:
+            raise error.of_embedding() from error
+        return fitted(given, most, longest)
+    kept = fitted(given, most, longest)
+    check_tokens("input", kept, engine.facts.vocab_size)
+    return kept
