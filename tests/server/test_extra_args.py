@@ -20,8 +20,14 @@ BODIES: dict[str, dict[str, object]] = {
 
 
 async def post(engine: FakeEngine, path: str, arguments: object) -> tuple[int, Any]:
+    return await post_fields(engine, path, {"vllm_xargs": arguments})
+
+
+async def post_fields(
+    engine: FakeEngine, path: str, fields: dict[str, object]
+) -> tuple[int, Any]:
     async with client_of(engine) as client:
-        body = {**BODIES[path], "vllm_xargs": arguments}
+        body = {**BODIES[path], **fields}
         response = await client.post(path, data=io.BytesIO(json.dumps(body).encode()))
         return response.status, json.loads(await response.text())
 
@@ -53,4 +59,39 @@ async def test_unsuitable_arguments_are_refused(arguments: object) -> None:
 
     assert status == 400
     assert "vllm_xargs" in answer["error"]["message"]
+    assert engine.streams == []
+
+
+@pytest.mark.parametrize("path", BODIES)
+@pytest.mark.parametrize(
+    ("budget", "arguments"),
+    [
+        (5, {"size": 3, "thinking_token_budget": 5}),
+        (0, {"size": 3, "thinking_token_budget": 0}),
+        (-1, {"size": 3}),
+    ],
+)
+async def test_a_budget_of_reasoning_is_an_argument(
+    path: str, budget: int, arguments: dict[str, object]
+) -> None:
+    """It stands beside the others; -1 sets none."""
+    engine = FakeEngine()
+    fields = {"vllm_xargs": {"size": 3}, "thinking_token_budget": budget}
+
+    status, _ = await post_fields(engine, path, fields)
+
+    assert status == 200
+    assert engine.streams[0].params.extra_args == arguments
+
+
+async def test_a_negative_budget_of_reasoning_is_refused() -> None:
+    """Other negative numbers than -1 are a 400 that names the field."""
+    engine = FakeEngine()
+
+    status, answer = await post_fields(
+        engine, "/v1/completions", {"thinking_token_budget": -2}
+    )
+
+    assert status == 400
+    assert answer["error"]["param"] == "thinking_token_budget"
     assert engine.streams == []

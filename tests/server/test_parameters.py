@@ -3,12 +3,15 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from hookline.pooling import PoolingFacts, PoolingType
+from hookline.request import FinishReason
 from hookline_server.protocol.chat import ChatRequest
 from hookline_server.protocol.completion import CompletionRequest
 from hookline_server.protocol.generation import (
@@ -18,7 +21,7 @@ from hookline_server.protocol.generation import (
 )
 from hookline_server.protocol.wire import decode
 from hookline_testing.described_api import event_data
-from hookline_testing.scripted_server import FakeEngine, client_of
+from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "api_parameters.md").read_text("utf-8")
 HELLO = [{"role": "user", "content": "Hi"}]
@@ -29,6 +32,8 @@ PATHS = {
     "count_tokens": "/v1/messages/count_tokens",
     "tokenize": "/tokenize",
     "detokenize": "/detokenize",
+    "embeddings": "/v1/embeddings",
+    "pooling": "/pooling",
 }
 BODIES: Mapping[str, dict[str, Any]] = {
     "completions": {"prompt": "ab"},
@@ -37,7 +42,12 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "count_tokens": {"messages": HELLO},
     "tokenize": {"prompt": "ab"},
     "detokenize": {"tokens": [65]},
+    "embeddings": {"input": "ab"},
+    "pooling": {"input": "ab"},
 }
+EMBEDS = PoolingFacts(
+    kind=PoolingType.LAST, normalize=True, hidden_size=8, is_matryoshka=False
+)
 IGNORED = [
     (endpoint, name)
     for name, endpoints in re.findall(r"\| `(\w+)` \| ([\w, ]+) \| ignored", PAGE)
@@ -70,6 +80,15 @@ SAMPLING: Mapping[str, tuple[object, object]] = {
     "speculation": (False, False),
 }
 """Value in a request, and in the engine's parameters of the same name."""
+
+
+def engine_for(endpoint: str) -> FakeEngine:
+    """A scripted engine that embeds where the endpoint wants vectors."""
+    if endpoint not in {"embeddings", "pooling"}:
+        return FakeEngine()
+    engine = FakeEngine([""], finish_reason=FinishReason.STOP)
+    engine.facts = replace(FACTS, pooling=EMBEDS)
+    return engine
 
 
 async def post(engine: FakeEngine, endpoint: str, **fields: object) -> tuple[int, Any]:
@@ -123,7 +142,7 @@ async def test_ignored_parameters_change_nothing(endpoint: str, value: object) -
     With all of them, response and engine are as without, whatever their types.
     """
     ignored = {name: value for each, name in IGNORED if each == endpoint}
-    bare, full = FakeEngine(), FakeEngine()
+    bare, full = engine_for(endpoint), engine_for(endpoint)
 
     expected = await post(bare, endpoint)
     found = await post(full, endpoint, **ignored)
@@ -142,7 +161,7 @@ async def test_another_model_is_not_found(endpoint: str) -> None:
     The served model may be named, or none; another is a 404.
     """
     statuses = [
-        (await post(FakeEngine(), endpoint, model=name))[0]
+        (await post(engine_for(endpoint), endpoint, model=name))[0]
         for name in (None, "fake", "other")
     ]
 

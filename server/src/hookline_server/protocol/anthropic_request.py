@@ -24,9 +24,6 @@ CHOICES = ("auto", "any", "tool", "none")
 
 THINKING = ("enabled", "disabled", "adaptive")
 
-BUDGET_ARGUMENT = "thinking_token_budget"
-"""The argument of logits processors that limit the reasoning."""
-
 
 class Thinking(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the model reasons before it replies."""
@@ -142,7 +139,7 @@ def generation_request(request: MessagesRequest) -> GenerationRequest:
         top_p=request.top_p,
         top_k=request.top_k,
         stop=request.stop_sequences,
-        vllm_xargs=None if budget is None else {BUDGET_ARGUMENT: budget},
+        thinking_token_budget=budget,
         priority=request.priority,
         cache_salt=request.cache_salt,
         response_format=_response_format(request),

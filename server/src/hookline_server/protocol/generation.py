@@ -31,6 +31,7 @@ from hookline_server.protocol.parameter_types import (
     Stop,
     StopTokenIds,
     Temperature,
+    TokenBudget,
     TokenIds,
     TopK,
     TopP,
@@ -44,6 +45,9 @@ from hookline_server.protocol.wire import Int64
 
 LARGEST_BIAS = 100.0
 """Larger biases count as this, as in vLLM."""
+
+BUDGET_ARGUMENT = "thinking_token_budget"
+"""The argument of logits processors that limit the reasoning."""
 
 DEFAULTS = SamplingParams(max_tokens=None)
 """The parameters of a request without any."""
@@ -93,6 +97,7 @@ class GenerationRequest(StructuredRequest, frozen=True, kw_only=True):
     return_token_ids: bool | None = None
     return_tokens_as_token_ids: bool | None = None
     kv_transfer_params: dict[str, object] | None = None
+    thinking_token_budget: TokenBudget | None = None
     vllm_xargs: dict[str, Argument] | None = None
 
     @property
@@ -131,6 +136,11 @@ def check_delivery(request: GenerationRequest) -> None:
         check_transfer_params(request.kv_transfer_params)
     if request.vllm_xargs is not None:
         check_extra_args(request.vllm_xargs)
+    if request.thinking_token_budget is not None and request.thinking_token_budget < -1:
+        raise RequestError(
+            "thinking_token_budget must be at least 0, or -1 for none",
+            param="thinking_token_budget",
+        )
 
 
 def check_sizes(
@@ -222,10 +232,18 @@ def sampling_params(
         "seed": request.seed,
         "structured_outputs": structured_outputs(request),
         "speculation": request.speculation,
-        "extra_args": request.vllm_xargs,
+        "extra_args": _extra_args(request),
     }
     named = {name: value for name, value in given.items() if value is not None}
     return msgspec.structs.replace(DEFAULTS, **named)
+
+
+def _extra_args(request: GenerationRequest) -> dict[str, Argument] | None:
+    budget = request.thinking_token_budget
+    # As in vLLM, -1 sets no budget.
+    if budget is None or budget < 0:
+        return request.vllm_xargs
+    return {**(request.vllm_xargs or {}), BUDGET_ARGUMENT: budget}
 
 
 def _top_k(top_k: int | None) -> int | None:
