@@ -38,8 +38,19 @@ def chat(content: str) -> dict[str, Any]:
     return {**CHAT, "messages": [{"role": "user", "content": content}]}
 
 
+HOSTILE = {
+    "it loops": LOOPS,
+    "its output explodes": "{% for a in range(99999) %}{{ 'x' * 99999 }}{% endfor %}",
+    "a constant explodes": "{{ 'x' * 9999999999 }}",
+    "more loops than Python compiles": "{% for a in [1] %}" * 50 + "{% endfor %}" * 50,
+    "nested without end": "{{ " + "(" * 30_000 + ")" * 30_000 + " }}",
+    "other files": "{% include '/etc/passwd' %}",
+    "classes": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+}
+
+
 @contextmanager
-def serving_template(folder: Path) -> Iterator[Server]:
+def serving_template(folder: Path, *options: str) -> Iterator[Server]:
     """A server without a model, whose chat template is ours."""
     shutil.copytree(
         find_folder("demo"),
@@ -52,6 +63,7 @@ def serving_template(folder: Path) -> Iterator[Server]:
         f"--model={folder}",
         "--served-model-name=m",
         "--executor=simulated",
+        *options,
     ) as server:
         yield server
 
@@ -113,6 +125,21 @@ def test_a_client_cannot_choose_a_template(server: Server) -> None:
 
         assert status == 400
         assert field in answer["error"]["message"]
+
+
+def test_trusted_templates_have_the_same_limits(tmp_path: Path) -> None:
+    """Each hostile one is its request's error, and the next chat is served."""
+    with serving_template(tmp_path / "m", "--trust-request-chat-template") as server:
+        for name, template in HOSTILE.items():
+            body = {**CHAT, "chat_template": template}
+            status, answer = server.post("/v1/chat/completions", body)
+
+            assert status == 400, (name, answer)
+            assert server.post("/v1/chat/completions", CHAT)[0] == 200
+        status, answer = server.post(
+            "/tokenize", {**CHAT, "chat_template": "{{ messages[0].content }}!"}
+        )
+        assert (status, answer["count"] > 0) == (200, True)
 
 
 def test_a_server_ends_while_a_template_loops(tmp_path: Path) -> None:

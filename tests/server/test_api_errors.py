@@ -139,7 +139,10 @@ async def test_wrong_field_of_a_completion_is_named(
         ({"modalities": ["text", "audio"]}, "modalities"),
         ({"audio": {"voice": "x"}}, "audio"),
         ({"chat_template": "{{ x }}"}, "chat_template"),
-        ({"continue_final_message": True}, "continue_final_message"),
+        (
+            {"continue_final_message": True, "add_generation_prompt": True},
+            "continue_final_message",
+        ),
     ],
     ids=lambda value: str(value)[:60],
 )
@@ -244,6 +247,8 @@ class StrictEngine(FakeEngine):
         *,
         variables: Mapping[str, object] = EMPTY,  # noqa: ARG002
         add_generation_prompt: bool = True,  # noqa: ARG002
+        continue_final_message: bool = False,  # noqa: ARG002
+        chat_template: str | None = None,  # noqa: ARG002
         is_prompt: bool = True,  # noqa: ARG002
         client: str = "",  # noqa: ARG002
     ) -> list[int]:

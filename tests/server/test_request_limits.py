@@ -11,6 +11,8 @@ import pytest
 
 from hookline.pooling import PoolingFacts, PoolingType
 from hookline.request_limits import LIMITS
+from hookline_server.replies.settings import ReplySettings
+from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
@@ -197,6 +199,12 @@ CASES: dict[str, tuple[str, str | None, Fields, Fields]] = {
         {"chat_template_kwargs": nested(16)},
         {"chat_template_kwargs": nested(17)},
     ),
+    "chat_template": (
+        CHAT,
+        "chat_template",
+        {"chat_template": "x" * 2**16},
+        {"chat_template": "x" * (2**16 + 1)},
+    ),
     "kv_transfer_params": (
         COMPLETIONS,
         "kv_transfer_params",
@@ -283,7 +291,8 @@ async def post(engine: FakeEngine, path: str, fields: Fields) -> tuple[int, Any]
     )
     engine.max_open = 2048
     body = json.dumps({**BASE[path], **fields}, separators=(",", ":")).encode()
-    async with client_of(engine) as client:
+    settings = ServerSettings(replies=ReplySettings(trust_request_chat_template=True))
+    async with client_of(engine, settings) as client:
         response = await client.post(path, data=io.BytesIO(body))
         return response.status, json.loads(await response.text())
 

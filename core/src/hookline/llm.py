@@ -137,7 +137,9 @@ class LLM:
         *,
         use_tqdm: bool = True,
         add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
         tools: Sequence[Mapping[str, object]] | None = None,
+        chat_template: str | None = None,
         chat_template_kwargs: Mapping[str, object] | None = None,
     ) -> list[RequestOutput]:
         """Generates replies to conversations, using the model's chat template.
@@ -147,20 +149,22 @@ class LLM:
                 messages such as `{"role": "user", "content": "Hi"}`.
             sampling_params: As for `generate`.
             use_tqdm: Whether to show a progress bar on standard error.
-            add_generation_prompt: Whether to end the prompt with the start of the
-                assistant's turn.
+            add_generation_prompt: Whether the prompt begins the assistant's turn.
+            continue_final_message: Whether it ends with the last message's text.
             tools: Definitions of functions, for the template to show the model.
+            chat_template: Template that takes the place of the model's.
             chat_template_kwargs: Further variables of the template.
 
         Raises:
-            RequestError: The template rejects a conversation, or see `generate`.
-            EngineDeadError: The engine died.
+            RequestError: A template rejects a conversation. Others: see `generate`.
         """
         is_one = bool(messages) and isinstance(messages[0], dict)
         conversations = [messages] if is_one else messages
         render = partial(
             self._front_end.tokenizer.render_chat,
-            add_generation_prompt=add_generation_prompt,
+            add_generation_prompt=add_generation_prompt and not continue_final_message,
+            continue_final_message=continue_final_message,
+            chat_template=chat_template,
             variables={**(chat_template_kwargs or {}), "tools": tools and list(tools)},
         )
         prompts = [render(each) for each in conversations]  # type: ignore[arg-type]

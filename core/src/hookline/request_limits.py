@@ -173,6 +173,11 @@ TEMPLATE_DEPTH = Limit(
     what="levels of nesting",
 )
 
+CHAT_TEMPLATE = Limit(
+    name="chat_template", param="chat_template", most=2**16, what="characters"
+)
+"""Several times as long as those of models."""
+
 TRANSFER_BYTES = Limit(
     name="kv_transfer_params",
     param="kv_transfer_params",
@@ -261,6 +266,7 @@ LIMITS: tuple[Limit, ...] = (
     DOCUMENTS,
     TEMPLATE_BYTES,
     TEMPLATE_DEPTH,
+    CHAT_TEMPLATE,
     TRANSFER_BYTES,
     TRANSFER_DEPTH,
     EXTRA_ARGS_BYTES,

@@ -98,22 +98,28 @@ class Tokenizer:
         messages: Sequence[ChatMessage],
         *,
         add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        chat_template: str | None = None,
         variables: Mapping[str, object] = EMPTY,
     ) -> list[int]:
         """Applies the model's chat template and returns the token ids.
 
-        `variables` are further ones of the template, such as `tools`.
+        `variables` are further ones of the template, such as `tools`. With
+        `continue_final_message` the prompt ends with the text of the last message.
+        `chat_template` takes the place of the model's template.
 
         Raises:
             RequestError: The model has no chat template, or it rejects the messages.
         """
-        if not self.has_chat_template:
+        if chat_template is None and not self.has_chat_template:
             raise RequestError("this model has no chat template", param="messages")
         try:
             text = self._inner.apply_chat_template(
                 cast("list[dict[str, str]]", [dict(message) for message in messages]),
                 **cast("dict[str, Any]", dict(variables)),
+                chat_template=chat_template,
                 add_generation_prompt=add_generation_prompt,
+                continue_final_message=continue_final_message,
                 tokenize=False,
             )
         except (TemplateError, TypeError, ValueError, KeyError) as error:

@@ -121,13 +121,17 @@ class ServingEngine(Protocol):
         *,
         variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        chat_template: str | None = None,
         is_prompt: bool = True,
         client: str = "",
     ) -> list[int]:
         """Applies the chat template and tokenizes; clients are served in turn.
 
-        `variables` are further ones of the template, such as `tools`. With `is_prompt`
-        only conversations that fit into the context are of use.
+        `variables` are further ones of the template, such as `tools`. With
+        `continue_final_message` the prompt ends with the text of the last message.
+        `chat_template` takes the place of the model's template. With `is_prompt` only
+        conversations that fit into the context are of use.
 
         Raises:
             RequestError: There is no template, or it rejects the messages.

@@ -172,6 +172,30 @@ def test_chat_uses_the_template(llm: LLM) -> None:
     assert alone.outputs == both[0].outputs
 
 
+def test_chat_continues_the_final_message(llm: LLM) -> None:
+    """The prompt ends with its text, in the model's template or another one."""
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Once"},
+    ]
+
+    own, other = (
+        llm.chat(
+            messages,
+            SamplingParams(max_tokens=1),
+            continue_final_message=True,
+            chat_template=template,
+        )[0]
+        for template in (None, "{{ messages[1].content }}</s>")
+    )
+
+    decode = llm.front_end.tokenizer.decode
+    texts = [decode(each.prompt_token_ids) for each in (own, other)]
+    assert texts[0].endswith("Once")
+    assert len(texts[0]) > len("Once")
+    assert texts[1] == "Once"
+
+
 def test_chat_shows_tools(llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
     """The template gets them, and further variables."""
     template = "{{ messages[0].content }}{{ tools[0].function.name }}{{ more }}"

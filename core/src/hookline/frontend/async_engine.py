@@ -166,23 +166,18 @@ class AsyncEngine:
         *,
         variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        chat_template: str | None = None,
         is_prompt: bool = True,
         client: str = "",
     ) -> list[int]:
-        """Applies the chat template and tokenizes, in a text process.
-
-        `variables` are further ones of the template, such as `tools`. With `is_prompt`
-        only conversations that fit into the context are of use.
-
-        Raises:
-            RequestError: The model has no template, it rejects the messages, or they
-                exceed a limit.
-            OverloadedError: Too much text is waiting.
-        """
+        """Applies the chat template and tokenizes; see `TextService.render_chat`."""
         return await self._texts.render_chat(
             messages,
             variables=variables,
             add_generation_prompt=add_generation_prompt,
+            continue_final_message=continue_final_message,
+            chat_template=chat_template,
             is_prompt=is_prompt,
             client=client,
         )

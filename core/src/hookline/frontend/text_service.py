@@ -114,13 +114,17 @@ class TextService:
         *,
         variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool,
+        continue_final_message: bool = False,
+        chat_template: str | None = None,
         is_prompt: bool = True,
         client: str,
     ) -> list[int]:
         """Applies the chat template and tokenizes.
 
-        `variables` are further ones of the template, such as `tools`. With `is_prompt`
-        only conversations that fit into the context are of use.
+        `variables` are further ones of the template, such as `tools`. With
+        `continue_final_message` the prompt ends with the text of the last message.
+        `chat_template` takes the place of the model's template. With `is_prompt` only
+        conversations that fit into the context are of use.
 
         Raises:
             RequestError: The model has no template, it rejects the messages, or they
@@ -131,6 +135,8 @@ class TextService:
             messages,
             variables=variables,
             add_generation_prompt=add_generation_prompt,
+            continue_final_message=continue_final_message,
+            chat_template=chat_template,
             client=client,
             max_tokens=self._bounds.max_model_len if is_prompt else None,
             max_chars=self._bounds.max_bytes if is_prompt else self.max_text_chars,

@@ -16,6 +16,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hookline.frozen import EMPTY
+from hookline.text.continuation import NothingToContinueError, cut, marked
 
 MAX_REASON_LENGTH = 1000
 TEMPLATE_ERRORS = (
@@ -24,7 +25,8 @@ TEMPLATE_ERRORS = (
     AttributeError,
     LookupError,
     MemoryError,
-    RecursionError,
+    RuntimeError,  # such as RecursionError
+    SyntaxError,  # such as more nested loops than Python compiles
     TypeError,
     ValueError,
 )
@@ -40,7 +42,7 @@ class OutputTooLongError(Exception):
 
 
 class ChatTemplate:
-    """A model's chat template, compiled when it is first used."""
+    """A chat template, compiled when it is first used."""
 
     def __init__(self, source: str, variables: Mapping[str, object]) -> None:
         self._source = source
@@ -53,15 +55,18 @@ class ChatTemplate:
         *,
         variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool,
+        continue_final_message: bool = False,
         max_chars: int,
     ) -> str:
         """Returns the conversation as a prompt.
 
         `variables` are further ones, such as `tools`; they cannot replace the
-        tokenizer's special tokens, nor what the other arguments are.
+        tokenizer's special tokens, nor what the other arguments are. With
+        `continue_final_message` the prompt ends with the text of the last message.
 
         Raises:
-            TemplateRefusedError: The template is invalid or rejects the messages.
+            TemplateRefusedError: The template is invalid, rejects the messages, or
+                leaves out the text to continue.
             OutputTooLongError: The prompt would exceed `max_chars` characters.
         """
         given = {
@@ -75,7 +80,13 @@ class ChatTemplate:
         try:
             if self._compiled is None:
                 self._compiled = _environment().from_string(self._source)
-            return _bounded(self._compiled, given, max_chars)
+            if not continue_final_message:
+                return _bounded(self._compiled, given, max_chars)
+            given["messages"] = marked(messages)
+            return cut(_bounded(self._compiled, given, max_chars), messages)
+        except NothingToContinueError as error:
+            reason = "it leaves out the text of the final message, or changes it"
+            raise TemplateRefusedError(reason) from error
         except TEMPLATE_ERRORS as error:
             reason = str(error) or type(error).__name__
             raise TemplateRefusedError(reason[:MAX_REASON_LENGTH]) from error

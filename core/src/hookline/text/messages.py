@@ -45,6 +45,8 @@ class Render(msgspec.Struct, frozen=True, array_like=True, tag=True):
         messages: The conversation.
         variables: Further variables of the template, such as `tools`.
         add_generation_prompt: Whether to end with the start of the assistant's turn.
+        continue_final_message: Whether to end with the text of the last message.
+        chat_template: Template that takes the place of the model's; None keeps that.
         max_tokens: See `Encode`.
         max_chars: Characters after which rendering stops.
     """
@@ -52,6 +54,8 @@ class Render(msgspec.Struct, frozen=True, array_like=True, tag=True):
     messages: Sequence[Mapping[str, object]]
     variables: Mapping[str, object]
     add_generation_prompt: bool
+    continue_final_message: bool
+    chat_template: str | None
     max_tokens: int | None
     max_chars: int
 

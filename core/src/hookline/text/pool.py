@@ -115,13 +115,15 @@ class TextPool:
         *,
         variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool,
+        continue_final_message: bool = False,
+        chat_template: str | None = None,
         client: str,
         max_tokens: int | None,
         max_chars: int,
     ) -> list[int]:
         """Applies the chat template and returns the token ids.
 
-        `variables` are further ones of the template, such as `tools`; the limits are
+        `variables` are further ones of the template, such as `tools`; the others are
         those of `Render`.
 
         Raises:
@@ -130,14 +132,17 @@ class TextPool:
                 exceeds a limit.
             OverloadedError: Too much text is waiting.
         """
-        if not self._tokenizer.has_chat_template:
+        if chat_template is None and not self._tokenizer.has_chat_template:
             raise RequestError("this model has no chat template", param="messages")
         size = sum(map(_size, messages)) + _size_as_json(variables)
+        size += len(chat_template or "")
         queue = self._queues["chat" if size <= SMALL_CHARS else "long"]
         job = Render(
             messages,
             dict(variables),
             add_generation_prompt,
+            continue_final_message,
+            chat_template,
             max_tokens,
             max_chars,
         )

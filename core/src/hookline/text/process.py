@@ -22,7 +22,6 @@ from hookline.child_limits import (
     whole_file,
 )
 from hookline.text.chat_template import (
-    ChatTemplate,
     OutputTooLongError,
     TemplateRefusedError,
 )
@@ -38,6 +37,7 @@ from hookline.text.messages import (
     TemplateRefused,
     TooLong,
 )
+from hookline.text.template_cache import TemplateCache
 
 RENDER_SECONDS = 2.0
 """Processor time that a chat template may take for one conversation."""
@@ -48,11 +48,7 @@ class TextWorker:
 
     def __init__(self, setup: Setup, cpu_seconds: float) -> None:
         self._encoder = Encoder(setup.tokenizer)
-        self._template = (
-            None
-            if setup.chat_template is None
-            else ChatTemplate(setup.chat_template, setup.special_tokens)
-        )
+        self._templates = TemplateCache(setup.chat_template, setup.special_tokens)
         self._cpu_seconds = cpu_seconds
 
     def do(self, job: Job) -> Answer:
@@ -82,11 +78,11 @@ class TextWorker:
             ]
 
     def _rendered(self, job: Render) -> str:
-        assert self._template is not None  # the front end knows
-        return self._template.render(
+        return self._templates.get(job.chat_template).render(
             job.messages,
             variables=job.variables,
             add_generation_prompt=job.add_generation_prompt,
+            continue_final_message=job.continue_final_message,
             max_chars=job.max_chars,
         )
 

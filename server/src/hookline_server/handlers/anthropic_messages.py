@@ -30,7 +30,10 @@ from hookline_server.openapi.operation import (
     Tag,
     described,
 )
-from hookline_server.protocol.anthropic_conversation import conversation_messages
+from hookline_server.protocol.anthropic_conversation import (
+    begins_reply,
+    conversation_messages,
+)
 from hookline_server.protocol.anthropic_request import (
     CountTokensRequest,
     MessagesRequest,
@@ -46,7 +49,7 @@ from hookline_server.protocol.anthropic_response import (
 from hookline_server.protocol.anthropic_tools import anthropic_tool_use
 from hookline_server.protocol.generation import sampling_params
 from hookline_server.protocol.template_variables import template_variables
-from hookline_server.protocol.tool_use import Choice, ToolUse
+from hookline_server.protocol.tool_use import Choice
 from hookline_server.replies.parsers import ChosenParsers
 from hookline_server.replies.reading import (
     ReplyReading,
@@ -128,6 +131,8 @@ async def count_tokens(request: web.Request) -> web.Response:
     prompt = await engine.render_chat(
         conversation.messages,
         variables=conversation.variables,
+        add_generation_prompt=conversation.add_generation_prompt,
+        continue_final_message=conversation.continue_final_message,
         is_prompt=False,
         client=client_of(request),
     )
@@ -153,12 +158,12 @@ async def _read(
     parsers = request.app[PARSERS]
     check_use(conversation.use, parsers, request.app[ENGINE])
     if body.thinking is not None and body.thinking.type == "enabled":
-        _check_reasoning(conversation.use, parsers, request.app[ENGINE])
+        _check_reasoning(conversation, parsers, request.app[ENGINE])
     return await read_prompt(request, conversation)
 
 
 def _check_reasoning(
-    use: ToolUse, parsers: ChosenParsers, engine: ServingEngine
+    conversation: Conversation, parsers: ChosenParsers, engine: ServingEngine
 ) -> None:
     """Raises `RequestError` if a reply cannot have the reasoning that is asked for."""
     if parsers.reasoning is None:
@@ -167,7 +172,12 @@ def _check_reasoning(
             "--reasoning-parser",
             param="thinking",
         )
-    is_forced = use.choice in (Choice.REQUIRED, Choice.NAMED)
+    if conversation.continue_final_message:
+        raise RequestError(
+            "thinking: a reply that the request begins has no reasoning; disable it",
+            param="thinking",
+        )
+    is_forced = conversation.use.choice in (Choice.REQUIRED, Choice.NAMED)
     if is_forced and not can_reason_first(parsers, engine):
         raise RequestError(
             "thinking: forced calls leave no room for reasoning on this server; "
@@ -178,8 +188,12 @@ def _check_reasoning(
 
 def _conversation(request: web.Request, body: CountTokensRequest) -> Conversation:
     use = anthropic_tool_use(body)
+    messages = conversation_messages(body.system, body.messages)
+    is_begun = begins_reply(body.messages)
     return Conversation(
-        messages=conversation_messages(body.system, body.messages),
+        messages=messages,
         use=use,
+        add_generation_prompt=not is_begun,
+        continue_final_message=is_begun,
         variables=template_variables(body, use.tools, template_defaults(request)),
     )

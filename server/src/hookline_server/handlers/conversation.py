@@ -10,6 +10,7 @@ from hookline.sampling_params import SamplingParams
 from hookline_server.context import ENGINE, PARSERS, SETTINGS
 from hookline_server.protocol.chat import ChatRequest
 from hookline_server.protocol.message import template_messages
+from hookline_server.protocol.prompt_end import adds_generation_prompt, check_template
 from hookline_server.protocol.prompt_options import (
     check_prompt_tokens,
     most_prompt_tokens,
@@ -29,6 +30,8 @@ class Conversation:
         use: The tools.
         variables: Further variables of the template, `tools` included.
         add_generation_prompt: Whether the prompt ends with the beginning of a reply.
+        continue_final_message: Whether it ends with the text of the last message.
+        chat_template: Template that takes the place of the model's; None keeps that.
         most_tokens: Number of the prompt's last tokens that are kept; None keeps all.
         shows_reasoning: Whether the client gets the reasoning.
     """
@@ -37,6 +40,8 @@ class Conversation:
     use: ToolUse
     variables: dict[str, object]
     add_generation_prompt: bool = True
+    continue_final_message: bool = False
+    chat_template: str | None = None
     most_tokens: int | None = None
     shows_reasoning: bool = True
 
@@ -56,14 +61,17 @@ async def read_conversation(
         RequestError: Messages, tools or arguments are wrong, or the template refuses
             them.
     """
-    engine = request.app[ENGINE]
+    engine, settings = request.app[ENGINE], request.app[SETTINGS].replies
+    check_template(body, is_trusted=settings.trust_request_chat_template)
     use = tool_use(body)
     check_use(use, request.app[PARSERS], engine)
     conversation = Conversation(
         messages=template_messages(body.messages),
         use=use,
         variables=template_variables(body, use.tools, template_defaults(request)),
-        add_generation_prompt=body.add_generation_prompt is not False,
+        add_generation_prompt=adds_generation_prompt(body),
+        continue_final_message=bool(body.continue_final_message),
+        chat_template=body.chat_template,
         most_tokens=most_prompt_tokens(
             body, engine.facts.max_model_len, body.output_tokens
         ),
@@ -88,6 +96,8 @@ async def read_prompt(
         conversation.messages,
         variables=conversation.variables,
         add_generation_prompt=conversation.add_generation_prompt,
+        continue_final_message=conversation.continue_final_message,
+        chat_template=conversation.chat_template,
         is_prompt=most_tokens is None,
         client=client_of(request),
     )
@@ -99,4 +109,5 @@ async def read_prompt(
         conversation.use,
         prompt,
         shows_reasoning=conversation.shows_reasoning,
+        continues=conversation.continue_final_message,
     )

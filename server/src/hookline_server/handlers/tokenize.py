@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from hookline_server.context import SETTINGS
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.common import check_model, json_response, ready_engine
 from hookline_server.handlers.conversation import template_defaults
@@ -14,6 +15,7 @@ from hookline_server.openapi.operation import (
     described,
 )
 from hookline_server.protocol.message import template_messages
+from hookline_server.protocol.prompt_end import adds_generation_prompt, check_template
 from hookline_server.protocol.template_variables import template_variables
 from hookline_server.protocol.tokens import (
     DetokenizeRequest,
@@ -42,6 +44,8 @@ async def tokenize(request: web.Request) -> web.Response:
     body = await read_message(request, TokenizeRequest)
     check_model(engine, body.model)
     check_tokenize(body)
+    trusted = request.app[SETTINGS].replies.trust_request_chat_template
+    check_template(body, is_trusted=trusted)
     tokens = await _tokens(engine, body, client_of(request), template_defaults(request))
     texts = None
     if body.return_token_strs:
@@ -84,7 +88,9 @@ async def _tokens(
         return await engine.render_chat(
             template_messages(body.messages),
             variables=template_variables(body, read_tools(body.tools or ()), defaults),
-            add_generation_prompt=body.add_generation_prompt is not False,
+            add_generation_prompt=adds_generation_prompt(body),
+            continue_final_message=bool(body.continue_final_message),
+            chat_template=body.chat_template,
             client=client,
         )
     return await engine.encode(

@@ -78,13 +78,26 @@ def conversation_messages(
             rendered += _user(blocks)
         else:
             rendered.append(_assistant(blocks, past_calls))
-    if messages[-1].role == "assistant":
-        raise RequestError(
-            "messages: the last one must be of the role user, as a reply that the "
-            "request begins cannot be continued",
-            param="messages",
-        )
     return rendered
+
+
+def begins_reply(messages: Sequence[InputMessage]) -> bool:
+    """Returns whether the last message begins the reply, which continues it.
+
+    Raises:
+        RequestError: That message does not end with text.
+    """
+    last = messages[-1]
+    if last.role != "assistant":
+        return False
+    if not isinstance(last.content, str) and last.content[-1].type != "text":
+        place = f"messages[{len(messages) - 1}].content[{len(last.content) - 1}]"
+        raise RequestError(
+            f"{place}: only a message that ends with text can be continued; send the "
+            "results of tools in a message of the role user",
+            param=place,
+        )
+    return True
 
 
 def _check_sizes(

@@ -9,6 +9,8 @@ from hookline.exceptions import RequestError
 from hookline.request_limits import DOCUMENTS, LOGPROBS, MESSAGES, TOOLS
 from hookline_server.protocol.generation import GenerationRequest, check_delivery
 from hookline_server.protocol.message import ChatMessage, assistant_text
+from hookline_server.protocol.parameter_types import ChatTemplate
+from hookline_server.protocol.prompt_end import check_final_message
 from hookline_server.protocol.prompt_logprobs import PromptLogprobsJson
 from hookline_server.protocol.prompt_options import check_prompt_options
 from hookline_server.protocol.schema_notes import (
@@ -43,7 +45,7 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
     )
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
-    chat_template: Refused = None
+    chat_template: ChatTemplate | None = None
     chat_template_kwargs: dict[str, object] | None = None
     documents: Annotated[list[object], bounds(maxItems=DOCUMENTS.most)] | None = None
     reasoning_effort: Annotated[str, bounds(enum=REASONING_EFFORTS)] | None = None
@@ -214,6 +216,7 @@ def check(request: ChatRequest) -> None:
     refuse(request)
     if not request.messages:
         raise RequestError("messages must not be empty", param="messages")
+    check_final_message(request, request.messages)
     if request.output_tokens is not None and request.output_tokens < 1:
         field = request.max_tokens_field
         raise RequestError(f"{field} must be at least 1", param=field)

@@ -5,6 +5,7 @@ from typing import Annotated
 from hookline.request_limits import (
     BAD_WORDS,
     BAD_WORDS_LENGTH,
+    CHAT_TEMPLATE,
     LOGIT_BIAS,
     LOGPROBS,
     STOP,
@@ -41,5 +42,6 @@ LogitBias = Annotated[
 BadWord = Annotated[str, bounds(minLength=1, maxLength=BAD_WORDS_LENGTH.most)]
 BadWords = Annotated[list[BadWord], bounds(maxItems=BAD_WORDS.most)]
 CacheSalt = Annotated[str, bounds(minLength=1, maxLength=MAX_CACHE_SALT_LENGTH)]
+ChatTemplate = Annotated[str, bounds(maxLength=CHAT_TEMPLATE.most)]
 LastTokens = Annotated[Int64, bounds(minimum=-1)]
 TokenBudget = Annotated[Int64, bounds(minimum=-1)]

@@ -6,7 +6,8 @@ import msgspec
 
 from hookline.exceptions import RequestError
 from hookline_server.protocol.message import ChatMessage
-from hookline_server.protocol.parameter_types import NotNegative
+from hookline_server.protocol.parameter_types import ChatTemplate, NotNegative
+from hookline_server.protocol.prompt_end import check_final_message
 from hookline_server.protocol.schema_notes import bounds, held
 from hookline_server.protocol.template_variables import REASONING_EFFORTS
 from hookline_server.protocol.tools import ToolDefinition
@@ -20,6 +21,8 @@ class TokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[ChatMessage] | None = None
     add_special_tokens: bool | None = None
     add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    chat_template: ChatTemplate | None = None
     tools: list[Annotated[object, held(ToolDefinition)]] | None = None
     chat_template_kwargs: dict[str, object] | None = None
     documents: list[object] | None = None
@@ -58,6 +61,8 @@ def check_tokenize(request: TokenizeRequest) -> None:
         )
     if request.messages is not None and not request.messages:
         raise RequestError("messages must not be empty", param="messages")
+    if request.messages is not None:
+        check_final_message(request, request.messages)
 
 
 def check_tokens(field: str, tokens: list[int], vocab_size: int) -> None:

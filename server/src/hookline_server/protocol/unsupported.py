@@ -13,8 +13,6 @@ HARMLESS: Mapping[str, tuple[object, ...]] = {
 
 WHAT: Mapping[str, str] = {
     "audio": "audio output",
-    "chat_template": "a chat template in the request",
-    "continue_final_message": "continuing the final message",
     "modalities": "non-text output",
     "prompt_embeds": "prompt embeddings",
     "suffix": "completion before a suffix",

@@ -1,7 +1,7 @@
 """How the replies to one request are read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -154,11 +154,15 @@ def reply_reading(
     prompt: Sequence[int],
     *,
     shows_reasoning: bool,
+    continues: bool = False,
 ) -> ReplyReading:
     """Returns how the replies to a prompt are read.
 
     Where reasoning cannot precede a grammar, all text of forced calls is the calls.
+    What continues a message is content, as that is.
     """
+    if continues:
+        parsers = replace(parsers, reasoning=None)
     is_forced = use.choice in (Choice.REQUIRED, Choice.NAMED)
     reasons_first = can_reason_first(parsers, engine)
     tool = parsers.tool if use.choice is Choice.AUTO else None

@@ -68,6 +68,14 @@ class ReplySettings:
         ),
     )
 
+    trust_request_chat_template: bool = field(
+        default=False,
+        metadata=option(
+            "Use the chat templates of requests that have one. A template can take as "
+            "much time and memory as its limits allow."
+        ),
+    )
+
     def __post_init__(self) -> None:
         if self.enable_auto_tool_choice and self.tool_call_parser is None:
             raise ConfigError("enable-auto-tool-choice", "requires tool-call-parser")

@@ -282,6 +282,8 @@ class FakeEngine:
         *,
         variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        chat_template: str | None = None,
         is_prompt: bool = True,  # noqa: ARG002
         client: str = "",
     ) -> list[int]:
@@ -289,7 +291,10 @@ class FakeEngine:
         self.chats.append(messages)
         self.variables.append(dict(variables))
         text = "".join(f"{message['content']}\n" for message in messages)
-        return [ord(character) for character in text + ">" * add_generation_prompt]
+        if continue_final_message:
+            text = text.removesuffix("\n")
+        text = (chat_template or "") + text + ">" * add_generation_prompt
+        return [ord(character) for character in text]
 
     def token_text(self, token_id: int) -> str:
         return chr(token_id)
