@@ -319,12 +319,18 @@ def test_examples_in_the_help_work(capsys: pytest.CaptureFixture[str]) -> None:
     # A simulated engine has no logits that grammars could mask.
     del examples["structured-outputs-config"]
     argv = [f"--{flag}={example}" for flag, example in examples.items()]
+    # Without it nothing would be pooled.
+    argv.append("--convert=embed")
 
     status = main(["generate", "--prompt=x", "--max-tokens=1", *argv, *SIMULATED])
 
     assert (status, capsys.readouterr().err) == (0, "")
     assert made.follows_cache
-    assert set(examples) == {"kv-transfer-config", "speculative-config"}
+    assert set(examples) == {
+        "kv-transfer-config",
+        "pooler-config",
+        "speculative-config",
+    }
 
 
 def test_help_fits_a_terminal_and_shows_every_option(

@@ -140,3 +140,24 @@ class PoolingFacts:
             raise RequestError(
                 f"dimensions must be 1 to {self.hidden_size}", param="dimensions"
             )
+
+
+def resolved(asked: PoolingParams | None, facts: PoolingFacts | None) -> Pooling | None:
+    """Returns a request's pooling by what its engine can do; None if it generates.
+
+    Raises:
+        RequestError: The engine does not embed, or only embeds.
+    """
+    if asked is None:
+        if facts is not None and facts.is_alone:
+            raise RequestError(
+                "this server only embeds; to generate as well, start it with "
+                "--convert embed"
+            )
+        return None
+    if facts is None:
+        raise RequestError(
+            "this server does not embed; start it with --convert embed to generate and "
+            "embed, or with --runner pooling to embed only"
+        )
+    return facts.pooling(asked)

@@ -10,7 +10,7 @@ from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
 from hookline.frontend.encoded_texts import TextEncoder, bad_word_spellings
 from hookline.frozen import frozen_json, plain
 from hookline.payloads import EngineFacts
-from hookline.pooling import Pooling, PoolingFacts, PoolingParams
+from hookline.pooling import Pooling, PoolingParams, resolved
 from hookline.request import EngineRequest, RequestFacts
 from hookline.request_limits import check_token_lists
 from hookline.sampling_params import SamplingParams
@@ -191,27 +191,6 @@ class InputProcessor:
                 prompt, self._facts.max_model_len, max_tokens=params.min_tokens
             )
         return msgspec.structs.replace(params, max_tokens=room)
-
-
-def resolved(asked: PoolingParams | None, facts: PoolingFacts | None) -> Pooling | None:
-    """Returns a request's pooling by what its engine can do; None if it generates.
-
-    Raises:
-        RequestError: The engine does not embed, or only embeds.
-    """
-    if asked is None:
-        if facts is not None and facts.is_alone:
-            raise RequestError(
-                "this server only embeds; to generate as well, start it with "
-                "--convert embed"
-            )
-        return None
-    if facts is None:
-        raise RequestError(
-            "this server does not embed; start it with --convert embed to generate and "
-            "embed, or with --runner pooling to embed only"
-        )
-    return facts.pooling(asked)
 
 
 def _bad_words(

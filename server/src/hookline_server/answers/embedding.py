@@ -1,12 +1,13 @@
 """Responses of `/v1/embeddings` and `/pooling`."""
 
 import base64
+import sys
+from array import array
 from collections.abc import Sequence
 
 import msgspec
 from msgspec import Raw
 
-from hookline.frontend.pooling_output import as_array
 from hookline.outputs import RequestOutput
 from hookline.pooling import PooledVectors
 from hookline_server.answers.answer import Identity, finish_word
@@ -63,12 +64,14 @@ class EmbeddingAnswer:
         if self._request.is_base64:
             await self._turns.took(1)
             return Raw(b'"' + base64.b64encode(vectors.values) + b'"')
-        array, pieces = as_array(vectors), []
-        rows = max(1, _SLICE_NUMBERS // array.shape[1])
-        for first in range(0, len(array), rows):
-            part = array[first : first + rows]
-            pieces.append(msgspec.json.encode(part.tolist())[1:-1])
-            await self._turns.took(1 + part.size // _NUMBERS_PER_TOKEN)
+        values, pieces = _floats(vectors.values), []
+        size = len(values) // vectors.count
+        rows = max(1, _SLICE_NUMBERS // size)
+        for first in range(0, vectors.count, rows):
+            part = values[first * size : (first + rows) * size].tolist()
+            lists = [part[at : at + size] for at in range(0, len(part), size)]
+            pieces.append(msgspec.json.encode(lists)[1:-1])
+            await self._turns.took(1 + len(part) // _NUMBERS_PER_TOKEN)
         joined = b",".join(pieces)
         return Raw(joined if self._is_single else b"[" + joined + b"]")
 
@@ -76,6 +79,14 @@ class EmbeddingAnswer:
     def _is_single(self) -> bool:
         """Whether each input has one vector."""
         return self._request.pooling_task == "embed"
+
+
+def _floats(data: bytes) -> "array[float]":
+    """Returns little-endian float32 as numbers, without the import of numpy."""
+    values = array("f", data)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
 
 
 def _vectors(output: RequestOutput) -> PooledVectors:

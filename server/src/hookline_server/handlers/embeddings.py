@@ -3,8 +3,7 @@
 from aiohttp import web
 
 from hookline.exceptions import PromptTooLongError
-from hookline.frontend.input_processor import resolved
-from hookline.pooling import PoolingType
+from hookline.pooling import PoolingType, resolved
 from hookline.request_limits import POOLED_VALUES
 from hookline.sampling_params import NO_SAMPLING
 from hookline_server.answers.embedding import EmbeddingAnswer
