@@ -16,13 +16,14 @@ from hookline_testing.described_api import DescribedApi
 from hookline_testing.server_process import Server
 
 _SHORT = ("--max-model-len", "1024")
+_EMBEDS = ("--convert", "embed")
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 MUTATIONS = 3
 """Cases with mutated bodies for each one of schemathesis, which are slow to make."""
 _CASES_EACH = 3.5
 """Cases that come of one of schemathesis on average; some have no body."""
-DESCRIBED = (*SIMULATED, *_SHORT)
-DESCRIBED_REAL = (*REAL, *_SHORT, *PARSERS)
+DESCRIBED = (*SIMULATED, *_SHORT, *_EMBEDS)
+DESCRIBED_REAL = (*REAL, *_SHORT, *_EMBEDS, *PARSERS)
 """A server that runs the demo model, with grammars and parsers of replies."""
 
 
