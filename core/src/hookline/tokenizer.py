@@ -30,6 +30,7 @@ class Tokenizer:
         is_byte_level: Whether each token stands for fixed bytes, so that tokens can be
             decoded one by one.
         chat_template: Source of the chat template; None if the model has none.
+        special_texts: The texts of special tokens.
     """
 
     def __init__(self, inner: PreTrainedTokenizerBase) -> None:
@@ -39,6 +40,11 @@ class Tokenizer:
             token_id: token.content
             for token_id, token in inner.added_tokens_decoder.items()
         }
+        self.special_texts = frozenset(
+            token.content
+            for token_id, token in inner.added_tokens_decoder.items()
+            if token.special or token_id in self._special
+        )
         self._alphabet = byte_level_alphabet()
         self._bytes: dict[int, bytes] = {}  # at most one entry per token
         self.is_byte_level = _is_byte_level(inner)

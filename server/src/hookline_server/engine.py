@@ -139,6 +139,11 @@ class ServingEngine(Protocol):
         """
         ...
 
+    @property
+    def special_texts(self) -> frozenset[str]:
+        """The texts of special tokens, which no grammar contains."""
+        ...
+
     def token_text(self, token_id: int) -> str:
         """Returns the text of one token by itself."""
         ...

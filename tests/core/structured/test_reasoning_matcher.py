@@ -106,6 +106,15 @@ def test_first_token_decides_whether_there_is_optional_reasoning() -> None:
     assert passes(other, THINK, *b"yes", END, *b"yes", STOP)
 
 
+def test_what_begins_reasoning_does_so_in_any_grammar() -> None:
+    """
+    Free text would take the token, too, but it is not meant then.
+    """
+    made = matcher(begin="y", is_optional=True, end="[END]")
+
+    assert passes(made, *b"yes or no", END, *b"yes", STOP)
+
+
 def test_fixed_texts_are_forced() -> None:
     """
     The beginning and what leads to the output leave no choice, so they are drafted.

@@ -39,6 +39,25 @@ def allowed(mask: npt.NDArray[np.int32]) -> set[int]:
     return set(np.flatnonzero(bits).tolist())
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"type": "qwen_xml_parameter", "json_schema": {}},
+        {"type": "json_schema", "json_schema": {}, "style": "glm_xml"},
+        {"type": "any_text"},
+    ],
+)
+def test_tags_of_other_contents_are_refused(content: dict[str, Any]) -> None:
+    """
+    They would be taken for JSON.
+    """
+    tag = {"begin": "<a>", "content": content, "end": "</a>"}
+    inner = {"type": "triggered_tags", "triggers": ["<a"], "tags": [tag]}
+
+    with pytest.raises(RefusedGrammarError, match="only tags of JSON"):
+        compiled(structural_tag={"type": "structural_tag", "format": inner})
+
+
 def test_a_matcher_goes_on_and_back() -> None:
     """
     Stop tokens are those of the request; a refused token changes nothing.

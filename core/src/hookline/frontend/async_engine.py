@@ -182,6 +182,11 @@ class AsyncEngine:
             client=client,
         )
 
+    @property
+    def special_texts(self) -> frozenset[str]:
+        """The texts of special tokens, which no grammar contains."""
+        return self._front_end.tokenizer.special_texts
+
     def token_text(self, token_id: int) -> str:
         return self._front_end.tokenizer.token_text(token_id)
 

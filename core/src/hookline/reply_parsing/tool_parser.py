@@ -1,6 +1,6 @@
 """The interface of tool parsers, and the context that they get."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -46,4 +46,27 @@ class ToolParser(Protocol):
 
     def finish(self) -> Sequence[ToolPart]:
         """Is called once, after the last piece; returns the rest."""
+        ...
+
+
+@runtime_checkable
+class StrictToolParser(Protocol):
+    """What a parser implements, too, if calls can be made to follow their schemas.
+
+    Without it, `strict` has no effect where the model chooses whether to call.
+    """
+
+    def structural_tag(self, strict: Collection[str]) -> Mapping[str, object] | None:
+        """Returns the structural tag that replies must match.
+
+        Text up to a call must stay free. It is called before the reply begins, and the
+        tag is compiled once for all requests with the same functions.
+
+        Args:
+            strict: Names of the functions whose arguments must follow their schemas;
+                those of others are any object.
+
+        Returns:
+            The tag, as structured outputs take it; None if the format allows none.
+        """
         ...

@@ -141,7 +141,7 @@ class ReasoningMatcher:
         _set(mask, self._fixed[written], is_allowed=True)
 
     def accept(self, token_id: int) -> bool:
-        if self._in_grammar or self._is_undecided:
+        if self._in_grammar or (self._is_undecided and not self._begins(token_id)):
             if self._inner.accept(token_id):
                 self._num_inner += 1
                 return True
@@ -161,6 +161,10 @@ class ReasoningMatcher:
             self._num_inner -= of_inner
         for _ in range(count - of_inner):
             self._state = self._earlier.pop()
+
+    def _begins(self, token_id: int) -> bool:
+        """Whether a token by itself begins the reasoning, whatever the grammar says."""
+        return self._span.begin == (token_id,)
 
     @property
     def is_terminated(self) -> bool:

@@ -108,7 +108,7 @@ async def create_message(request: web.Request) -> web.StreamResponse:
         client=client_of(request),
     )
     answer = AnthropicAnswer(identity, engine, reading)
-    field = "tools" if reading.is_forced else body.format_field
+    field = body.format_field if body.format else "tools"
     with _format_named(field):
         return await deliver(request, submission, answer, grammar_field=field)
 

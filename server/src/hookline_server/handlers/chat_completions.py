@@ -86,7 +86,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         client=client_of(request),
     )
     answer = ChatAnswer(identity, body, engine, reading)
-    field = reading.grammar_field if reading.is_forced else asking_field(body)
+    field = asking_field(body) or reading.grammar_field
     with _fields_named(body, field):
         return await deliver(request, submission, answer, grammar_field=field)
 

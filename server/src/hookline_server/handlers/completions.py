@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from hookline.sampling_params import SamplingParams
+from hookline.structured_outputs import PARAM
 from hookline_server.answers.completion import CompletionAnswer, Echo
 from hookline_server.auth.permissions import check_permissions
 from hookline_server.engine import ServingEngine
@@ -109,7 +110,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
     answer = CompletionAnswer(identity, body, engine, echo)
     with field_named(body):
         return await deliver(
-            request, submission, answer, grammar_field=asking_field(body)
+            request, submission, answer, grammar_field=asking_field(body) or PARAM
         )
 
 

@@ -86,13 +86,13 @@ def field_named(request: StructuredRequest) -> Iterator[None]:
         yield
     except RequestError as error:
         if error.param == PARAM:
-            error.param = asking_field(request)
+            error.param = asking_field(request) or PARAM
         raise
 
 
-def asking_field(request: StructuredRequest) -> str:
-    """Returns the request's field that asks for a structured output."""
-    return next(iter(_asked(request)), PARAM)
+def asking_field(request: StructuredRequest) -> str | None:
+    """Returns the request's field that asks for a structured output, if one does."""
+    return next(iter(_asked(request)), None)
 
 
 def _asked(request: StructuredRequest) -> dict[str, dict[str, Any]]:

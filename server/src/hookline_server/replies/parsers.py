@@ -1,6 +1,6 @@
 """The parsers that a server was started with, imported and checked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from hookline.exceptions import ConfigError
@@ -10,7 +10,11 @@ from hookline.reply_parsing.reasoning_parser import (
     ReasoningParser,
     ReasoningParserContext,
 )
-from hookline.reply_parsing.tool_parser import ToolParser, ToolParserContext
+from hookline.reply_parsing.tool_parser import (
+    StrictToolParser,
+    ToolParser,
+    ToolParserContext,
+)
 from hookline.structured_outputs import ReasoningSpan
 from hookline_registry import Failure, RegistryError, isolate, load_entry_point
 from hookline_server.replies.failures import FailureCounts
@@ -40,6 +44,7 @@ class ChosenParser:
         needs_special_tokens: Whether the text must contain special tokens.
         failures: Counts its failures.
         precedes_grammars: Whether it knows where a structured output begins.
+        has_structural_tags: Whether it can make calls follow their schemas.
     """
 
     kind: ParserKind
@@ -48,6 +53,7 @@ class ChosenParser:
     needs_special_tokens: bool
     failures: FailureCounts
     precedes_grammars: bool = False
+    has_structural_tags: bool = False
 
     def parser(self, context: ParserContext) -> GuardedParser | None:
         """Returns a parser for one reply; None, and counts it, if it cannot be made."""
@@ -66,6 +72,19 @@ class ChosenParser:
         None, and counts it, if the parser does not say.
         """
         outcome = isolate(_reasoning_span, self.make, context)
+        if isinstance(outcome, Failure):
+            self.failures.add(self.kind, self.name, outcome.summary, outcome.error)
+            return None
+        return outcome
+
+    def structural_tag(
+        self, context: ToolParserContext, strict: Collection[str]
+    ) -> Mapping[str, object] | None:
+        """Returns the tag that makes calls follow their schemas.
+
+        None if the format allows none, and, counted, if the parser fails.
+        """
+        outcome = isolate(_structural_tag, self.make, context, strict)
         if isinstance(outcome, Failure):
             self.failures.add(self.kind, self.name, outcome.summary, outcome.error)
             return None
@@ -114,14 +133,15 @@ def _choose(kind: ParserKind, name: str, failures: FailureCounts) -> ChosenParse
         reason = f"{name!r} cannot be used: {traits.summary}"
         raise ConfigError(option, reason) from traits.error
     failures.watch(kind, name)
-    needs_special_tokens, precedes_grammars = traits
+    needs_special_tokens, is_extended = traits
     return ChosenParser(
         kind=kind,
         name=name,
         make=make,
         needs_special_tokens=needs_special_tokens,
         failures=failures,
-        precedes_grammars=precedes_grammars,
+        precedes_grammars=kind == "reasoning" and is_extended,
+        has_structural_tags=kind == "tool" and is_extended,
     )
 
 
@@ -136,8 +156,19 @@ def _reasoning_span(
     return span
 
 
+def _structural_tag(
+    make: Callable[..., object], context: ToolParserContext, strict: Collection[str]
+) -> Mapping[str, object] | None:
+    made = make(context)
+    assert isinstance(made, StrictToolParser), "it was at the start"
+    tag = made.structural_tag(strict)
+    if not isinstance(tag, Mapping | None):
+        raise TypeError(f"its structural_tag returns {type(tag).__name__}")
+    return tag
+
+
 def _traits(kind: ParserKind, make: Callable[..., object]) -> tuple[bool, bool]:
-    """Returns whether it needs special tokens, and whether it precedes grammars."""
+    """Returns whether it needs special tokens, and whether it knows of grammars."""
     context: ParserContext = ToolParserContext(tools={})
     protocol: type = ToolParser
     if kind == "reasoning":
@@ -150,5 +181,5 @@ def _traits(kind: ParserKind, make: Callable[..., object]) -> tuple[bool, bool]:
     needs = made.needs_special_tokens
     if not isinstance(needs, bool):
         raise TypeError(f"its needs_special_tokens is {needs!r}")
-    precedes_grammars = kind == "reasoning" and isinstance(made, ReasoningBeforeGrammar)
-    return needs, precedes_grammars
+    extended = ReasoningBeforeGrammar if kind == "reasoning" else StrictToolParser
+    return needs, isinstance(made, extended)

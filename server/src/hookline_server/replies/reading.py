@@ -1,6 +1,6 @@
 """How the replies to one request are read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -15,6 +15,7 @@ from hookline_server.protocol.tool_use import NO_TOOLS, Choice, ToolUse
 from hookline_server.replies.forced_calls import forced_parser, forced_schema
 from hookline_server.replies.parsers import ChosenParser, ChosenParsers
 from hookline_server.replies.reply_reader import ReplyReader
+from hookline_server.replies.strict_calls import strict_tag
 
 _TOLD_TOKENS = 32
 """Tokens at the prompt's end that a parser of reasoning is told."""
@@ -31,6 +32,8 @@ class ReplyReading:
         shows_reasoning: Whether the client gets the reasoning.
         prompt_end: The prompt's last characters.
         reasons_first: Whether reasoning may precede a structured output.
+        tag: Structural tag that makes calls which the model may make follow their
+            schemas; None leaves them free.
     """
 
     use: ToolUse = NO_TOOLS
@@ -39,6 +42,7 @@ class ReplyReading:
     shows_reasoning: bool = True
     prompt_end: str = ""
     reasons_first: bool = False
+    tag: Mapping[str, object] | None = None
 
     @property
     def needs_special_tokens(self) -> bool:
@@ -54,7 +58,7 @@ class ReplyReading:
     @property
     def grammar_field(self) -> str:
         """The request's field that leads to a grammar, for errors."""
-        if not self.is_forced:
+        if not self.is_forced and self.tag is None:
             return "structured_outputs"
         return "functions" if self.use.is_legacy else "tools"
 
@@ -62,12 +66,12 @@ class ReplyReading:
         """Returns the parameters that these parsers need.
 
         Raises:
-            LimitError: The schemas of forced calls are too large.
+            LimitError: The schemas of calls that must follow them are too large.
             RequestError: They are wrong, or the request wants another form of output.
         """
         if self.needs_special_tokens:
             params = msgspec.structs.replace(params, skip_special_tokens=False)
-        if not self.is_forced:
+        if not self.is_forced and (self.tag is None or params.structured_outputs):
             return self._with_reasoning(params)
         if params.structured_outputs is not None:
             raise RequestError(
@@ -76,16 +80,21 @@ class ReplyReading:
                 param=self.use.choice_field,
             )
         try:
-            grammar = StructuredOutputsParams(
-                json=forced_schema(self.use),
-                disable_any_whitespace=True,  # models lose themselves in it
-            )
+            grammar = self._grammar_of_calls()
         except RequestError as error:
             error.param = self.grammar_field
             error.args = (f"{error.param}: {error}",)
             raise
         params = msgspec.structs.replace(params, structured_outputs=grammar)
         return self._with_reasoning(params)
+
+    def _grammar_of_calls(self) -> StructuredOutputsParams:
+        if self.tag is not None:
+            return StructuredOutputsParams(structural_tag=self.tag)
+        return StructuredOutputsParams(
+            json=forced_schema(self.use),
+            disable_any_whitespace=True,  # models lose themselves in it
+        )
 
     def _with_reasoning(self, params: SamplingParams) -> SamplingParams:
         """Lets the model reason before a structured output."""
@@ -170,6 +179,9 @@ def reply_reading(
         tool = forced_parser(use, parsers.failures)
         if not reasons_first:
             return ReplyReading(use=use, tool=tool)
+    tag = None
+    if parsers.reasoning is None or reasons_first:
+        tag = strict_tag(engine, tool, use)
     prompt_end = ""
     if parsers.reasoning is not None:
         end = b"".join(map(engine.token_bytes, prompt[-_TOLD_TOKENS:]))
@@ -181,6 +193,7 @@ def reply_reading(
         shows_reasoning=shows_reasoning,
         prompt_end=prompt_end,
         reasons_first=reasons_first,
+        tag=tag,
     )
 
 

@@ -296,6 +296,10 @@ class FakeEngine:
         text = (chat_template or "") + text + ">" * add_generation_prompt
         return [ord(character) for character in text]
 
+    @property
+    def special_texts(self) -> frozenset[str]:
+        return frozenset({"<special>"})
+
     def token_text(self, token_id: int) -> str:
         return chr(token_id)
 

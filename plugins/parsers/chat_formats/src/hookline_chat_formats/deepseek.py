@@ -1,11 +1,20 @@
 """Calls between control tokens: DeepSeek V3, R1 and V3.1, and Kimi K2."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from hookline.reply_parsing.reader import Markers
 from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 from hookline.reply_parsing.tool_parser import ToolParserContext
+from hookline_chat_formats.strict_calls import (
+    Format,
+    between,
+    json_schema,
+    schema_of,
+    separated,
+    triggered,
+)
 
 _LINE_ENDS = Markers("\n")
 _FENCE = "```"
@@ -43,11 +52,27 @@ class DeepSeekV31Parser(SteppedToolParser):
     """`<｜tool▁call▁begin｜>f<｜tool▁sep｜>{…}<｜tool▁call▁end｜>` for each call."""
 
     tokens = _DEEPSEEK
+    call_separator = ""
 
     def __init__(self, context: ToolParserContext) -> None:
         super().__init__(context)
         self._begins = Markers(self.tokens.calls_begin, self.tokens.call_begin)
         self._separators = Markers(self.tokens.separator)
+
+    def structural_tag(self, strict: Collection[str]) -> Format | None:
+        """See `StrictToolParser`."""
+        tokens, calls = self.tokens, []
+        for name in self.tools:
+            before, after = self._around(name)
+            content = json_schema(schema_of(self.tools, name, strict))
+            calls.append(between(tokens.call_begin + before, content, after))
+        listed = separated(calls, self.call_separator)
+        section = between(tokens.calls_begin, listed, tokens.calls_end)
+        return triggered(tokens.calls_begin, [section])
+
+    def _around(self, name: str) -> tuple[str, str]:
+        """Returns what is before and behind the arguments of a call."""
+        return f"{name}{self.tokens.separator}", self.tokens.call_end
 
     def steps(self) -> ToolSteps[None]:
         while (marker := (yield from self.content_until(self._begins))) is not None:
@@ -91,6 +116,12 @@ class DeepSeekV3Parser(DeepSeekV31Parser):
     The arguments are in a block of Markdown.
     """
 
+    call_separator = "\n"
+
+    def _around(self, name: str) -> tuple[str, str]:
+        before = f"function{self.tokens.separator}{name}\n{_FENCE}json\n"
+        return before, f"\n{_FENCE}{self.tokens.call_end}"
+
     def _name(self, head: str) -> ToolSteps[tuple[str, str | None]]:  # noqa: ARG002
         name = yield from self.reader.before(_LINE_ENDS)
         yield from self.reader.skip_space()
@@ -102,6 +133,9 @@ class KimiParser(DeepSeekV31Parser):
     """The same in other tokens; before the separator is an id, `functions.f:0`."""
 
     tokens = _KIMI
+
+    def structural_tag(self, strict: Collection[str]) -> None:
+        """Its calls have numbers, which no tag's start can have."""
 
     def _name(self, head: str) -> ToolSteps[tuple[str, str | None]]:
         yield from ()

@@ -1,5 +1,6 @@
 """Calls as JSON behind a tag: Hermes and others, each with its own tags."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -8,6 +9,13 @@ from hookline.reply_parsing.reader import Markers
 from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 from hookline.reply_parsing.tool_parser import ToolParserContext
 from hookline_chat_formats.call_list import listed_calls
+from hookline_chat_formats.strict_calls import (
+    Format,
+    between,
+    json_schema,
+    schema_of,
+    triggered,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,14 +27,16 @@ class CallTags:
         closes: Tags behind it, which may be missing.
         is_bare: Whether JSON needs no tag at the start of a reply, but the name of one
             of the request's functions, as any other does then.
+        is_object: Whether a tag is always followed by one object, and a closing tag.
     """
 
     opens: tuple[str, ...]
     closes: tuple[str, ...] = ()
     is_bare: bool = False
+    is_object: bool = False
 
 
-_HERMES = CallTags(opens=("<tool_call>",), closes=("</tool_call>",))
+_HERMES = CallTags(opens=("<tool_call>",), closes=("</tool_call>",), is_object=True)
 
 
 class TaggedJsonParser(SteppedToolParser):
@@ -37,6 +47,24 @@ class TaggedJsonParser(SteppedToolParser):
         self._tags = tags
         self._begins = Markers(*tags.opens)
         self._names = self.tools if tags.is_bare else None
+
+    def structural_tag(self, strict: Collection[str]) -> Format | None:
+        """See `StrictToolParser`; models write a line break behind the tag, or none."""
+        if not self._tags.is_object:
+            return None
+        (opens,), (closes,) = self._tags.opens, self._tags.closes
+        return triggered(
+            opens,
+            (
+                between(
+                    f'{opens}{space}{{"name": "{name}", "arguments": ',
+                    json_schema(schema_of(self.tools, name, strict)),
+                    f"}}{space}{closes}",
+                )
+                for name in self.tools
+                for space in ("\n", "")
+            ),
+        )
 
     def steps(self) -> ToolSteps[None]:
         if self._tags.is_bare:
@@ -74,7 +102,11 @@ InternLmParser = partial(
 )
 LongcatParser = partial(
     TaggedJsonParser,
-    tags=CallTags(opens=("<longcat_tool_call>",), closes=("</longcat_tool_call>",)),
+    tags=CallTags(
+        opens=("<longcat_tool_call>",),
+        closes=("</longcat_tool_call>",),
+        is_object=True,
+    ),
 )
 Phi4MiniParser = partial(TaggedJsonParser, tags=CallTags(opens=("functools",)))
 ToolCallsParser = partial(

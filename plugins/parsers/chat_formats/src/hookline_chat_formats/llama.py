@@ -1,12 +1,24 @@
 """Calls as JSON objects: Llama 3.1 and later."""
 
+from collections.abc import Collection
+
 from hookline.reply_parsing.call_object import CallObject
 from hookline.reply_parsing.parts import Content
 from hookline.reply_parsing.reader import Markers
 from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+from hookline_chat_formats.strict_calls import (
+    Format,
+    between,
+    json_schema,
+    of_format,
+    schema_of,
+    separated,
+)
 
 _TAG = "<|python_tag|>"
 _TAGS = Markers(_TAG)
+_NO_CALL = r"(\s*[^\s{][\s\S]*)?"
+"""Text that does not begin as JSON."""
 
 
 class LlamaJsonParser(SteppedToolParser):
@@ -15,6 +27,19 @@ class LlamaJsonParser(SteppedToolParser):
     At the start of the reply they need no tag, but the name of one of the request's
     functions: any other JSON is content.
     """
+
+    def structural_tag(self, strict: Collection[str]) -> Format:
+        """See `StrictToolParser`; a reply that begins as JSON must consist of calls."""
+        calls = [
+            between(
+                f'{{"name": "{name}", "parameters": ',
+                json_schema(schema_of(self.tools, name, strict)),
+                "}",
+            )
+            for name in self.tools
+        ]
+        text: Format = {"type": "regex", "pattern": _NO_CALL}
+        return of_format({"type": "or", "elements": [separated(calls, "; "), text]})
 
     def steps(self) -> ToolSteps[None]:
         self.reader.record()

@@ -1,12 +1,20 @@
 """Calls as parameters in tags: Qwen3-Coder and others, each in its own tags."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
 from hookline.reply_parsing.reader import Markers
 from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 from hookline.reply_parsing.tool_parser import ToolParserContext
+from hookline_chat_formats.strict_calls import (
+    Format,
+    between,
+    json_schema,
+    schema_of,
+    triggered,
+)
 from hookline_chat_formats.typed_values import ArgumentWriter
 
 _NAME = re.compile(r"[\w.:-]+")
@@ -29,6 +37,7 @@ class ParameterTags:
             `string="true"` says that the value is text, and `"false"` that it is JSON.
         closes: Tags behind a function's, which may be missing.
         has_lines: See `ArgumentWriter`.
+        style: What structural tags call the format of the parameters; None if nothing.
     """
 
     opens: tuple[str, ...] = ("<tool_call>",)
@@ -41,9 +50,10 @@ class ParameterTags:
     has_attributes: bool = False
     closes: tuple[str, ...] = ("</tool_call>",)
     has_lines: bool = True
+    style: str | None = None
 
 
-_QWEN = ParameterTags()
+_QWEN = ParameterTags(style="qwen_xml")
 
 
 class ParameterTagsParser(SteppedToolParser):
@@ -58,6 +68,24 @@ class ParameterTagsParser(SteppedToolParser):
         self._begins = Markers(*tags.opens, tags.function)
         self._name_ends = Markers(tags.name_end)
         self._value_ends = Markers(tags.parameter_end)
+
+    def structural_tag(self, strict: Collection[str]) -> Format | None:
+        """See `StrictToolParser`."""
+        tags = self._tags
+        if tags.style is None:
+            return None
+        (opens,), (closes,) = tags.opens, tags.closes
+        return triggered(
+            opens,
+            (
+                between(
+                    f"{opens}\n{tags.function}{name}{tags.name_end}\n",
+                    json_schema(schema_of(self.tools, name, strict), tags.style),
+                    f"\n{tags.function_end}\n{closes}",
+                )
+                for name in self.tools
+            ),
+        )
 
     def steps(self) -> ToolSteps[None]:
         while (marker := (yield from self.content_until(self._begins))) is not None:

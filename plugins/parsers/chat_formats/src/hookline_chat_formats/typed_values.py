@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from hookline.reply_parsing.parts import CallArguments
 from hookline.reply_parsing.reader import Markers
 from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+from hookline_chat_formats.value_types import takes
 
 _LITERALS = {"True": "true", "False": "false", "None": "null"}
 """Python's spelling, which models confuse with that of JSON."""
@@ -33,6 +34,7 @@ class ArgumentWriter:
                 closing one, are not part of a value.
         """
         self._reader = parser.reader
+        self._schema = schema
         properties = schema.get("properties")
         self._properties = properties if isinstance(properties, Mapping) else {}
         self._has_lines = has_lines
@@ -64,12 +66,25 @@ class ArgumentWriter:
             piece, marker = yield from self._reader.take(end)
             pieces.append(piece)
         if marker is not None:
-            yield CallArguments(start + _as_json("".join(pieces).strip()))
+            text = "".join(pieces).strip()
+            yield CallArguments(start + self._as_json(key, text))
         return marker is not None
 
     def end(self) -> CallArguments:
         """Returns the end of the object."""
         return CallArguments("}" if self._written else "{}")
+
+    def _as_json(self, key: str, text: str) -> str:
+        """Returns a value as JSON; what is none, or is not of the schema, is text."""
+        spelled, schema = _LITERALS.get(text, text), self._properties.get(key)
+        try:
+            value = json.loads(spelled, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return json.dumps(spelled, ensure_ascii=False)
+        is_text = not takes(schema, value, self._schema)
+        if is_text and takes(schema, text, self._schema):
+            return json.dumps(text, ensure_ascii=False)
+        return spelled
 
     def _text(self, end: Markers) -> ToolSteps[bool]:
         """Writes a text as it arrives."""
@@ -91,15 +106,6 @@ class ArgumentWriter:
 
 def _is_text(schema: object) -> bool:
     return isinstance(schema, Mapping) and schema.get("type") == "string"
-
-
-def _as_json(text: str) -> str:
-    text = _LITERALS.get(text, text)
-    try:
-        json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return json.dumps(text, ensure_ascii=False)
-    return text
 
 
 def _refuse(constant: str) -> float:

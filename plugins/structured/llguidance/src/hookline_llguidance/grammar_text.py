@@ -68,7 +68,7 @@ def _of_tag(tag: dict[str, Any], spec: GrammarSpec) -> Any:
         inner = tag.get("format", {})
         if inner.get("type") != "triggered_tags":
             raise ValueError("only structural tags of the type 'triggered_tags' are")
-        found = [(each, each["content"]["json_schema"]) for each in inner["tags"]]
+        found = [(each, _schema_of(each["content"])) for each in inner["tags"]]
         triggers = inner["triggers"]
     tags = []
     for each, schema in found:
@@ -82,3 +82,10 @@ def _of_tag(tag: dict[str, Any], spec: GrammarSpec) -> Any:
         )
         tags.append(made)
     return StructTag.to_grammar(tags)
+
+
+def _schema_of(content: dict[str, Any]) -> Any:
+    """Returns the schema of a tag's content; only JSON is supported."""
+    if content.get("type") != "json_schema" or content.get("style", "json") != "json":
+        raise ValueError("only tags of JSON, of the type 'json_schema', are supported")
+    return content["json_schema"]
