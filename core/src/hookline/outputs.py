@@ -67,6 +67,9 @@ class RequestMetrics:
         tpot_seconds: Decode time per token after the first.
         e2e_seconds: From arrival to the end.
         preemptions: How often the request was preempted.
+        draft_tokens: Number of draft tokens that were verified.
+        steps_by_accepted: Number of steps that verified drafts, by how many of these
+            were accepted; empty if there were none.
     """
 
     arrival_time: float
@@ -78,6 +81,8 @@ class RequestMetrics:
     tpot_seconds: float | None
     e2e_seconds: float
     preemptions: int
+    draft_tokens: int = 0
+    steps_by_accepted: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)  # as above

@@ -7,6 +7,7 @@ from hookline.config.option_fields import check_options
 from hookline.config.options import option, section
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
+from hookline_server.answers.settings import ResponseSettings
 from hookline_server.auth.key_file import KeyFile, key_file
 from hookline_server.connections.limits import ConnectionLimits
 from hookline_server.cors import CorsSettings
@@ -153,6 +154,9 @@ class ServerSettings:
     )
     cors: CorsSettings = field(
         default_factory=CorsSettings, metadata=section("browsers (CORS)")
+    )
+    responses: ResponseSettings = field(
+        default_factory=ResponseSettings, metadata=section("responses")
     )
     replies: ReplySettings = field(
         default_factory=ReplySettings, metadata=section("tools and reasoning")

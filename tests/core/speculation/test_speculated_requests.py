@@ -224,6 +224,28 @@ def test_a_request_can_opt_out(speculating_llm: SpeculatingLLM, llama: Oracle) -
     assert second.accepted_tokens > 10
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_metrics_count_steps_by_accepted_drafts(
+    speculating_llm: SpeculatingLLM, llama: Oracle, form: str
+) -> None:
+    """Their sums are the totals of the output."""
+    text = llama.greedy(PROMPT, 30)
+    params = SamplingParams(max_tokens=30, temperature=0.0)
+
+    proposer = proposer_of([[*PROMPT, *text]], form)
+    with speculating_llm(config_of(llama, form), proposer) as llm:
+        [output] = llm.generate([PROMPT], [params])
+
+    [completion], metrics = output.outputs, output.metrics
+    assert metrics is not None
+    steps = metrics.steps_by_accepted
+    assert metrics.draft_tokens == completion.draft_tokens > 0
+    assert sum(at * number for at, number in enumerate(steps)) == (
+        completion.accepted_tokens
+    )
+    assert completion.output_tokens >= sum(steps) + completion.accepted_tokens
+
+
 def test_released_requests_are_reported(
     speculating_llm: SpeculatingLLM, llama: Oracle
 ) -> None:

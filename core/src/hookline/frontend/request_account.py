@@ -105,6 +105,8 @@ class RequestAccount:
             tpot_seconds=timeline.tpot_seconds,
             e2e_seconds=self.e2e_seconds or 0.0,
             preemptions=timeline.preemptions.count,
+            draft_tokens=timeline.draft_tokens,
+            steps_by_accepted=tuple(timeline.steps_by_accepted),
         )
 
     def summary(self, wall: WallTime) -> FinishedRequest:

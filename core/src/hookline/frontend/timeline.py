@@ -30,6 +30,8 @@ class Timeline:
         output_tokens: Number of tokens generated so far.
         draft_tokens: Number of draft tokens verified so far.
         accepted_tokens: Number of `draft_tokens` that were accepted.
+        steps_by_accepted: Number of steps that verified drafts, by how many of these
+            were accepted; it ends with the most that a step could accept.
         forward_ns: Time in the model's forward pass, summed over the request's steps;
             None unless measured for each request.
         execute_ns: Time in the executor, likewise.
@@ -56,6 +58,7 @@ class Timeline:
         "output_tokens",
         "preemptions",
         "schedule_ns",
+        "steps_by_accepted",
         "stored_prompt_tokens",
     )
 
@@ -67,6 +70,7 @@ class Timeline:
         self.output_tokens = 0
         self.draft_tokens = 0
         self.accepted_tokens = 0
+        self.steps_by_accepted: list[int] = []
         self.forward_ns: int | None = None
         self.execute_ns: int | None = None
         self.schedule_ns: int | None = None
@@ -114,14 +118,22 @@ class Timeline:
         """
         previous, self._last_token = self._last_token, event.at
         self.output_tokens += len(event.token_ids)
-        self.draft_tokens += event.draft_tokens
-        self.accepted_tokens += event.accepted_tokens
+        if event.draft_tokens:
+            self._verified(event)
         if previous is None:
             self._first_token = event.at
             self._first_token_received = received_at
             self.preemptions.first_token(event.at)
             return None
         return event.at - previous
+
+    def _verified(self, event: NewTokens) -> None:
+        self.draft_tokens += event.draft_tokens
+        self.accepted_tokens += event.accepted_tokens
+        steps = self.steps_by_accepted
+        if len(steps) <= event.draft_tokens:
+            steps += [0] * (event.draft_tokens + 1 - len(steps))
+        steps[event.accepted_tokens] += 1
 
     def finished(self, event: Finished) -> None:
         if isinstance(event.cause, Embedded):

@@ -14,8 +14,10 @@ from hookline_server.answers.answer import (
     transfer_params,
 )
 from hookline_server.answers.chat_logprobs import chat_logprobs
+from hookline_server.answers.metrics_note import MetricsNote
 from hookline_server.answers.prompt_tokens import raw_token_ids, sliced_prompt_logprobs
 from hookline_server.answers.reply import ReplyStream, WholeReply
+from hookline_server.answers.settings import DEFAULT_RESPONSES, ResponseSettings
 from hookline_server.answers.slices import SLICE_TOKENS, Columns, Turns
 from hookline_server.answers.token_names import TokenNames
 from hookline_server.engine import ServingEngine
@@ -42,12 +44,15 @@ class ChatAnswer:
         request: ChatRequest,
         engine: ServingEngine,
         reading: ReplyReading,
+        settings: ResponseSettings = DEFAULT_RESPONSES,
     ) -> None:
         self._identity = identity
         self._request = request
         self._engine = engine
         self._reading = reading
         self._meter = UsageMeter()
+        self._note = MetricsNote(settings)
+        self._ends_with_text = settings.finish_reason_with_last_token
         self._streamed: dict[int, ReplyStream] = {}
         self._names = TokenNames(
             engine, has_ids=bool(request.return_tokens_as_token_ids)
@@ -58,6 +63,7 @@ class ChatAnswer:
         """Returns the response to a request without streaming."""
         output = outputs[0]
         self._meter.take(0, output, n=1)
+        self._note.take(0, output, n=self._request.n or 1)
         if self._reading.reasoning is not None:
             self._meter.reasoning_tokens = 0
         turns = Turns()
@@ -73,6 +79,7 @@ class ChatAnswer:
             ),
             prompt_token_ids=self._prompt_token_ids(output),
             kv_transfer_params=transfer_params(output),
+            metrics=self._note.noted,
         )
 
     def chunks(self, batch: Iterable[tuple[int, RequestOutput]]) -> Iterator[ChatChunk]:
@@ -82,6 +89,7 @@ class ChatAnswer:
             self._meter.take_prompt(0, output)
             usage_before = self._usage_so_far()
             self._meter.take(0, output, n=1)
+            self._note.take(0, output, n=self._request.n or 1)
             choices = [
                 choice
                 for completion in output.outputs
@@ -106,7 +114,9 @@ class ChatAnswer:
         """Returns the usage event, if the client requested it."""
         if not self._request.has_usage_chunk:
             return None
-        return self._chunk([], self._meter.usage)
+        chunk = self._chunk([], self._meter.usage)
+        chunk.metrics = self._note.noted
+        return chunk
 
     async def _choice(self, completion: CompletionOutput, turns: Turns) -> ChatChoice:
         word = finish_word(completion.finish_reason) or "length"
@@ -153,26 +163,36 @@ class ChatAnswer:
             yield ChunkChoice(index=index, delta=Delta(role="assistant", content=""))
             if self._echo:
                 yield ChunkChoice(index=index, delta=Delta(content=self._echo))
-        word = finish_word(completion.finish_reason)
+        choices = list(self._text_choices(completion, stream))
+        if (word := finish_word(completion.finish_reason)) is not None:
+            has_text = self._ends_with_text and bool(choices)
+            last = (
+                choices.pop() if has_text else ChunkChoice(index=index, delta=Delta())
+            )
+            reason = self._reading.finish_word(word, has_calls=stream.has_calls)
+            choices.append(
+                msgspec.structs.replace(
+                    last, finish_reason=reason, stop_reason=completion.stop_reason
+                )
+            )
+        yield from choices
+
+    def _text_choices(
+        self, completion: CompletionOutput, stream: ReplyStream
+    ) -> Iterator[ChunkChoice]:
         logprobs = self._logprobs(completion.logprobs)
         has_ids = bool(self._request.return_token_ids)
         token_ids = completion.token_ids if has_ids else UNSET
         wants_tokens = has_ids or logprobs is not None
         for delta in stream.deltas(completion, wants_tokens=wants_tokens):
             yield ChunkChoice(
-                index=index, delta=delta, logprobs=logprobs, token_ids=token_ids
+                index=completion.index,
+                delta=delta,
+                logprobs=logprobs,
+                token_ids=token_ids,
             )
             logprobs = None if logprobs is None else ChatLogprobs([])
             token_ids = [] if has_ids else UNSET
-        if word is not None:
-            yield ChunkChoice(
-                index=index,
-                delta=Delta(),
-                finish_reason=self._reading.finish_word(
-                    word, has_calls=stream.has_calls
-                ),
-                stop_reason=completion.stop_reason,
-            )
 
     async def _sliced_logprobs(
         self, completion: CompletionOutput, turns: Turns

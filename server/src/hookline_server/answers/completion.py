@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hookline.outputs import CompletionOutput, RequestOutput
@@ -14,7 +15,9 @@ from hookline_server.answers.answer import (
     transfer_params,
 )
 from hookline_server.answers.completion_logprobs import CompletionLogprobsMaker, joined
+from hookline_server.answers.metrics_note import MetricsNote
 from hookline_server.answers.prompt_tokens import raw_token_ids, sliced_prompt_logprobs
+from hookline_server.answers.settings import DEFAULT_RESPONSES, ResponseSettings
 from hookline_server.answers.slices import SLICE_TOKENS, Columns, Turns
 from hookline_server.answers.token_names import TokenNames
 from hookline_server.engine import ServingEngine
@@ -50,6 +53,7 @@ class CompletionAnswer:
         request: CompletionRequest,
         engine: ServingEngine,
         echo: Echo,
+        settings: ResponseSettings = DEFAULT_RESPONSES,
     ) -> None:
         self._identity = identity
         self._request = request
@@ -57,6 +61,7 @@ class CompletionAnswer:
         self._echo = echo
         self._n = request.n or 1
         self._meter = UsageMeter()
+        self._note = MetricsNote(settings)
         self._makers: dict[int, CompletionLogprobsMaker] = {}
         self._names = TokenNames(
             engine, has_ids=bool(request.return_tokens_as_token_ids)
@@ -66,7 +71,7 @@ class CompletionAnswer:
         """Returns the response to a request without streaming."""
         turns, choices = Turns(), []
         for number, output in enumerate(outputs):
-            self._meter.take(number, output, n=self._n)
+            self._take(number, output)
             prompt_logprobs = await sliced_prompt_logprobs(
                 self._engine, output, self._request.prompt_logprobs, turns
             )
@@ -80,7 +85,8 @@ class CompletionAnswer:
                 choices.append(choice)
                 await turns.took(len(each.token_ids))
         params = transfer_params(outputs[0]) if len(outputs) == 1 else UNSET
-        return self._message(choices, self._usage, params)
+        message = self._message(choices, self._usage, params)
+        return msgspec.structs.replace(message, metrics=self._note.noted)
 
     def chunks(
         self, batch: Iterable[tuple[int, RequestOutput]]
@@ -96,13 +102,18 @@ class CompletionAnswer:
         """Returns the usage event, if the client requested it."""
         if not self._request.has_usage_chunk:
             return None
-        return self._message([], self._usage)
+        message = self._message([], self._usage)
+        return msgspec.structs.replace(message, metrics=self._note.noted)
+
+    def _take(self, number: int, output: RequestOutput) -> None:
+        self._meter.take(number, output, n=self._n)
+        self._note.take(number, output, n=self._n)
 
     def _choices(
         self, number: int, output: RequestOutput
     ) -> Iterator[CompletionChoice]:
         """Yields each choice's new part in a stream."""
-        self._meter.take(number, output, n=self._n)
+        self._take(number, output)
         for each in output.outputs:
             index = number * self._n + each.index
             is_first = index not in self._makers

@@ -8,6 +8,7 @@ from aiohttp import web
 from hookline.exceptions import RequestError
 from hookline_server.answers.chat import ChatAnswer
 from hookline_server.auth.permissions import check_permissions
+from hookline_server.context import SETTINGS
 from hookline_server.handlers.common import (
     check_model,
     make_identity,
@@ -85,7 +86,8 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         kv_transfer_params=body.kv_transfer_params,
         client=client_of(request),
     )
-    answer = ChatAnswer(identity, body, engine, reading)
+    settings = request.app[SETTINGS].responses
+    answer = ChatAnswer(identity, body, engine, reading, settings)
     field = asking_field(body) or reading.grammar_field
     with _fields_named(body, field):
         return await deliver(request, submission, answer, grammar_field=field)

@@ -8,6 +8,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.structured_outputs import PARAM
 from hookline_server.answers.completion import CompletionAnswer, Echo
 from hookline_server.auth.permissions import check_permissions
+from hookline_server.context import SETTINGS
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.common import (
     check_model,
@@ -107,7 +108,8 @@ async def completions(request: web.Request) -> web.StreamResponse:
         kv_transfer_params=body.kv_transfer_params,
         client=client_of(request),
     )
-    answer = CompletionAnswer(identity, body, engine, echo)
+    settings = request.app[SETTINGS].responses
+    answer = CompletionAnswer(identity, body, engine, echo, settings)
     with field_named(body):
         return await deliver(
             request, submission, answer, grammar_field=asking_field(body) or PARAM

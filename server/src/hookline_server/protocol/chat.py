@@ -13,6 +13,7 @@ from hookline_server.protocol.parameter_types import ChatTemplate
 from hookline_server.protocol.prompt_end import check_final_message
 from hookline_server.protocol.prompt_logprobs import PromptLogprobsJson
 from hookline_server.protocol.prompt_options import check_prompt_options
+from hookline_server.protocol.request_metrics import ResponseMetrics
 from hookline_server.protocol.schema_notes import (
     Refused,
     TokenIdsJson,
@@ -171,6 +172,7 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     prompt_logprobs: PromptLogprobsJson | UnsetType = UNSET
     prompt_token_ids: TokenIdsJson | UnsetType = UNSET
     kv_transfer_params: TransferParams = UNSET
+    metrics: ResponseMetrics | UnsetType | None = UNSET
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,6 +209,7 @@ class ChatChunk(msgspec.Struct, kw_only=True):
     usage: Usage | UnsetType | None = UNSET
     prompt_token_ids: TokenIdsJson | UnsetType = UNSET
     kv_transfer_params: TransferParams = UNSET
+    metrics: ResponseMetrics | UnsetType | None = UNSET
 
 
 def check(request: ChatRequest) -> None:

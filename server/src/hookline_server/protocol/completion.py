@@ -11,6 +11,7 @@ from hookline.request_limits import CHOICES, LOGPROBS
 from hookline_server.protocol.generation import GenerationRequest, check_delivery
 from hookline_server.protocol.prompt_logprobs import PromptLogprobsJson
 from hookline_server.protocol.prompt_options import check_prompt_options
+from hookline_server.protocol.request_metrics import ResponseMetrics
 from hookline_server.protocol.schema_notes import (
     Refused,
     TokenIdsJson,
@@ -77,6 +78,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     choices: list[CompletionChoice]
     usage: Usage | UnsetType | None = UNSET
     kv_transfer_params: TransferParams = UNSET
+    metrics: ResponseMetrics | UnsetType | None = UNSET
 
 
 def check(request: CompletionRequest) -> None:

@@ -29,7 +29,7 @@ from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.probe_result import ProbeOutcome, ProbeResult
 from hookline.frozen import EMPTY
-from hookline.outputs import CompletionOutput, RequestOutput
+from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.pages import PageHandler, RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.pooling import PooledVectors, PoolingParams
@@ -133,6 +133,7 @@ class FakeStream:
             ),
             cached_tokens=self.engine.cached_tokens,
             finished=self.is_over,
+            metrics=self.engine.metrics if self.is_over else None,
             kv_transfer_params=self.engine.transfer_params if self.is_over else None,
             vectors=self._vectors(),
         )
@@ -188,6 +189,7 @@ class FakeEngine:
         logged: The records of the log.
         reported: Set at each report.
         transfer_params: Parameters of its KV connector for clients.
+        metrics: Metrics of its requests.
         chats: Messages of each rendered conversation.
         variables: Further variables of each rendered conversation.
         clients: Whose turn each text took.
@@ -232,6 +234,7 @@ class FakeEngine:
         self.parts: list[FrontEndPart] = []
         self.reported = asyncio.Event()
         self.transfer_params: dict[str, object] | None = None
+        self.metrics: RequestMetrics | None = None
         self.is_draining = False
         self.is_asleep = False
         self.stall: str | None = None

@@ -1,0 +1,39 @@
+"""Options of what responses of completions and chats say besides the text."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hookline.config.options import option
+
+
+class SpecDecodeMetrics(StrEnum):
+    """What responses say of speculative decoding."""
+
+    NONE = "none"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseSettings:
+    """What responses have that is off by default."""
+
+    enable_per_request_metrics: bool = field(
+        default=False,
+        metadata=option("Tell in responses how long each phase of the request took."),
+    )
+    per_request_spec_decode_metrics: SpecDecodeMetrics = field(
+        default=SpecDecodeMetrics.NONE,
+        metadata=option(
+            "What responses tell of the drafts of the request that were accepted."
+        ),
+    )
+    finish_reason_with_last_token: bool = field(
+        default=False,
+        metadata=option(
+            "Streamed chats have the finish reason in the chunk of the last text, not "
+            "in a further one without text."
+        ),
+    )
+
+
+DEFAULT_RESPONSES = ResponseSettings()
