@@ -25,6 +25,7 @@ NAMED = yaml.safe_load(Path(__file__).with_name("api_parameters.yaml").read_text
 ENDPOINTS = {
     "/v1/completions": "completions",
     "/v1/chat/completions": "chat",
+    "/v1/responses": "responses",
     "/v1/messages": "messages",
     "/v1/messages/count_tokens": "count_tokens",
     "/v1/embeddings": "embeddings",

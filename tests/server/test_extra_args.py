@@ -16,6 +16,7 @@ BODIES: dict[str, dict[str, object]] = {
         "model": "fake",
         "messages": [{"role": "user", "content": "ab"}],
     },
+    "/v1/responses": {"model": "fake", "input": "ab"},
 }
 
 

@@ -47,6 +47,21 @@ COMPLETION: Mapping[str, dict[str, Any]] = {
     "log-probabilities": {"logprobs": 2, "echo": True},
     "log-probabilities of the prompt": {"prompt_logprobs": 1, "return_token_ids": True},
 }
+RESPONSES: Mapping[str, dict[str, Any]] = {
+    "plain": {},
+    "log-probabilities": {
+        "include": ["message.output_text.logprobs"],
+        "top_logprobs": 2,
+    },
+    "calls": {"tools": [{"type": "function", "name": "f"}]},
+    "structured": {"text": {"format": {"type": "json_object"}}},
+    "everything": {
+        "instructions": "Be brief.",
+        "metadata": {"a": "b"},
+        "reasoning": {"effort": "low"},
+        "max_output_tokens": 5,
+    },
+}
 
 
 @cache
@@ -85,8 +100,9 @@ async def answer(
     )
     assert fault is None
     if response.content_type == "text/event-stream":
-        *events, done = event_data(data.decode())
-        assert done == "[DONE]"
+        events = list(event_data(data.decode()))
+        if path != "/v1/responses":
+            assert events.pop() == "[DONE]"
         return response.status, [json.loads(each) for each in events]
     return response.status, [json.loads(data)]
 
@@ -142,9 +158,34 @@ async def test_completions_match(kind: str, is_streamed: bool) -> None:
         check("TextCompletion", message)
 
 
+@pytest.mark.parametrize("kind", RESPONSES)
+@pytest.mark.parametrize("reason", [FinishReason.STOP, FinishReason.LENGTH])
+async def test_responses_match(kind: str, reason: FinishReason) -> None:
+    """
+    Whole, and each event of a stream.
+    """
+    body = {"input": "Hi", **RESPONSES[kind]}
+    engine = engine_of(kind)
+    engine.finish_reason = reason
+
+    _, [whole] = await answer(engine, "/v1/responses", body)
+    status, events = await answer(engine, "/v1/responses", {**body, "stream": True})
+
+    check("Response", whole)
+    assert status == 200
+    for event in events:
+        check("ResponseEvent", event)
+        if "item" in event:
+            check("OutputItem", event["item"])
+    assert events[-1]["response"].keys() == whole.keys()
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [
+        ("/v1/responses", {"input": []}, 400),
+        ("/v1/responses", {"input": "a", "model": "other"}, 404),
+        ("/v1/responses", {"input": "a", "previous_response_id": "resp_x"}, 400),
         ("/v1/chat/completions", {"messages": []}, 400),
         ("/v1/chat/completions", {"messages": HELLO, "model": "other"}, 404),
         ("/v1/completions", {"prompt": "a", "temperature": 3}, 400),

@@ -180,7 +180,8 @@ def test_document_tells_scopes() -> None:
     guarded, opened = document(ServerSettings(api_key="k")), document()
 
     def scopes(made: Any, path: str) -> Any:
-        [operation] = made["paths"][path].values()
+        operation, *others = made["paths"][path].values()
+        assert all(each.get("security") == operation.get("security") for each in others)
         return operation.get("security")
 
     assert scopes(guarded, "/health") is None

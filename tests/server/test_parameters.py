@@ -19,6 +19,10 @@ from hookline_server.protocol.generation import (
     GenerationRequest,
     sampling_params,
 )
+from hookline_server.protocol.responses_request import (
+    ResponsesRequest,
+    generation_request,
+)
 from hookline_server.protocol.wire import decode
 from hookline_testing.described_api import event_data
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
@@ -28,6 +32,7 @@ HELLO = [{"role": "user", "content": "Hi"}]
 PATHS = {
     "completions": "/v1/completions",
     "chat": "/v1/chat/completions",
+    "responses": "/v1/responses",
     "messages": "/v1/messages",
     "count_tokens": "/v1/messages/count_tokens",
     "tokenize": "/tokenize",
@@ -38,6 +43,7 @@ PATHS = {
 BODIES: Mapping[str, dict[str, Any]] = {
     "completions": {"prompt": "ab"},
     "chat": {"messages": HELLO},
+    "responses": {"input": "Hi"},
     "messages": {"messages": HELLO, "max_tokens": 3},
     "count_tokens": {"messages": HELLO},
     "tokenize": {"prompt": "ab"},
@@ -97,8 +103,10 @@ async def post(engine: FakeEngine, endpoint: str, **fields: object) -> tuple[int
     async with client_of(engine) as client:
         response = await client.post(PATHS[endpoint], json=body)
         answer = await response.json()
-    for name in ("id", "created"):
+    for name in ("id", "created", "created_at", "completed_at"):
         answer.pop(name, None)
+    for item in answer.get("output", ()):
+        del item["id"]
     return response.status, answer
 
 
@@ -118,6 +126,24 @@ def test_parameters_reach_the_engine(endpoint: str, name: str) -> None:
 
     assert read(given) == expected
     assert read(given) != getattr(DEFAULTS, name)
+    assert read(None) == getattr(DEFAULTS, name)
+
+
+@pytest.mark.parametrize(
+    "name", sorted(SAMPLING.keys() & set(ResponsesRequest.__struct_fields__))
+)
+def test_parameters_of_responses_reach_the_engine(name: str) -> None:
+    """
+    Those that the request has in common with chats, likewise.
+    """
+    given, expected = SAMPLING[name]
+
+    def read(value: object) -> object:
+        body = json.dumps({**BODIES["responses"], name: value}).encode()
+        request = generation_request(decode(body, ResponsesRequest))
+        return getattr(sampling_params(request, max_tokens=None), name)
+
+    assert read(given) == expected
     assert read(None) == getattr(DEFAULTS, name)
 
 

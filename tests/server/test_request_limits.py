@@ -16,11 +16,12 @@ from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
-EMBEDDINGS = "/v1/embeddings"
+EMBEDDINGS, RESPONSES = "/v1/embeddings", "/v1/responses"
 BASE: Mapping[str, dict[str, object]] = {
     COMPLETIONS: {"model": "fake", "prompt": "ab"},
     CHAT: {"model": "fake", "messages": [{"role": "user", "content": "ab"}]},
     EMBEDDINGS: {"model": "fake", "input": "ab"},
+    RESPONSES: {"model": "fake", "input": "ab"},
 }
 VOCABULARY = 2**20
 EMBEDS = PoolingFacts(
@@ -205,6 +206,24 @@ CASES: dict[str, tuple[str, str | None, Fields, Fields]] = {
         {"chat_template": "x" * 2**16},
         {"chat_template": "x" * (2**16 + 1)},
     ),
+    "metadata": (
+        RESPONSES,
+        "metadata",
+        {"metadata": {str(number): "" for number in range(16)}},
+        {"metadata": {str(number): "" for number in range(17)}},
+    ),
+    "metadata_key": (
+        RESPONSES,
+        "metadata",
+        {"metadata": {"x" * 64: ""}},
+        {"metadata": {"x" * 65: ""}},
+    ),
+    "metadata_value": (
+        RESPONSES,
+        "metadata",
+        {"metadata": {"a": "x" * 512}},
+        {"metadata": {"a": "x" * 513}},
+    ),
     "kv_transfer_params": (
         COMPLETIONS,
         "kv_transfer_params",
@@ -281,8 +300,8 @@ CASES: dict[str, tuple[str, str | None, Fields, Fields]] = {
 
 
 def test_each_limit_has_a_case() -> None:
-    """A new limit needs a row above."""
-    assert set(CASES) == {limit.name for limit in LIMITS}
+    """A new limit needs a row above; that of stored responses has its own test."""
+    assert {*CASES, "history_bytes"} == {limit.name for limit in LIMITS}
 
 
 async def post(engine: FakeEngine, path: str, fields: Fields) -> tuple[int, Any]:

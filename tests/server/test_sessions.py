@@ -16,6 +16,7 @@ CHAT = (
     "/v1/chat/completions",
     {"model": "fake", "messages": [{"role": "user", "content": "a"}]},
 )
+RESPONSE = ("/v1/responses", {"model": "fake", "input": "a"})
 WRONG = ["x" * 257, "two words", "Straße", "a\tb"]
 
 
@@ -23,7 +24,7 @@ WRONG = ["x" * 257, "two words", "Straße", "a\tb"]
     ("header", "session"),
     [(None, None), ("", None), (" run-7 ", "run-7"), ("x" * 256, "x" * 256)],
 )
-@pytest.mark.parametrize(("path", "body"), [COMPLETION, CHAT])
+@pytest.mark.parametrize(("path", "body"), [COMPLETION, CHAT, RESPONSE])
 async def test_header_names_the_session(
     path: str, body: dict[str, object], header: str | None, session: str | None
 ) -> None:
@@ -40,7 +41,7 @@ async def test_header_names_the_session(
     assert engine.streams[0].facts.session_id == session
 
 
-@pytest.mark.parametrize(("path", "body"), [COMPLETION, CHAT])
+@pytest.mark.parametrize(("path", "body"), [COMPLETION, CHAT, RESPONSE])
 async def test_the_body_prevails(path: str, body: dict[str, object]) -> None:
     """
     A session in the body is closer to the client than a header, as in vLLM.
@@ -77,7 +78,7 @@ async def test_wrong_sessions_in_the_body_are_refused(session: str) -> None:
 
 
 @pytest.mark.parametrize("header", WRONG)
-@pytest.mark.parametrize(("path", "body"), [COMPLETION, CHAT])
+@pytest.mark.parametrize(("path", "body"), [COMPLETION, CHAT, RESPONSE])
 async def test_wrong_sessions_are_refused(
     path: str, body: dict[str, object], header: str
 ) -> None:

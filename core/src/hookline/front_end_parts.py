@@ -9,6 +9,9 @@ TextQueueName = Literal["text", "chat", "long"]
 ParserKind = Literal["tool", "reasoning"]
 """What a parser of replies finds."""
 
+ResponseEviction = Literal["count", "bytes", "age"]
+"""The bound because of which a stored response was dropped."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStats:
@@ -97,6 +100,22 @@ class UnknownFieldStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseStoreStats:
+    """Responses that a server keeps for requests that continue them.
+
+    Attributes:
+        entries: Number of responses.
+        bytes: Memory that they take, about.
+        evictions: Number of responses dropped because there were too many, because they
+            were too large, or because of their age, by reason, since the start.
+    """
+
+    entries: int = 0
+    bytes: int = 0
+    evictions: tuple[tuple[ResponseEviction, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventLoopStats:
     """How late the event loop of a server runs its callbacks.
 
@@ -177,6 +196,7 @@ FrontEndPart = (
     | TextStats
     | ParserFailures
     | UnknownFieldStats
+    | ResponseStoreStats
     | EventLoopStats
     | TransportStats
     | EngineHealth

@@ -178,6 +178,27 @@ CHAT_TEMPLATE = Limit(
 )
 """Several times as long as those of models."""
 
+METADATA = Limit(name="metadata", param="metadata", most=16, what="pairs")
+"""OpenAI's limit, too."""
+
+METADATA_KEY = Limit(
+    name="metadata_key", param="metadata", most=64, what="characters in one key"
+)
+"""OpenAI's limit, too."""
+
+METADATA_VALUE = Limit(
+    name="metadata_value", param="metadata", most=512, what="characters in one value"
+)
+"""OpenAI's limit, too."""
+
+HISTORY_BYTES = Limit(
+    name="history_bytes",
+    param="previous_response_id",
+    most=2**23,
+    what="bytes of earlier items as JSON",
+)
+"""As many as a request's body has by default."""
+
 TRANSFER_BYTES = Limit(
     name="kv_transfer_params",
     param="kv_transfer_params",
@@ -267,6 +288,10 @@ LIMITS: tuple[Limit, ...] = (
     TEMPLATE_BYTES,
     TEMPLATE_DEPTH,
     CHAT_TEMPLATE,
+    METADATA,
+    METADATA_KEY,
+    METADATA_VALUE,
+    HISTORY_BYTES,
     TRANSFER_BYTES,
     TRANSFER_DEPTH,
     EXTRA_ARGS_BYTES,

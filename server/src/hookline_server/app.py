@@ -9,7 +9,12 @@ from hookline_server.auth.authentication import authenticate
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.cors import Cors
 from hookline_server.deadlines import Deadlines
-from hookline_server.dialects import EMBEDDINGS_PATH, MESSAGES_PATH, POOLING_PATH
+from hookline_server.dialects import (
+    EMBEDDINGS_PATH,
+    MESSAGES_PATH,
+    POOLING_PATH,
+    RESPONSES_PATH,
+)
 from hookline_server.engine import ServingEngine
 from hookline_server.errors import answer_errors, shape_error
 from hookline_server.handlers.anthropic_messages import count_tokens, create_message
@@ -22,7 +27,9 @@ from hookline_server.handlers.load import show_load
 from hookline_server.handlers.missing_metrics import explain_missing_metrics
 from hookline_server.handlers.models import list_models, show_model
 from hookline_server.handlers.prefix_cache import reset_prefix_cache
+from hookline_server.handlers.responses import create_response
 from hookline_server.handlers.sleep import SLEEP_ROUTES
+from hookline_server.handlers.stored_responses import STORED_RESPONSE_ROUTES
 from hookline_server.handlers.tokenize import detokenize, tokenize
 from hookline_server.handlers.version import show_version
 from hookline_server.http_meter import HttpMeter
@@ -39,6 +46,8 @@ from hookline_server.settings import ServerSettings
 ROUTES = (
     web.post("/v1/completions", completions),
     web.post("/v1/chat/completions", chat_completions),
+    web.post(RESPONSES_PATH, create_response),
+    *STORED_RESPONSE_ROUTES,
     web.post(MESSAGES_PATH, create_message),
     web.post(f"{MESSAGES_PATH}/count_tokens", count_tokens),
     web.get("/v1/models", list_models),
@@ -77,6 +86,7 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     context.fill(app, engine, settings)
     app.cleanup_ctx.append(app[KEY_RING].follow)
     app.cleanup_ctx.append(app[context.HEAP].lifetime)
+    app.cleanup_ctx.append(app[context.RESPONSE_STORE].lifetime)
     app.on_response_prepare.append(shape_error)
     app.on_response_prepare.append(echo_request_id)
     if cors is not None:

@@ -11,6 +11,7 @@ from hookline_server.deep_health import DeepHealth
 from hookline_server.engine import ServingEngine
 from hookline_server.heap_trimmer import HeapTrimmer, libc_trim
 from hookline_server.replies.parsers import ChosenParsers, choose_parsers
+from hookline_server.response_store import ResponseStore
 from hookline_server.settings import ServerSettings
 from hookline_server.streams import OpenStreams
 from hookline_server.unknown_fields import UnknownFields
@@ -22,6 +23,9 @@ OPEN_STREAMS: web.AppKey[OpenStreams] = web.AppKey("hookline_streams", OpenStrea
 HEAP: web.AppKey[HeapTrimmer] = web.AppKey("hookline_heap", HeapTrimmer)
 UNKNOWN_FIELDS: web.AppKey[UnknownFields] = web.AppKey(
     "hookline_unknown_fields", UnknownFields
+)
+RESPONSE_STORE: web.AppKey[ResponseStore] = web.AppKey(
+    "hookline_response_store", ResponseStore
 )
 PARSERS: web.AppKey[ChosenParsers] = web.AppKey("hookline_parsers", ChosenParsers)
 STARTED: web.AppKey[int] = web.AppKey("hookline_started", int)
@@ -37,6 +41,7 @@ def fill(app: web.Application, engine: ServingEngine, settings: ServerSettings) 
     app[DEEP_HEALTH] = DeepHealth(engine, settings.deep_health_timeout)
     app[PARSERS] = choose_parsers(settings.replies)
     app[UNKNOWN_FIELDS] = UnknownFields()
+    app[RESPONSE_STORE] = ResponseStore(settings.response_store)
     app[HEAP] = HeapTrimmer(libc_trim())
     app[STARTED] = int(time.time())
 

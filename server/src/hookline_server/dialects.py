@@ -1,4 +1,4 @@
-"""How responses are written: in the form of OpenAI's API, or of Anthropic's."""
+"""How responses are written: in the forms of OpenAI's API, or in Anthropic's."""
 
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from hookline_server.protocol.wire import encode
 from hookline_server.sse import DONE, event
 
 MESSAGES_PATH = "/v1/messages"
+RESPONSES_PATH = "/v1/responses"
 EMBEDDINGS_PATH = "/v1/embeddings"
 POOLING_PATH = "/pooling"
 
@@ -70,8 +71,17 @@ class OpenAi:
         return event(error_body(error))
 
 
+class Responses(OpenAi):
+    """That of OpenAI's `/v1/responses`, whose events have names and no end mark."""
+
+    done = b""
+
+    def event(self, message: msgspec.Struct) -> bytes:
+        return _named_event(message)
+
+
 class Anthropic:
-    """Anthropic's form: events have names, which are the types of their messages."""
+    """Anthropic's form, in which events have names, too."""
 
     done = b""
     id_header = "request-id"
@@ -80,25 +90,33 @@ class Anthropic:
         return encode(_error(error, request_id))
 
     def event(self, message: msgspec.Struct) -> bytes:
-        name = message.__struct_config__.tag
-        return f"event: {name}\n".encode() + event(encode(message))
+        return _named_event(message)
 
     def error_event(self, error: ApiError, request_id: str) -> bytes:
         return self.event(_error(error, request_id))
 
 
 OPENAI: Dialect = OpenAi()
+RESPONSES: Dialect = Responses()
 ANTHROPIC: Dialect = Anthropic()
 
 
 def dialect_of(request: web.BaseRequest) -> Dialect:
     """Returns the form of a request's response, which its path tells."""
-    return ANTHROPIC if is_anthropic(request.path) else OPENAI
+    if is_anthropic(request.path):
+        return ANTHROPIC
+    return RESPONSES if request.path == RESPONSES_PATH else OPENAI
 
 
 def is_anthropic(path: str) -> bool:
     """Whether responses to requests for a path have the form of Anthropic's API."""
     return path == MESSAGES_PATH or path.startswith(f"{MESSAGES_PATH}/")
+
+
+def _named_event(message: msgspec.Struct) -> bytes:
+    """Returns an event with a name, the type of its message."""
+    name = message.__struct_config__.tag
+    return f"event: {name}\n".encode() + event(encode(message))
 
 
 def _error(error: ApiError, request_id: str) -> AnthropicError:

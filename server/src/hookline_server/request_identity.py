@@ -9,7 +9,12 @@ from hookline.exceptions import RequestError
 from hookline.payloads import EngineFacts
 from hookline.request import SESSION_ID, RequestFacts
 from hookline.slo import Slo
-from hookline_server.dialects import EMBEDDINGS_PATH, MESSAGES_PATH, POOLING_PATH
+from hookline_server.dialects import (
+    EMBEDDINGS_PATH,
+    MESSAGES_PATH,
+    POOLING_PATH,
+    RESPONSES_PATH,
+)
 from hookline_server.request_ids import request_id
 from hookline_server.tenants import tenant_of, weight_of
 
@@ -22,6 +27,7 @@ CHAT_ROUTE = "/v1/chat/completions"
 
 _OPERATIONS = {
     CHAT_ROUTE: "chat",
+    RESPONSES_PATH: "chat",
     MESSAGES_PATH: "chat",
     EMBEDDINGS_PATH: "embeddings",
     POOLING_PATH: "embeddings",

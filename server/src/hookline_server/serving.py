@@ -8,7 +8,13 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from hookline_server.app import create_app
-from hookline_server.context import OPEN_STREAMS, PARSERS, UNKNOWN_FIELDS, key_ring
+from hookline_server.context import (
+    OPEN_STREAMS,
+    PARSERS,
+    RESPONSE_STORE,
+    UNKNOWN_FIELDS,
+    key_ring,
+)
 from hookline_server.engine import ServingEngine
 from hookline_server.listening import Listening, server_address
 from hookline_server.loading import create_loading_app
@@ -75,6 +81,7 @@ async def _serve_engine(
         engine.report(connections.stats)
         engine.report(app[PARSERS].failures.stats)
         engine.report(app[UNKNOWN_FIELDS].stats)
+        engine.report(app[RESPONSE_STORE].stats)
         address = server_address(listening.api)
         engine.report(lambda: address)
         when_ready(app)

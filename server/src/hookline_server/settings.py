@@ -13,6 +13,7 @@ from hookline_server.connections.limits import ConnectionLimits
 from hookline_server.cors import CorsSettings
 from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.replies.settings import ReplySettings
+from hookline_server.response_store_settings import ResponseStoreSettings
 
 MEBIBYTE = 1024 * 1024
 KEYS = "API keys"
@@ -160,6 +161,9 @@ class ServerSettings:
     )
     replies: ReplySettings = field(
         default_factory=ReplySettings, metadata=section("tools and reasoning")
+    )
+    response_store: ResponseStoreSettings = field(
+        default_factory=ResponseStoreSettings, metadata=section("stored responses")
     )
     log_level: LogLevel = field(
         default=LogLevel.INFO,

@@ -259,6 +259,8 @@ async def test_chats_are_as_long_as_their_texts(
         ("GET", "/v1/models"),
         ("POST", "/tokenize"),
         ("POST", "/detokenize?x=1"),
+        ("POST", "/v1/responses"),
+        ("GET", "/v1/responses/resp_1"),
         ("GET", "/version"),
         ("DELETE", "/v1/anything/else"),
     ],

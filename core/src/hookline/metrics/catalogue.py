@@ -20,6 +20,7 @@ from hookline.metrics.families.sleep import SLEEP_METRICS
 from hookline.metrics.families.speculation import SPECULATION_METRICS
 from hookline.metrics.families.state import ENGINE_METRICS
 from hookline.metrics.families.step import STEP_METRICS
+from hookline.metrics.families.stored_responses import STORED_RESPONSE_METRICS
 from hookline.metrics.families.structured_outputs import STRUCTURED_OUTPUT_METRICS
 from hookline.metrics.families.tenant import TENANT_METRICS
 from hookline.metrics.families.text import TEXT_METRICS
@@ -51,6 +52,7 @@ _OWN: tuple[Metric, ...] = (
     *LOG_METRICS,
     *TEXT_METRICS,
     *BODY_METRICS,
+    *STORED_RESPONSE_METRICS,
     *EVENT_LOOP_METRICS,
     *SLEEP_METRICS,
     *LOGGER_METRICS,

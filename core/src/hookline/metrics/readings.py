@@ -10,6 +10,7 @@ from hookline.front_end_parts import (
     EventLoopStats,
     LogStats,
     ParserFailures,
+    ResponseStoreStats,
     TextStats,
     TransportStats,
     UnknownFieldStats,
@@ -118,6 +119,7 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         TextStats,
         ParserFailures,
         UnknownFieldStats,
+        ResponseStoreStats,
         EventLoopStats,
         TransportStats,
     }

@@ -15,7 +15,7 @@ from hookline.reply_parsing.parts import (
     Reasoning,
 )
 from hookline_server.answers.answer import Identity, UsageMeter, finish_word
-from hookline_server.answers.reply import next_parts
+from hookline_server.answers.reply import next_parts, whole_parts
 from hookline_server.answers.slices import Turns
 from hookline_server.engine import ServingEngine
 from hookline_server.protocol.anthropic_response import (
@@ -39,7 +39,6 @@ from hookline_server.protocol.anthropic_response import (
     ThinkingDelta,
 )
 from hookline_server.replies.reading import ReplyReading
-from hookline_server.replies.reply_reader import joined
 from hookline_server.streams import Batch
 
 _ID_BYTES = 12
@@ -67,8 +66,8 @@ class AnthropicAnswer:
         output = outputs[0]
         self._meter.take(0, output, n=1)
         completion = output.outputs[0]
-        parts = await self._parts(completion)
-        return self._message(_blocks(joined(parts)), self._end(completion))
+        parts = await whole_parts(self._reader, completion, self._token_bytes, Turns())
+        return self._message(_blocks(parts), self._end(completion))
 
     def chunks(self, batch: Batch) -> Iterator[msgspec.Struct]:
         """Yields the events of the next outputs."""
@@ -84,18 +83,6 @@ class AnthropicAnswer:
 
     def usage_chunk(self) -> None:
         """Returns nothing: the last events have the usage."""
-
-    async def _parts(self, completion: CompletionOutput) -> list[Part]:
-        if self._reader is None:
-            return [Content(completion.text)]
-        parts: list[Part] = []
-        turns = Turns()
-        for some in self._reader.read(
-            completion.text, completion.token_ids, self._token_bytes
-        ):
-            parts += some
-            await turns.took(1)
-        return parts + self._reader.finish()
 
     def _events(self, completion: CompletionOutput) -> Iterator[msgspec.Struct]:
         finish_word(completion.finish_reason)  # raises before a reply seems complete

@@ -13,6 +13,7 @@ from hookline.reply_parsing.parts import (
     Part,
     Reasoning,
 )
+from hookline_server.answers.slices import Turns
 from hookline_server.protocol.chat import (
     AnswerCall,
     AnswerFunction,
@@ -69,7 +70,7 @@ class WholeReply:
                 UNSET
                 if self._is_legacy or not calls
                 else [
-                    AnswerCall(id=_call_id(begun), type="function", function=function)
+                    AnswerCall(id=call_id(begun), type="function", function=function)
                     for begun, function in calls
                 ]
             ),
@@ -139,7 +140,7 @@ class ReplyStream:
             return Delta(function_call=function)
         call = AnswerCall(
             index=self._calls - 1,
-            id=UNSET if begun is None else _call_id(begun),
+            id=UNSET if begun is None else call_id(begun),
             type=UNSET if begun is None else "function",
             function=function,
         )
@@ -167,5 +168,30 @@ def next_parts(
     return joined(found)
 
 
-def _call_id(begun: CallBegun) -> str:
+async def whole_parts(
+    reader: ReplyReader | None,
+    completion: CompletionOutput,
+    token_bytes: TokenBytes,
+    turns: Turns,
+) -> list[Part]:
+    """Returns the parts of a whole reply; others get their turns between slices.
+
+    Args:
+        reader: Reads the reply; None takes all text for content.
+        completion: The reply.
+        token_bytes: Returns the bytes of a token.
+        turns: Counts the slices.
+    """
+    text, token_ids = completion.text, completion.token_ids
+    if reader is None:
+        return [Content(text)] if text else []
+    parts: list[Part] = []
+    for some in reader.read(text, token_ids, token_bytes):
+        parts += some
+        await turns.took(1)
+    return joined(parts + reader.finish())
+
+
+def call_id(begun: CallBegun) -> str:
+    """Returns the id of a call: the model's, or a new one."""
     return begun.id or f"call_{secrets.token_hex(_ID_BYTES)}"

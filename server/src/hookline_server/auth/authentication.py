@@ -10,7 +10,12 @@ from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.auth.request_key import API_KEY
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
 from hookline_server.context import ENGINE
-from hookline_server.dialects import EMBEDDINGS_PATH, MESSAGES_PATH, POOLING_PATH
+from hookline_server.dialects import (
+    EMBEDDINGS_PATH,
+    MESSAGES_PATH,
+    POOLING_PATH,
+    RESPONSES_PATH,
+)
 from hookline_server.errors import Handler
 from hookline_server.logs.current_request import enter_span
 from hookline_server.request_identity import request_facts, stranger_facts
@@ -19,6 +24,7 @@ from hookline_server.tenants import tenant_of
 COUNTED_PATHS = (
     "/v1/completions",
     "/v1/chat/completions",
+    RESPONSES_PATH,
     MESSAGES_PATH,
     EMBEDDINGS_PATH,
     POOLING_PATH,

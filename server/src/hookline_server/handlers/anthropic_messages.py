@@ -1,12 +1,8 @@
 """`/v1/messages` and `/v1/messages/count_tokens` of Anthropic's API."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from aiohttp import web
 
 from hookline.exceptions import RequestError
-from hookline.structured_outputs import PARAM
 from hookline_server.answers.anthropic_message import AnthropicAnswer
 from hookline_server.auth.permissions import check_permissions
 from hookline_server.context import ENGINE, PARSERS
@@ -24,6 +20,7 @@ from hookline_server.handlers.conversation import (
     template_defaults,
 )
 from hookline_server.handlers.delivery import deliver
+from hookline_server.handlers.field_names import format_named
 from hookline_server.openapi.operation import (
     GENERATION_ERRORS,
     Operation,
@@ -88,7 +85,7 @@ async def create_message(request: web.Request) -> web.StreamResponse:
         check_model(engine, body.model)
         check(body)
         session_id = named_session(request, body.session_id, engine.facts)
-        with _format_named(body.format_field):
+        with format_named(body.format_field):
             params = sampling_params(generation, max_tokens=body.max_tokens)
         prompt, reading = await _read(request, body)
         params = reading.adapted(params)
@@ -109,7 +106,7 @@ async def create_message(request: web.Request) -> web.StreamResponse:
     )
     answer = AnthropicAnswer(identity, engine, reading)
     field = body.format_field if body.format else "tools"
-    with _format_named(field):
+    with format_named(field):
         return await deliver(request, submission, answer, grammar_field=field)
 
 
@@ -137,18 +134,6 @@ async def count_tokens(request: web.Request) -> web.Response:
         client=client_of(request),
     )
     return json_response(TokenCount(len(prompt)))
-
-
-@contextmanager
-def _format_named(field: str) -> Iterator[None]:
-    """Replaces the names that a grammar has elsewhere in an error by a field."""
-    try:
-        yield
-    except RequestError as error:
-        if error.param in (PARAM, "response_format"):
-            error.param = field
-            error.args = (f"{field}: {str(error).removeprefix(f'{PARAM}: ')}",)
-        raise
 
 
 async def _read(

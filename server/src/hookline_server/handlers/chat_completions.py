@@ -1,11 +1,9 @@
 """`/v1/chat/completions`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from aiohttp import web
 
-from hookline.exceptions import RequestError
 from hookline_server.answers.chat import ChatAnswer
 from hookline_server.auth.permissions import check_permissions
 from hookline_server.context import SETTINGS
@@ -17,6 +15,7 @@ from hookline_server.handlers.common import (
 )
 from hookline_server.handlers.conversation import read_conversation
 from hookline_server.handlers.delivery import deliver
+from hookline_server.handlers.field_names import fields_named
 from hookline_server.openapi.operation import (
     GENERATION_ERRORS,
     Operation,
@@ -89,17 +88,14 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     settings = request.app[SETTINGS].responses
     answer = ChatAnswer(identity, body, engine, reading, settings)
     field = asking_field(body) or reading.grammar_field
-    with _fields_named(body, field):
+    with fields_named(_names(body, field)):
         return await deliver(request, submission, answer, grammar_field=field)
 
 
-@contextmanager
-def _fields_named(body: ChatRequest, grammar_field: str) -> Iterator[None]:
-    """Replaces the engine's parameter names in an error by this endpoint's."""
-    names = {"prompt": "messages", "structured_outputs": grammar_field}
-    names["max_tokens"] = body.max_tokens_field
-    try:
-        yield
-    except RequestError as error:
-        error.param = names.get(error.param or "", error.param)
-        raise
+def _names(body: ChatRequest, grammar_field: str) -> Mapping[str, str]:
+    """Returns this endpoint's names of the engine's parameters."""
+    return {
+        "prompt": "messages",
+        "structured_outputs": grammar_field,
+        "max_tokens": body.max_tokens_field,
+    }

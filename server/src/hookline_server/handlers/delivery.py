@@ -23,6 +23,7 @@ from hookline_server.sse import EventResponse
 from hookline_server.streams import Submission, merged, whole_outputs
 
 MakeWhole = Callable[[Sequence[RequestOutput]], Awaitable[msgspec.Struct]]
+MakeFailure = Callable[[ApiError], msgspec.Struct]
 
 
 async def deliver(
@@ -31,6 +32,7 @@ async def deliver(
     answer: Answer,
     *,
     grammar_field: str = PARAM,
+    failure: MakeFailure | None = None,
 ) -> web.StreamResponse:
     """Runs a submission; aborts it if the client leaves.
 
@@ -39,11 +41,13 @@ async def deliver(
         submission: What the engine is to do.
         answer: Makes the response's parts of outputs.
         grammar_field: The request's field that leads to a grammar, for errors.
+        failure: Makes the event of an error in a stream; None leaves its form to the
+            dialect.
     """
     if not submission.is_streamed:
         return await deliver_whole(request, submission, answer.whole)
     async with _opened(request, submission) as streams:
-        return await _stream(request, streams, answer, grammar_field)
+        return await _stream(request, streams, answer, grammar_field, failure)
 
 
 async def deliver_whole(
@@ -70,8 +74,15 @@ async def _stream(
     streams: list[OutputStream],
     answer: Answer,
     grammar_field: str,
+    failure: MakeFailure | None,
 ) -> web.StreamResponse:
     response, dialect = EventResponse(request), dialect_of(request)
+
+    def error_event(error: ApiError) -> bytes:
+        if failure is not None:
+            return dialect.event(failure(error))
+        return dialect.error_event(error, request_id(request))
+
     try:
         async with aclosing(merged(streams)) as batches:
             async for batch in batches:
@@ -85,8 +96,7 @@ async def _stream(
         if isinstance(error, GrammarError):
             error.param = grammar_field
         # Too late for an error status: client libraries raise on this event.
-        its_id = request_id(request)
-        await response.write(dialect.error_event(as_api_error(error), its_id))
+        await response.write(error_event(as_api_error(error)))
     except asyncio.CancelledError:
         deadline = deadline_of(request)
         if deadline is None or not deadline.has_passed or not response.has_started:
@@ -95,7 +105,6 @@ async def _stream(
             # The client does not read, so that it would not get the error, either.
             request.transport.abort()
             raise
-        its_id = request_id(request)
-        await response.write(dialect.error_event(deadline.error, its_id))
+        await response.write(error_event(deadline.error))
     await response.write(dialect.done)
     return await response.end()

@@ -188,7 +188,15 @@ def check_logprobs(
     Raises:
         LimitError: They are too many to be kept until the end.
     """
-    if request.is_streamed or params.logprobs is None:
+    if not request.is_streamed:
+        check_kept_logprobs(params, max_model_len, num_prompts=num_prompts)
+
+
+def check_kept_logprobs(
+    params: SamplingParams, max_model_len: int, *, num_prompts: int = 1
+) -> None:
+    """Checks how many log-probabilities of output there may be; raises `LimitError`."""
+    if params.logprobs is None:
         return
     tokens = params.n * min(params.max_tokens or max_model_len, max_model_len)
     LOGPROB_ENTRIES.check(num_prompts * tokens * (params.logprobs + 1))

@@ -52,7 +52,8 @@ class PastCalls:
 
     def legacy_call(self, given: object, place: str) -> list[dict[str, object]]:
         """Converts `function_call` of a message; raises what `calls` does."""
-        return [{"type": "function", "function": self._function(given, place)}]
+        function = self.function(convert(given, PastFunction, place), place)
+        return [{"type": "function", "function": function}]
 
     def _call(self, given: object, place: str) -> dict[str, object]:
         call = convert(given, PastCall, place)
@@ -61,12 +62,13 @@ class PastCalls:
                 f"{place}.type must be 'function', not {call.type!r}",
                 param=f"{place}.type",
             )
-        function = self._function(call.function, f"{place}.function")
+        here = f"{place}.function"
+        function = self.function(convert(call.function, PastFunction, here), here)
         named: dict[str, object] = {} if call.id is None else {"id": call.id}
         return {**named, "type": "function", "function": function}
 
-    def _function(self, given: object, place: str) -> dict[str, object]:
-        function = convert(given, PastFunction, place)
+    def function(self, function: PastFunction, place: str) -> dict[str, object]:
+        """Converts the function of a call; may raise `LimitError`."""
         arguments: object = function.arguments
         param = f"{place}.arguments"
         if isinstance(arguments, str):

@@ -133,7 +133,7 @@ def _legacy_use(request: ToolFields, functions: Sequence[object]) -> ToolUse:
     tools = read_functions(functions)
     given = request.function_call
     if given is None or isinstance(given, str):
-        choice, name = _word(given, tools, LEGACY_WORDS, "function_call"), None
+        choice, name = word_choice(given, tools, LEGACY_WORDS, "function_call"), None
     else:
         name = convert(given, NamedFunction, "function_call").name
         choice = Choice.NAMED
@@ -150,7 +150,7 @@ def _choice(
 ) -> tuple[Choice, str | None, tuple[Tool, ...]]:
     """Returns the choice, the function that is named, and the tools it leaves."""
     if given is None or isinstance(given, str):
-        return _word(given, tools, CHOICE_WORDS, "tool_choice"), None, tools
+        return word_choice(given, tools, CHOICE_WORDS, "tool_choice"), None, tools
     choice = convert(given, ToolChoice, "tool_choice")
     if choice.type == "allowed_tools":
         mode, allowed = _allowed(choice.allowed_tools, tools)
@@ -173,24 +173,44 @@ def _allowed(
     field = "tool_choice.allowed_tools"
     if given is None:
         raise RequestError(f"{field} is missing", param=field)
-    mode, named = given.mode, given.tools
+    names = [each.function.name for each in given.tools]
+    place = "tools[{}].function.name"
+    allowed = allowed_tools(given.mode, names, tools, field, place=place)
+    return Choice(given.mode), allowed
+
+
+def allowed_tools(
+    mode: str, names: Sequence[str], tools: Sequence[Tool], field: str, *, place: str
+) -> tuple[Tool, ...]:
+    """Returns those of the tools that the model may call.
+
+    Args:
+        mode: Whether it must call one.
+        names: The names of those that it may call.
+        tools: All tools of the request.
+        field: The request's field that names them, for errors.
+        place: Where a name stands in the field, given its number.
+
+    Raises:
+        RequestError: The mode is unknown, or a name, or there is no name.
+    """
     if mode not in MODES:
         raise RequestError(
             f"{field}.mode must be 'auto' or 'required', not {mode!r}",
             param=f"{field}.mode",
         )
-    for index, each in enumerate(named):
-        check_known(each.function.name, tools, f"{field}.tools[{index}].function.name")
-    names = {each.function.name for each in named}
-    allowed = tuple(tool for tool in tools if tool.name in names)
+    for index, name in enumerate(names):
+        check_known(name, tools, f"{field}.{place.format(index)}")
+    allowed = tuple(tool for tool in tools if tool.name in set(names))
     if not allowed:
         raise RequestError(f"{field}.tools must not be empty", param=f"{field}.tools")
-    return Choice(mode), allowed
+    return allowed
 
 
-def _word(
+def word_choice(
     given: str | None, tools: Sequence[Tool], words: Sequence[str], field: str
 ) -> Choice:
+    """Returns the choice that a word means; raises `RequestError` for another word."""
     if given is not None and given not in words:
         raise RequestError(
             f"{field} must be one of {', '.join(words)} or name a function, not "

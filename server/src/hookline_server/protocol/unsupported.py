@@ -21,11 +21,16 @@ WHAT: Mapping[str, str] = {
 }
 
 
-def refuse(request: msgspec.Struct) -> None:
-    """Raises `RequestError` if a field requests an unsupported feature."""
+def refuse(request: msgspec.Struct, what: Mapping[str, str] = WHAT) -> None:
+    """Raises `RequestError` if a field requests an unsupported feature.
+
+    Args:
+        request: The request.
+        what: What fields ask for that is not supported, by their names.
+    """
     for name in request.__struct_fields__:
-        if name in WHAT and _asks(request, name):
-            raise RequestError(f"{name}: {WHAT[name]} is not supported", param=name)
+        if name in what and _asks(request, name):
+            raise RequestError(f"{name}: {what[name]} is not supported", param=name)
 
 
 def _asks(request: msgspec.Struct, name: str) -> bool:

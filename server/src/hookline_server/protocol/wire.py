@@ -1,6 +1,7 @@
 """Conversion between JSON and structs, with errors that name the field."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -58,6 +59,18 @@ def convert(value: object, kind: type[T], place: str) -> T:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise _shape_error(str(error), place) from error
+
+
+def convert_query(query: Mapping[str, str], kind: type[T]) -> T:
+    """Converts a URL's query to a struct; ignores parameters that it does not have.
+
+    Raises:
+        RequestError: A parameter does not match the struct.
+    """
+    try:
+        return msgspec.convert(dict(query), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _shape_error(str(error)) from error
 
 
 def _shape_error(message: str, place: str = "") -> RequestError:

@@ -26,7 +26,11 @@ from hookline.config import (
     ObserverConfig,
 )
 from hookline.finish_cause import Rejected
-from hookline.front_end_parts import ParserFailures, UnknownFieldStats
+from hookline.front_end_parts import (
+    ParserFailures,
+    ResponseStoreStats,
+    UnknownFieldStats,
+)
 from hookline.metrics import DIALECTS, Family, HistogramValue, Kind
 from hookline.pages import PageRequest
 from hookline.payloads import (
@@ -158,6 +162,8 @@ PARSERS = ParserFailures(failures=(("tool", "hermes", 4),))
 
 UNKNOWN_FIELDS = UnknownFieldStats(fields=(("user", 4),))
 
+STORED = ResponseStoreStats(entries=3, bytes=4096, evictions=(("age", 2),))
+
 ANSWERED = HttpAnswered(
     exchanges=(
         HttpExchange(
@@ -206,7 +212,9 @@ def feed() -> Feed:
         logger.step_finished(make_step(ITERATION, SCHEDULER, record=WITH_DRAFTS))
         logger.state_changed(make_state(scheduler=SCHEDULER, lanes=(LANE,)))
         logger.http_answered(ANSWERED)
-        logger.front_end_changed(FrontEndChanged(parts=(PARSERS, UNKNOWN_FIELDS)))
+        logger.front_end_changed(
+            FrontEndChanged(parts=(PARSERS, UNKNOWN_FIELDS, STORED))
+        )
 
     return show
 

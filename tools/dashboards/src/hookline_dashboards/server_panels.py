@@ -25,6 +25,11 @@ def http(make: StandardPanels) -> Row:
             make.rates("Text processes replaced", "hookline_text_process_restarts"),
             make.rates("Failures of reply parsers", "hookline_reply_parser_failures"),
             make.rates("Unknown fields", "hookline_request_unknown_fields"),
+            make.each("Stored responses", "hookline_stored_responses"),
+            make.each("Memory of stored responses", "hookline_stored_response_bytes"),
+            make.rates(
+                "Evicted stored responses", "hookline_stored_response_evictions"
+            ),
             make.each("Event loop lag", "hookline_event_loop_lag_seconds"),
             make.rates("Event loop stalls", "hookline_event_loop_stalls"),
             make.rates(

@@ -1,0 +1,248 @@
+"""The items of a response's output, and the events that tell of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec import Raw
+
+from hookline.reply_parsing.parts import (
+    CallArguments,
+    CallBegun,
+    Content,
+    Part,
+    Reasoning,
+)
+from hookline_server.answers.reply import call_id
+from hookline_server.protocol.responses_events import (
+    CallArgumentsDelta,
+    CallArgumentsDone,
+    ContentPartAdded,
+    ContentPartDone,
+    OutputItemAdded,
+    OutputItemDone,
+    OutputTextDelta,
+    OutputTextDone,
+    ReasoningTextDelta,
+    ReasoningTextDone,
+    ResponseEvent,
+)
+from hookline_server.protocol.responses_items import new_id
+from hookline_server.protocol.responses_object import (
+    NO_LOGPROBS,
+    FunctionCall,
+    ItemStatus,
+    OutputItem,
+    OutputMessage,
+    OutputText,
+    ReasoningItem,
+    ReasoningText,
+)
+
+Events = Iterator[ResponseEvent]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an item's events belong.
+
+    Attributes:
+        numbers: The numbers of the next events.
+        index: The item's place in the output.
+        id: The item's id.
+    """
+
+    numbers: Iterator[int]
+    index: int
+    id: str
+
+    @property
+    def next(self) -> tuple[int, int, str]:
+        """The number, index and id of the item's next event."""
+        return next(self.numbers), self.index, self.id
+
+
+class OpenItem(Protocol):
+    """An item that grows."""
+
+    def item(self, status: ItemStatus) -> OutputItem:
+        """Returns the item as it is now."""
+        ...
+
+    def begin(self) -> Events:
+        """Yields the events behind that of the new item."""
+        ...
+
+    def add(self, text: str, logprobs: Raw) -> Events:
+        """Adds text, and yields its event."""
+        ...
+
+    def end(self) -> Events:
+        """Yields the events before that of the whole item."""
+        ...
+
+
+class OutputItems:
+    """The items of one response, in the order in which the model writes them.
+
+    Attributes:
+        done: The items that have ended.
+    """
+
+    def __init__(self, numbers: Iterator[int]) -> None:
+        """Has no items yet.
+
+        Args:
+            numbers: The numbers of the next events.
+        """
+        self.done: list[OutputItem] = []
+        self._numbers = numbers
+        self._open: OpenItem | None = None
+        self._kind: type[Part] | None = None
+        self._logprobs: list[bytes] = []
+
+    @property
+    def so_far(self) -> list[OutputItem]:
+        """All items; the last one may have been cut short."""
+        last = [] if self._open is None else [self._open.item("incomplete")]
+        return [*self.done, *last]
+
+    def take_logprobs(self, pieces: Sequence[bytes]) -> None:
+        """Takes log-probabilities, which the next text has; JSON without brackets."""
+        self._logprobs += pieces
+
+    def take(self, part: Part) -> Events:
+        """Adds what the model has written next."""
+        kind = CallBegun if isinstance(part, CallArguments) else type(part)
+        if self._open is None or self._kind is not kind or isinstance(part, CallBegun):
+            yield from self._ended("completed")
+            yield from self._begun(part)
+            self._kind = kind
+        if self._open is not None and not isinstance(part, CallBegun):
+            logprobs = self._taken() if kind is Content else NO_LOGPROBS
+            yield from self._open.add(part.text, logprobs)
+
+    def end(self, status: ItemStatus) -> Events:
+        """Ends the last item; a reply without any has an empty message."""
+        if self._open is None and not self.done:
+            yield from self._begun(Content(""))
+            self._kind = Content
+        if self._open is not None and self._kind is Content and self._logprobs:
+            yield from self._open.add("", self._taken())  # of tokens without a text
+        yield from self._ended(status)
+
+    def _begun(self, part: Part) -> Events:
+        self._open = _opened(part, self._numbers, len(self.done))
+        item = self._open.item("in_progress")
+        yield OutputItemAdded(next(self._numbers), len(self.done), item)
+        yield from self._open.begin()
+
+    def _ended(self, status: ItemStatus) -> Events:
+        if self._open is None:
+            return
+        yield from self._open.end()
+        item = self._open.item(status)
+        yield OutputItemDone(next(self._numbers), len(self.done), item)
+        self.done.append(item)
+        self._open = None
+
+    def _taken(self) -> Raw:
+        taken, self._logprobs = json_list(self._logprobs), []
+        return taken
+
+
+def json_list(pieces: Sequence[bytes]) -> Raw:
+    """Returns a JSON list, given its items as JSON, several of them in each piece."""
+    return Raw(b"[" + b",".join(filter(None, pieces)) + b"]")
+
+
+def _opened(part: Part, numbers: Iterator[int], index: int) -> OpenItem:
+    match part:
+        case CallBegun():
+            return _OpenCall(Place(numbers, index, new_id("function_call")), part)
+        case Reasoning():
+            return _OpenReasoning(Place(numbers, index, new_id("reasoning")))
+        case _:
+            return _OpenMessage(Place(numbers, index, new_id("message")))
+
+
+class _OpenMessage:
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._texts: list[str] = []
+        self._logprobs: list[bytes] = []
+
+    @property
+    def _part(self) -> OutputText:
+        return OutputText("".join(self._texts), json_list(self._logprobs))
+
+    def item(self, status: ItemStatus) -> OutputMessage:
+        content = [] if status == "in_progress" else [self._part]
+        return OutputMessage(id=self._place.id, status=status, content=content)
+
+    def begin(self) -> Events:
+        yield ContentPartAdded(*self._place.next, 0, OutputText("", NO_LOGPROBS))
+
+    def add(self, text: str, logprobs: Raw) -> Events:
+        self._texts.append(text)
+        self._logprobs.append(bytes(logprobs)[1:-1])
+        yield OutputTextDelta(*self._place.next, 0, text, logprobs)
+
+    def end(self) -> Events:
+        part = self._part
+        yield OutputTextDone(*self._place.next, 0, part.text, part.logprobs)
+        yield ContentPartDone(*self._place.next, 0, part)
+
+
+class _OpenReasoning:
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._texts: list[str] = []
+
+    @property
+    def _part(self) -> ReasoningText:
+        return ReasoningText("".join(self._texts))
+
+    def item(self, status: ItemStatus) -> ReasoningItem:
+        content = [] if status == "in_progress" else [self._part]
+        return ReasoningItem(id=self._place.id, status=status, content=content)
+
+    def begin(self) -> Events:
+        yield ContentPartAdded(*self._place.next, 0, ReasoningText(""))
+
+    def add(self, text: str, logprobs: Raw) -> Events:  # noqa: ARG002
+        self._texts.append(text)
+        yield ReasoningTextDelta(*self._place.next, 0, text)
+
+    def end(self) -> Events:
+        part = self._part
+        yield ReasoningTextDone(*self._place.next, 0, part.text)
+        yield ContentPartDone(*self._place.next, 0, part)
+
+
+class _OpenCall:
+    def __init__(self, place: Place, begun: CallBegun) -> None:
+        self._place = place
+        self._name = begun.name
+        self._call_id = call_id(begun)
+        self._arguments: list[str] = []
+
+    def item(self, status: ItemStatus) -> FunctionCall:
+        return FunctionCall(
+            id=self._place.id,
+            call_id=self._call_id,
+            name=self._name,
+            arguments="".join(self._arguments),
+            status=status,
+        )
+
+    def begin(self) -> Events:
+        yield from ()
+
+    def add(self, text: str, logprobs: Raw) -> Events:  # noqa: ARG002
+        self._arguments.append(text)
+        yield CallArgumentsDelta(*self._place.next, text)
+
+    def end(self) -> Events:
+        arguments = "".join(self._arguments)
+        yield CallArgumentsDone(*self._place.next, self._name, arguments)

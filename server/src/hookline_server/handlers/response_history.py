@@ -1,0 +1,171 @@
+"""What a response is generated from: its own input, and what the server has kept."""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+from aiohttp import web
+
+from hookline.exceptions import RequestError
+from hookline.request_limits import HISTORY_BYTES, MESSAGES
+from hookline_server.api_error import ApiError
+from hookline_server.auth.request_key import key_of
+from hookline_server.context import RESPONSE_STORE
+from hookline_server.protocol.responses_conversation import Placed, check_item
+from hookline_server.protocol.responses_items import (
+    REFERENCE,
+    InputItem,
+    shown_items,
+)
+from hookline_server.protocol.responses_object import (
+    NO_LOGPROBS,
+    OutputItem,
+    OutputMessage,
+    ResponseObject,
+)
+from hookline_server.protocol.responses_request import ResponsesRequest
+from hookline_server.response_store import Owner, ResponseStore, StoredResponse
+from hookline_server.tenants import tenant_of
+
+_PREVIOUS = "previous_response_id"
+_decoder = msgspec.json.Decoder(list[InputItem])
+
+
+def owner_of(request: web.Request) -> Owner:
+    """Returns who may read the responses of a request: its key, for its tenant."""
+    key = key_of(request)
+    return ("" if key is None else key.name, tenant_of(request) or "")
+
+
+async def read_history(request: web.Request, body: ResponsesRequest) -> list[Placed]:
+    """Returns the items of the responses that a request continues.
+
+    Raises:
+        ApiError: One is unknown, or no longer kept.
+        LimitError: They are too large.
+    """
+    response_id = body.previous_response_id
+    if response_id is None:
+        return []
+    store, owner = request.app[RESPONSE_STORE], owner_of(request)
+    chain = list(store.chain(owner, response_id))
+    if not chain or chain[-1].previous_id is not None:
+        raise _lost(response_id, store)
+    HISTORY_BYTES.check(sum(each.num_item_bytes for each in chain), param=_PREVIOUS)
+    return [(_PREVIOUS, item) for item in await items_of(chain)]
+
+
+async def items_of(chain: Sequence[StoredResponse]) -> list[InputItem]:
+    """Returns the items of all responses of a chain, from the first to the last."""
+    items: list[InputItem] = []
+    for entry in reversed(chain):
+        items += own_input(entry)
+        items += _decoder.decode(entry.output)
+        await asyncio.sleep(0)  # others get their turns
+    return items
+
+
+def own_input(entry: StoredResponse) -> list[InputItem]:
+    """Returns the items of the request itself that led to a response."""
+    return _decoder.decode(entry.input)
+
+
+async def read_input(request: web.Request, body: ResponsesRequest) -> list[Placed]:
+    """Returns the items of a request itself, references replaced by what they name.
+
+    Raises:
+        ApiError: A reference names an item that is not kept.
+        LimitError: They are too many, or too large.
+        RequestError: An item has a type that is not supported.
+    """
+    if body.input is None:
+        return []
+    if isinstance(body.input, str):
+        item = InputItem(type="message", role="user", content=body.input)
+        return [("input", item)]
+    MESSAGES.check(len(body.input), param="input")
+    references = _References(request.app[RESPONSE_STORE], owner_of(request))
+    placed = []
+    for index, item in enumerate(body.input):
+        place, found = f"input[{index}]", item
+        if item.kind == REFERENCE:
+            found = await references.resolved(item, place)
+        check_item(found, place)
+        placed.append((place, found))
+    return placed
+
+
+def stored_response(
+    owner: Owner, response: ResponseObject, items: Sequence[InputItem]
+) -> StoredResponse:
+    """Returns what is kept of a response.
+
+    Args:
+        owner: Whose it is.
+        response: The response.
+        items: The items of its own request.
+    """
+    given = shown_items(items)
+    output = [_bare(item) for item in response.output]
+    ids = [str(each["id"]) for each in given] + [each.id for each in output]
+    return StoredResponse(
+        id=response.id,
+        owner=owner,
+        previous_id=response.previous_response_id,
+        response=msgspec.json.encode(response),
+        input=msgspec.json.encode(given),
+        output=msgspec.json.encode(output),
+        item_ids=tuple(ids),
+    )
+
+
+class _References:
+    """Finds the items that the references of one request name."""
+
+    def __init__(self, store: ResponseStore, owner: Owner) -> None:
+        self._store = store
+        self._owner = owner
+        self._known: dict[str, InputItem] = {}
+        self._bytes = 0
+
+    async def resolved(self, item: InputItem, place: str) -> InputItem:
+        if item.id is None:
+            raise RequestError(f"{place}.type is missing", param=f"{place}.type")
+        if item.id not in self._known:
+            await self._read(item.id, place)
+        return self._known[item.id]
+
+    async def _read(self, item_id: str, place: str) -> None:
+        """Reads all items of the response that has one of them."""
+        entry = self._store.holder(self._owner, item_id)
+        if entry is None:
+            raise ApiError(
+                404,
+                f"Item with id {item_id!r} not found. Items of responses are kept "
+                "only with store, and for a limited time: send the item itself.",
+                code="item_not_found",
+                param=place,
+            )
+        self._bytes += entry.num_item_bytes
+        HISTORY_BYTES.check(self._bytes, param="input")
+        items = await items_of([entry])
+        self._known |= {item.id: item for item in items if item.id is not None}
+
+
+def _bare(item: OutputItem) -> OutputItem:
+    """Returns an item without log-probabilities, which no conversation has."""
+    if not isinstance(item, OutputMessage):
+        return item
+    replace = msgspec.structs.replace
+    content = [replace(part, logprobs=NO_LOGPROBS) for part in item.content]
+    return replace(item, content=content)
+
+
+def _lost(response_id: str, store: ResponseStore) -> ApiError:
+    hint = "" if store.is_enabled else " This server keeps none: send the whole input."
+    return ApiError(
+        400,
+        f"Previous response with id {response_id!r} not found.{hint}",
+        code="previous_response_not_found",
+        param=_PREVIOUS,
+    )

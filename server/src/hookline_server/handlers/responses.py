@@ -1,0 +1,198 @@
+"""`/v1/responses` of OpenAI's API."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from aiohttp import web
+
+from hookline.sampling_params import SamplingParams
+from hookline.structured_outputs import PARAM
+from hookline_server.answers.answer import Identity
+from hookline_server.answers.responses import ResponsesAnswer
+from hookline_server.auth.permissions import check_permissions
+from hookline_server.context import ENGINE, PARSERS, RESPONSE_STORE
+from hookline_server.handlers.common import (
+    check_model,
+    make_identity,
+    ready_engine,
+    rejections_counted,
+)
+from hookline_server.handlers.conversation import (
+    Conversation,
+    read_prompt,
+    template_defaults,
+)
+from hookline_server.handlers.delivery import deliver
+from hookline_server.handlers.field_names import fields_named, format_named
+from hookline_server.handlers.response_history import (
+    owner_of,
+    read_history,
+    read_input,
+    stored_response,
+)
+from hookline_server.openapi.operation import (
+    GENERATION_ERRORS,
+    Operation,
+    Tag,
+    described,
+)
+from hookline_server.protocol.generation import (
+    GenerationRequest,
+    check_kept_logprobs,
+    check_sizes,
+    sampling_params,
+)
+from hookline_server.protocol.prompt_options import most_prompt_tokens
+from hookline_server.protocol.responses_conversation import conversation_messages
+from hookline_server.protocol.responses_echo import begun_response
+from hookline_server.protocol.responses_events import RESPONSE_EVENTS
+from hookline_server.protocol.responses_items import InputItem
+from hookline_server.protocol.responses_object import ResponseObject
+from hookline_server.protocol.responses_request import (
+    CHAT_NAMES,
+    ResponsesRequest,
+    check,
+    generation_request,
+)
+from hookline_server.protocol.responses_tools import read_tools, responses_tool_use
+from hookline_server.protocol.structured_outputs import asking_field
+from hookline_server.protocol.template_variables import template_variables
+from hookline_server.replies.reading import ReplyReading, check_use
+from hookline_server.request_identity import (
+    named_session,
+    request_facts,
+    requested_slo,
+)
+from hookline_server.request_message import read_message
+from hookline_server.streams import Submission
+from hookline_server.tenants import client_of
+
+_FORMAT = "text.format"
+"""The field that asks for a form of the text, unless vLLM's does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """A request that has been read, and is right.
+
+    Attributes:
+        prompt: The prompt's tokens.
+        params: The sampling parameters.
+        reading: How the reply is read.
+        items: The items of the request itself.
+    """
+
+    prompt: list[int]
+    params: SamplingParams
+    reading: ReplyReading
+    items: Sequence[InputItem]
+
+
+@described(
+    Operation(
+        tag=Tag.GENERATION,
+        body=ResponsesRequest,
+        answer=ResponseObject,
+        events=RESPONSE_EVENTS,
+        ends_with_done=False,
+        errors=GENERATION_ERRORS,
+        generates=True,
+    )
+)
+async def create_response(request: web.Request) -> web.StreamResponse:
+    """Generates a response to items, which may continue an earlier response."""
+    with rejections_counted(request):
+        engine = ready_engine(request)
+        slo = requested_slo(request)
+        body = await read_message(request, ResponsesRequest)
+        generation = generation_request(body)
+        check_permissions(request, generation)
+        check_model(engine, body.model)
+        check(body)
+        session_id = named_session(request, body.session_id, engine.facts)
+        field = PARAM if body.format is None else _FORMAT
+        with fields_named(CHAT_NAMES), format_named(field):
+            read = await _read(request, body, generation)
+    identity = _identity(request)
+    submission = Submission(
+        prompts=[read.prompt],
+        params=read.params,
+        facts=request_facts(
+            request,
+            response_id=identity.id,
+            priority=body.priority or 0,
+            slo=slo,
+            session_id=session_id,
+        ),
+        cache_salt=body.cache_salt,
+        is_streamed=body.is_streamed,
+        client=client_of(request),
+    )
+    answer = _answer(request, body, identity, read)
+    field = asking_field(generation) or read.reading.grammar_field
+    field = _FORMAT if field == "response_format" else field
+    with fields_named(CHAT_NAMES), format_named(field):
+        return await deliver(
+            request, submission, answer, grammar_field=field, failure=answer.failed
+        )
+
+
+async def _read(
+    request: web.Request, body: ResponsesRequest, generation: GenerationRequest
+) -> _Read:
+    engine = request.app[ENGINE]
+    max_model_len = engine.facts.max_model_len
+    check_sizes(generation, engine.facts.vocab_size)
+    params = sampling_params(
+        generation, max_tokens=body.max_output_tokens, logprobs=body.likeliest_tokens
+    )
+    check_kept_logprobs(params, max_model_len)  # a stream's last event has them, too
+    use = responses_tool_use(body)
+    check_use(use, request.app[PARSERS], engine)
+    history = await read_history(request, body)
+    placed = await read_input(request, body)
+    conversation = Conversation(
+        messages=conversation_messages(body.instructions, [*history, *placed]),
+        use=use,
+        variables=template_variables(body, use.tools, template_defaults(request)),
+        most_tokens=most_prompt_tokens(
+            generation, max_model_len, body.max_output_tokens
+        ),
+    )
+    prompt, reading = await read_prompt(request, conversation)
+    return _Read(
+        prompt=prompt,
+        params=reading.adapted(params),
+        reading=reading,
+        items=[item for _, item in placed],
+    )
+
+
+def _identity(request: web.Request) -> Identity:
+    """Returns a new identity, unlike any earlier one: others may be kept by theirs."""
+    return replace(make_identity(request, ""), id=f"resp_{uuid.uuid4().hex}")
+
+
+def _answer(
+    request: web.Request, body: ResponsesRequest, identity: Identity, read: _Read
+) -> ResponsesAnswer:
+    store = request.app[RESPONSE_STORE]
+    is_kept = body.store is not False and store.is_enabled
+    begun = begun_response(
+        body,
+        read.params,
+        tools=read_tools(body.tools or ()),
+        response_id=identity.id,
+        created_at=identity.created,
+        model=identity.model,
+        is_kept=is_kept,
+    )
+    owner = owner_of(request)
+
+    def keep(response: ResponseObject) -> None:
+        store.keep(stored_response(owner, response, read.items))
+
+    return ResponsesAnswer(
+        begun, request.app[ENGINE], read.reading, keep=keep if is_kept else None
+    )
