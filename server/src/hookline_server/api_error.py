@@ -55,10 +55,10 @@ STATUSES: Mapping[type[HooklineError], tuple[int, str]] = {
 """Status and code by class of error; a subclass comes before its base."""
 
 RETRY_AFTER: Mapping[str, int] = {"loading": 10, "sleeping": 10, "pages_busy": 1}
-"""Seconds after which a client should try again, by code of a 503."""
+"""Seconds after which a client should try again, by code of a 429 or 503."""
 
 OTHER_RETRY_AFTER = 5
-"""The same for all other codes of a 503."""
+"""The same for all other codes of these."""
 
 
 class ApiError(Exception):
@@ -89,7 +89,7 @@ class ApiError(Exception):
         self.status = status
         self.code = code
         self.param = param
-        if retry_after_seconds is None and status == 503:
+        if retry_after_seconds is None and status in (429, 503):
             retry_after_seconds = RETRY_AFTER.get(code, OTHER_RETRY_AFTER)
         self.retry_after_seconds = retry_after_seconds
         self.limit = limit

@@ -23,6 +23,7 @@ from hookline_server.handlers.completions import completions
 from hookline_server.handlers.description import DESCRIPTION_ROUTES
 from hookline_server.handlers.embeddings import embeddings, pooling
 from hookline_server.handlers.health import DEEP_HEALTH_ROUTES, HEALTH_ROUTES
+from hookline_server.handlers.invocations import invocations
 from hookline_server.handlers.load import show_load
 from hookline_server.handlers.missing_metrics import explain_missing_metrics
 from hookline_server.handlers.models import list_models, show_model
@@ -31,6 +32,7 @@ from hookline_server.handlers.responses import create_response
 from hookline_server.handlers.sleep import SLEEP_ROUTES
 from hookline_server.handlers.stored_responses import STORED_RESPONSE_ROUTES
 from hookline_server.handlers.tokenize import detokenize, tokenize
+from hookline_server.handlers.tokenizer_info import show_tokenizer
 from hookline_server.handlers.version import show_version
 from hookline_server.http_meter import HttpMeter
 from hookline_server.leftovers import close_if_long
@@ -54,6 +56,7 @@ ROUTES = (
     web.get("/v1/models/{model:.+}", show_model),
     web.post(EMBEDDINGS_PATH, embeddings),
     web.post(POOLING_PATH, pooling),
+    web.post("/invocations", invocations),
     web.post("/tokenize", tokenize),
     web.post("/detokenize", detokenize),
     *HEALTH_ROUTES,
@@ -100,6 +103,8 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
         app.add_routes(DESCRIPTION_ROUTES)
     if settings.enable_reset_prefix_cache:
         app.router.add_post("/reset_prefix_cache", reset_prefix_cache)
+    if settings.enable_tokenizer_info_endpoint:
+        app.router.add_get("/tokenizer_info", show_tokenizer)
     if settings.enable_sleep_mode:
         app.add_routes(SLEEP_ROUTES)
     app[PAGES_APP] = (

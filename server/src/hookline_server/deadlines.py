@@ -18,7 +18,7 @@ LONGEST_SECONDS = 1e6
 GRACE_SECONDS = 0.25
 """Head start of the engine, which ends a request that it has by itself."""
 
-TIMED_PATHS = ("/v1/", "/pooling", "/tokenize", "/detokenize")
+TIMED_PATHS = ("/v1/", "/pooling", "/tokenize", "/detokenize", "/invocations")
 
 
 def timed_out(when: str = "in time") -> ApiError:

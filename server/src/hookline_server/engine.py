@@ -140,6 +140,11 @@ class ServingEngine(Protocol):
         ...
 
     @property
+    def tokenizer_info(self) -> Mapping[str, object]:
+        """The configuration of the tokenizer, as JSON has it."""
+        ...
+
+    @property
     def special_texts(self) -> frozenset[str]:
         """The texts of special tokens, which no grammar contains."""
         ...

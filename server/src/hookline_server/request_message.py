@@ -14,6 +14,20 @@ from hookline_server.request_body import read_body
 
 T = TypeVar("T")
 
+PEEKED: web.RequestKey[bytes] = web.RequestKey("hookline_peeked_body", bytes)
+"""A body that was read to find out who handles it."""
+
+
+async def peek_message(request: web.Request, kind: type[T]) -> T:
+    """Returns some fields of the body, which is read once more later.
+
+    It raises what `read_message` does.
+    """
+    request[PEEKED] = body = await _body(request)
+    message = await _decoded(body, kind)
+    await _others(body)
+    return message
+
 
 async def read_message(request: web.Request, kind: type[T]) -> T:
     """Returns the body as a struct of this kind; numbers may be strings.
@@ -24,6 +38,14 @@ async def read_message(request: web.Request, kind: type[T]) -> T:
         LimitError: It has too many values.
         RequestError: It is not JSON, or does not match the struct.
     """
+    body = request.get(PEEKED) or await _body(request)
+    message = await _decoded(body, kind)
+    await _others(body)
+    request.app[UNKNOWN_FIELDS].add(body, kind)
+    return message
+
+
+async def _body(request: web.Request) -> bytes:
     try:
         body = await read_body(request)
     except web.HTTPRequestEntityTooLarge:
@@ -33,10 +55,7 @@ async def read_message(request: web.Request, kind: type[T]) -> T:
     if len(body) > UNCHECKED_BYTES:
         request.app[HEAP].add(len(body))
         await asyncio.to_thread(check_structure, body)
-    message = await _decoded(body, kind)
-    await _others(body)
-    request.app[UNKNOWN_FIELDS].add(body, kind)
-    return message
+    return body
 
 
 async def _decoded(body: bytes, kind: type[T]) -> T:

@@ -149,6 +149,13 @@ class ServerSettings:
         default=False,
         metadata=option("Serve POST /sleep, POST /wake_up and GET /is_sleeping."),
     )
+    enable_tokenizer_info_endpoint: bool = field(
+        default=False,
+        metadata=option(
+            "Serve GET /tokenizer_info, which tells the tokenizer's configuration and "
+            "the chat template."
+        ),
+    )
     disable_fastapi_docs: bool = field(
         default=False,
         metadata=option("Serve neither /openapi.json nor /docs, by vLLM's name."),

@@ -183,6 +183,11 @@ class AsyncEngine:
         )
 
     @property
+    def tokenizer_info(self) -> Mapping[str, object]:
+        """The configuration of the tokenizer, as JSON has it."""
+        return self._front_end.tokenizer.info
+
+    @property
     def special_texts(self) -> frozenset[str]:
         """The texts of special tokens, which no grammar contains."""
         return self._front_end.tokenizer.special_texts

@@ -28,6 +28,7 @@ COUNTED_PATHS = (
     MESSAGES_PATH,
     EMBEDDINGS_PATH,
     POOLING_PATH,
+    "/invocations",
 )
 """Paths whose requests the observers count."""
 

@@ -80,6 +80,7 @@ HEALTH_ROUTES = (
     *LIVE_ROUTES,
     *[web.get(path, ready) for path in ("/health/ready", "/ready", "/readyz")],
     *[web.get(path, health) for path in ("/health", "/ping")],
+    web.post("/ping", health),
 )
 DEEP_HEALTH_ROUTES = (web.get("/health/deep", deep), web.get("/health_generate", deep))
 

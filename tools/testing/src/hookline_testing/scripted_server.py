@@ -300,6 +300,10 @@ class FakeEngine:
         return [ord(character) for character in text]
 
     @property
+    def tokenizer_info(self) -> Mapping[str, object]:
+        return {"tokenizer_class": "Characters"}
+
+    @property
     def special_texts(self) -> frozenset[str]:
         return frozenset({"<special>"})
 

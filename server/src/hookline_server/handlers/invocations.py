@@ -1,0 +1,73 @@
+"""`/invocations`, the only path that SageMaker knows: any generation or embedding."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+from aiohttp import web
+from msgspec import UNSET, Raw, UnsetType
+
+from hookline.exceptions import RequestError
+from hookline_server.handlers.chat_completions import chat_completions
+from hookline_server.handlers.common import rejections_counted
+from hookline_server.handlers.completions import completions
+from hookline_server.handlers.embeddings import embeddings, pooling
+from hookline_server.openapi.operation import (
+    GENERATION_ERRORS,
+    Operation,
+    Tag,
+    described,
+)
+from hookline_server.protocol.chat import ChatRequest
+from hookline_server.protocol.completion import CompletionRequest
+from hookline_server.protocol.embedding import EmbeddingRequest, PoolingRequest
+from hookline_server.request_message import peek_message
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+HANDLERS: Mapping[str, Handler] = {
+    "messages": chat_completions,
+    "prompt": completions,
+    "task": pooling,
+    "input": embeddings,
+}
+"""Who handles a body, by the first of these fields that it has."""
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """The fields that tell what a body is for."""
+
+    messages: Raw | UnsetType = UNSET
+    prompt: Raw | UnsetType = UNSET
+    task: Raw | UnsetType = UNSET
+    input: Raw | UnsetType = UNSET
+
+
+@described(
+    Operation(
+        tag=Tag.GENERATION,
+        body=(ChatRequest, CompletionRequest, PoolingRequest, EmbeddingRequest),
+        errors=GENERATION_ERRORS,
+        generates=True,
+        media_type="application/json",
+    )
+)
+async def invocations(request: web.Request) -> web.StreamResponse:
+    """Handles a body as the endpoint does whose fields it has.
+
+    With `messages` it is a chat, with `prompt` completions, with `task` a request to
+    `/pooling`, otherwise with `input` one for embeddings.
+    """
+    with rejections_counted(request):
+        handler = await _handler(request)
+    return await handler(request)
+
+
+async def _handler(request: web.Request) -> Handler:
+    told = await peek_message(request, _Told)
+    for name, handler in HANDLERS.items():
+        if getattr(told, name) is not UNSET:
+            return handler
+    names = ", ".join(HANDLERS)
+    raise RequestError(
+        f"the body has none of the fields {names}, of which it needs one"
+    )
