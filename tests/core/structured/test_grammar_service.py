@@ -23,6 +23,8 @@ import os
 import numpy as np
 from hookline.structured.backend import RefusedGrammarError
 
+IMPORTED_BY = os.getpid()
+
 
 class Matcher:
     is_terminated = False
@@ -52,7 +54,7 @@ class Backend:
             raise RefusedGrammarError("not by this one")
         if spec.source == "wrong":
             raise ValueError("it is wrong")
-        return f"{os.getpid()} {spec.source}".encode()
+        return f"{os.getpid()} {IMPORTED_BY} {spec.source}".encode()
 
     def matcher(self, data, stop_token_ids):
         return Matcher()
@@ -99,7 +101,8 @@ def make_service(
     site, model = tmp_path / "site", tmp_path / "model"
     site.mkdir()
     save_byte_tokenizer(model)
-    monkeypatch.setenv("PYTHONPATH", str(site))  # for the compiling process
+    # for the compiling process
+    monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
     made: list[GrammarService] = []
 
     def make(*others: str, **options: object) -> GrammarService:
@@ -142,6 +145,11 @@ def pid_of(end: Ended) -> int:
     return int(end.outcome.data.split()[0])
 
 
+def imported_by(end: Ended) -> int:
+    assert isinstance(end.outcome, CompiledGrammar)
+    return int(end.outcome.data.split()[1])
+
+
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -154,13 +162,14 @@ def test_one_process_compiles_until_the_service_is_closed(
     make_service: Callable[..., GrammarService],
 ) -> None:
     """
-    It is another process than this one, and it ends with the service.
+    It is another process than this one and than the one that imports the backend, and
+    it ends with the service.
     """
     service = make_service()
 
     first, second = compile_all(service, "a", "b")
 
-    assert pid_of(first) == pid_of(second) != os.getpid()
+    assert pid_of(first) == pid_of(second) != imported_by(first) != os.getpid()
     assert [each.key for each in (first, second)] == [
         spec_of("a").key,
         spec_of("b").key,
@@ -168,13 +177,15 @@ def test_one_process_compiles_until_the_service_is_closed(
     assert service.matcher(first.outcome, ()).accept(1)  # type: ignore[arg-type]
     service.close()
     assert not is_alive(pid_of(first))
+    assert not is_alive(imported_by(first))
 
 
 def test_a_grammar_that_ends_its_process_is_refused_alone(
     make_service: Callable[..., GrammarService],
 ) -> None:
     """
-    By the limit of time or by itself; what comes next gets a new process.
+    By the limit of time or by itself; what comes next gets a new fork of a process that
+    has imported everything.
     """
     service = make_service()
 
@@ -190,6 +201,7 @@ def test_a_grammar_that_ends_its_process_is_refused_alone(
     assert words == ["compiled", "limit", "limit", "limit", "refused", "compiled"]
     assert not is_alive(pid_of(first))
     assert is_alive(pid_of(last))
+    assert imported_by(first) == imported_by(last)
 
 
 def test_a_grammar_that_is_dropped_in_the_queue_is_not_compiled(

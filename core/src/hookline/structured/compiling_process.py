@@ -1,20 +1,31 @@
 """The engine's end of a compiling process: starts it, talks to it, ends it."""
 
-import signal
 import socket
+import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 
 from hookline.child_limits import frame, start_child, take_frame
-from hookline.structured.messages import Broken, Compiled, Ready, Refused, Reply
+from hookline.structured.messages import (
+    ENDED,
+    Broken,
+    Compiled,
+    Ready,
+    Refused,
+    Reply,
+    too_slow,
+)
 from hookline.structured_outputs import GrammarSpec
 
 _START_SECONDS = 120.0
 """Until a process has made its backend, on a machine that is busy."""
 _SLOWEST = 20.0
 """Seconds by the clock for one of processor time, on a machine that is busy."""
+_LEAVE_SECONDS = 1.0
+"""For ending its fork, before it is ended itself."""
 _CHUNK_BYTES = 1 << 18
 
 
@@ -60,7 +71,7 @@ class CompilingProcess:
                 return self._death("its process has ended at the start")
 
     def compile(self, spec: GrammarSpec) -> Compiled | Refused:
-        """Compiles a grammar; if that ends the process, `has_ended` is True."""
+        """Compiles a grammar; if the process ends meanwhile, `has_ended` is True."""
         begun = time.perf_counter()
         try:
             self._channel.sendall(frame(spec))
@@ -69,33 +80,33 @@ class CompilingProcess:
             reply = None
         if isinstance(reply, Compiled | Refused):
             return reply
-        reason = self._death("it ends the process that compiles it")
+        reason = self._death(ENDED)
         return Refused(reason, time.perf_counter() - begun, is_limit=True)
 
     @property
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 
-    def kill(self) -> None:
-        """Ends the process; may be called in any thread, and twice."""
-        self._process.kill()
+    def hang_up(self) -> None:
+        """Lets the process end its fork and itself; may be called in any thread."""
+        with suppress(OSError):  # it is closed
+            self._channel.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Ends the process and reaps it."""
-        self._process.kill()
-        self._process.wait()
+        """Ends the process and reaps it; may be called twice."""
+        self.hang_up()
+        try:
+            self._process.wait(_LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         self._channel.close()
 
     def _death(self, otherwise: str) -> str:
         """Ends the process, if it has not; returns the cause in words."""
         was_late = self._process.poll() is None
-        self._process.kill()
-        if self._process.wait() == -signal.SIGPROF or was_late:
-            return (
-                f"compiling it takes more than {self._limits.cpu_seconds:g} s of "
-                "processor time"
-            )
-        return otherwise
+        self.close()
+        return too_slow(self._limits.cpu_seconds) if was_late else otherwise
 
     def _reply(self, seconds: float) -> Reply | None:
         """Returns the next reply; None at a timeout or if the process has ended."""

@@ -101,7 +101,7 @@ class GrammarService:
 
     Nothing is imported or started before the first grammar: tokenizer, backend and
     process are made in a thread of their own, which ends with `close`. A grammar that
-    exceeds a limit ends the process; the next one gets a new process.
+    exceeds a limit ends a fork of the process; the next one gets a new fork.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -176,7 +176,7 @@ class GrammarService:
         with self._condition:
             self._is_closed = True
             if self._process is not None:
-                self._process.kill()
+                self._process.hang_up()
             self._condition.notify()
         if self._thread is not None:
             self._thread.join(_LEAVE_SECONDS)

@@ -65,3 +65,11 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 Reply = Ready | Broken | Compiled | Refused
+
+ENDED = "it ends the process that compiles it"
+"""Why there is no grammar after that."""
+
+
+def too_slow(cpu_seconds: float) -> str:
+    """Returns why there is no grammar after this much processor time."""
+    return f"compiling it takes more than {cpu_seconds:g} s of processor time"

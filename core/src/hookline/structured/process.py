@@ -2,15 +2,19 @@
 
 FD is a file with the `Setup`, OWNER the process id of the engine. Standard input is a
 socket: specifications come in, replies go out, and the process ends when the engine
-closes it or has ended. The kernel ends the process when a grammar takes more than
-SECONDS of processor time, whatever the backend does, and refuses memory beyond BYTES.
+closes it or has ended. A fork of it compiles: the kernel ends that when a grammar
+takes more than SECONDS of processor time, whatever the backend does, and refuses memory
+beyond BYTES.
 """
 
+import gc
 import os
+import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -27,8 +31,19 @@ from hookline.structured.backend import (
     GrammarBackend,
     RefusedGrammarError,
 )
+from hookline.structured.compiling_fork import CompilingFork
+from hookline.structured.compiling_process import CompileLimits
 from hookline.structured.loading import make_backend
-from hookline.structured.messages import Broken, Compiled, Ready, Refused, Reply, Setup
+from hookline.structured.messages import (
+    ENDED,
+    Broken,
+    Compiled,
+    Ready,
+    Refused,
+    Reply,
+    Setup,
+    too_slow,
+)
 from hookline.structured.trial import Way, walk
 from hookline.structured_outputs import GrammarSpec
 from hookline_registry import Failure, isolate
@@ -42,7 +57,7 @@ _MOST_REASON = 500
 
 
 def main(setup_fd: int, cpu_seconds: float, memory_bytes: int, owner: int) -> None:
-    """Compiles until the engine closes the socket, or has ended."""
+    """Has grammars compiled until the engine closes the socket, or has ended."""
     end_with_owner(owner)
     os.nice(_NICENESS)
     setup = msgspec.msgpack.decode(whole_file(setup_fd), type=Setup)
@@ -52,12 +67,58 @@ def main(setup_fd: int, cpu_seconds: float, memory_bytes: int, owner: int) -> No
         if isinstance(backends, Failure):
             channel.sendall(frame(Broken(backends.summary)))
             return
-        limit_memory(memory_bytes)
+        gc.freeze()  # so that forks share these objects
         channel.sendall(frame(Ready()))
-        decoder = msgspec.msgpack.Decoder(GrammarSpec)
+        limits = CompileLimits(cpu_seconds=cpu_seconds, memory_bytes=memory_bytes)
+        compiler = _Compiler(partial(_serve, backends, context, limits), cpu_seconds)
         while (data := next_frame(incoming)) is not None:
-            reply = _compile(backends, decoder.decode(data), context, cpu_seconds)
-            channel.sendall(frame(reply))
+            channel.sendall(compiler.reply(data, channel))
+        compiler.close()
+
+
+class _Compiler:
+    """The fork that compiles; another one after each that has ended."""
+
+    def __init__(
+        self, serve: Callable[[socket.socket], None], cpu_seconds: float
+    ) -> None:
+        self._serve = serve
+        self._cpu_seconds = cpu_seconds
+        self._fork: CompilingFork | None = None
+
+    def reply(self, request: bytes, owner: socket.socket) -> bytes:
+        begun = time.perf_counter()
+        self._fork = self._fork or CompilingFork(self._serve)
+        reply = self._fork.reply(request, owner)
+        if isinstance(reply, bytes):
+            return reply
+        self._fork = None
+        reason = ENDED
+        if reply == -signal.SIGPROF:
+            reason = too_slow(self._cpu_seconds)
+        seconds = time.perf_counter() - begun
+        return frame(Refused(reason, seconds, is_limit=True))
+
+    def close(self) -> None:
+        if self._fork is not None:
+            self._fork.end()
+
+
+def _serve(
+    backends: Sequence[GrammarBackend],
+    context: BackendContext,
+    limits: CompileLimits,
+    channel: socket.socket,
+) -> None:
+    """Compiles what comes, in the fork."""
+    limit_memory(limits.memory_bytes)
+    decoder = msgspec.msgpack.Decoder(GrammarSpec)
+    with channel.makefile("rb") as incoming:
+        while (data := next_frame(incoming)) is not None:
+            spec = decoder.decode(data)
+            channel.sendall(
+                frame(_compile(backends, spec, context, limits.cpu_seconds))
+            )
 
 
 def _context(setup: Setup) -> BackendContext:

@@ -15,6 +15,7 @@ from hookline.json_options import refuse_unknown
 from hookline.structured.backend import BackendContext, RefusedGrammarError
 from hookline.structured.spelling import LongestTokens
 from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline_xgrammar import forced_length
 from hookline_xgrammar.grammar_text import choices, modern_tag
 from hookline_xgrammar.library_warnings import warnings_into
 from hookline_xgrammar.light_import import import_xgrammar
@@ -30,6 +31,9 @@ _MOST_ACCEPT_NS = 100_000_000
 """Processor time for one token, which usually takes microseconds."""
 _JSON, _TEXT = b"J", b"T"
 """First byte of a compiled grammar: whether the whole text is JSON."""
+_FORCED, _FREE = b"F", b"N"
+"""Its second byte: whether the matcher may be asked for what is forced."""
+_HEAD_BYTES = 2
 _ORIGIN = re.compile(r"^(\[[\d:]+\] )?\S+\.(cc|h):\d+: ")
 """Where in its source xgrammar has found an error."""
 
@@ -67,7 +71,9 @@ class XGrammarBackend:
         warnings: list[str] = []
         try:
             with warnings_into(warnings):
-                text: str = self._compiled(spec).serialize_json()
+                compiled = self._compiled(spec)
+                text: str = compiled.serialize_json()
+                is_bounded = forced_length.is_bounded(compiled.grammar.serialize_json())
         except MemoryError:
             raise
         except Exception as error:
@@ -76,7 +82,8 @@ class XGrammarBackend:
         if warnings:  # it has left something out
             raise RefusedGrammarError(f"xgrammar: {warnings[0]}")
         is_json = spec.kind in {GrammarKind.JSON, GrammarKind.JSON_OBJECT}
-        return (_JSON if is_json else _TEXT) + text.encode()
+        head = (_JSON if is_json else _TEXT) + (_FORCED if is_bounded else _FREE)
+        return head + text.encode()
 
     def _compiled(self, spec: GrammarSpec) -> Any:
         compiler, source = self._compiler, spec.source
@@ -114,7 +121,8 @@ class XGrammarBackend:
                 for token_id, text in long_tokens.items()
                 if token_id not in stop_token_ids
             }
-        return XGrammarMatcher(inner, kept, long_tokens, self._spelling)
+        spelling = self._spelling if data[1:_HEAD_BYTES] == _FORCED else None
+        return XGrammarMatcher(inner, kept, long_tokens, spelling)
 
     def _grammar(self, data: bytes) -> Any:
         """Reads a compiled grammar; those of the last requests are kept."""
@@ -123,7 +131,7 @@ class XGrammarBackend:
                 self._read.move_to_end(data)
                 return known
         read = self._library.CompiledGrammar.deserialize_json(
-            data[1:].decode(), self._info
+            data[_HEAD_BYTES:].decode(), self._info
         )
         with self._lock:
             self._read[data] = read
@@ -144,7 +152,7 @@ class XGrammarMatcher:
         inner: Any,
         kept: npt.NDArray[np.int32] | None,
         long_tokens: Mapping[int, bytes],
-        spelling: LongestTokens,
+        spelling: LongestTokens | None,
     ) -> None:
         """Follows a grammar.
 
@@ -153,7 +161,7 @@ class XGrammarMatcher:
             kept: A mask of tokens that may occur, if not all.
             long_tokens: Bytes of the tokens that are accepted in pieces; stop tokens,
                 whose text means nothing, are not among them.
-            spelling: Spells what is forced.
+            spelling: Spells what is forced; None if that may have no end.
         """
         self._inner = inner
         self._kept = kept
@@ -198,7 +206,7 @@ class XGrammarMatcher:
         return bool(self._inner.is_terminated())
 
     def forced(self, most: int) -> list[int]:
-        if self._inner.is_terminated():
+        if self._spelling is None or self._inner.is_terminated():
             return []
         text: str = self._inner.find_jump_forward_string()
         return self._spelling.spell(text.encode(), most) if text else []
