@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from hookline_server.app import create_app
+from hookline_server.connections.pool import ConnectionPool
 from hookline_server.context import (
     OPEN_STREAMS,
     PARSERS,
@@ -51,7 +52,7 @@ async def serve(
         keys = key_ring(settings)
         loading = [(create_loading_app(keys), each.dup()) for each in listening.all]
         async with sites(loading, limits):
-            engine = await _started(start_engine, signals.requested)
+            engine = await started(start_engine, signals.requested)
         if engine is not None:
             try:
                 await _serve_engine(
@@ -78,10 +79,7 @@ async def _serve_engine(
         served.append((app[PAGES_APP], listening.pages))
     # Sites end in reverse order, so the pages end before the API.
     async with sites(served, settings.connection_limits) as connections:
-        engine.report(connections.stats)
-        engine.report(app[PARSERS].failures.stats)
-        engine.report(app[UNKNOWN_FIELDS].stats)
-        engine.report(app[RESPONSE_STORE].stats)
+        report_parts(engine, app, connections)
         address = server_address(listening.api)
         engine.report(lambda: address)
         when_ready(app)
@@ -93,12 +91,22 @@ async def _serve_engine(
         watching.cancel()
 
 
+def report_parts(
+    engine: ServingEngine, app: web.Application, connections: ConnectionPool
+) -> None:
+    """Lets the engine's loggers know the state of the server's parts."""
+    engine.report(connections.stats)
+    engine.report(app[PARSERS].failures.stats)
+    engine.report(app[UNKNOWN_FIELDS].stats)
+    engine.report(app[RESPONSE_STORE].stats)
+
+
 async def _log_failure(engine: ServingEngine) -> None:
     await engine.failed.wait()
     logger.error("the engine has failed: %s", engine.failure)
 
 
-async def _started(
+async def started(
     start_engine: StartEngine, stopping: asyncio.Event
 ) -> ServingEngine | None:
     """Returns the engine, or None if a signal came before it was ready."""

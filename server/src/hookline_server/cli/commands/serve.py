@@ -5,15 +5,13 @@ import os
 import sys
 import time
 from contextlib import closing
-from importlib import import_module
-from typing import cast
 
 from aiohttp import web
 
-from hookline.config import EngineConfig
 from hookline.worker.settled_heap import settle_heap
 from hookline_server.auth.exposure import warn_if_open
 from hookline_server.cli.commands.banner import banner
+from hookline_server.cli.engine_starter import engine_starter
 from hookline_server.cli.options.arguments import engine_config, read_arguments
 from hookline_server.cli.options.engine import ENGINE_OPTIONS
 from hookline_server.cli.options.loggers import default_loggers
@@ -22,12 +20,11 @@ from hookline_server.cli.output import say
 from hookline_server.cli.secrets import options_from_environment
 from hookline_server.connections.limits import raise_descriptor_limit
 from hookline_server.context import key_ring
-from hookline_server.engine import ServingEngine
 from hookline_server.forked_children import release_in_forked_children
 from hookline_server.listening import ListenError, Listening, listen, url
-from hookline_server.logs.set_up import ServerLog, set_up_log
+from hookline_server.logs.set_up import set_up_log
 from hookline_server.replies.parsers import choose_parsers
-from hookline_server.serving import StartEngine, serve
+from hookline_server.serving import serve
 from hookline_server.settings import ServerSettings
 
 SWITCH_SECONDS = 0.0005
@@ -72,7 +69,7 @@ def run(argv: list[str]) -> int:
             serve(
                 listening,
                 settings,
-                start_engine=_engine_starter(config, log),
+                start_engine=engine_starter(config, log),
                 when_ready=when_ready,
                 when_done=log.end_feed,
             )
@@ -91,15 +88,3 @@ def _listening(settings: ServerSettings) -> Listening:
     except ListenError:
         api.close()
         raise
-
-
-def _engine_starter(config: EngineConfig, log: ServerLog) -> StartEngine:
-    async def start() -> ServingEngine:
-        # In a thread, so that the server answers while the imports run.
-        module = await asyncio.to_thread(import_module, "hookline_server.engine_start")
-        engine = cast("ServingEngine", await module.start_engine(config))
-        engine.report(log.stats)
-        log.feed(engine.records_logged if engine.needs_records else None)
-        return engine
-
-    return start

@@ -1,0 +1,116 @@
+"""Writes a batch's output: a part that grows, which takes its name when it is whole."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from hookline_server.batch.lines import BatchResult
+from hookline_server.cli.errors import CommandFailedError, UsageError
+
+_PART = ".part"
+_KEPT = ".kept"
+_DIGEST_BYTES = 8
+
+_decode_result = msgspec.json.Decoder(BatchResult).decode
+
+
+class OutputFile:
+    """The output file of a run.
+
+    Attributes:
+        part: Path of what is written before it is whole.
+        done: Digests of the requests that an earlier run has answered.
+    """
+
+    def __init__(self, path: Path, *, resume: bool) -> None:
+        """Opens the part.
+
+        Raises:
+            UsageError: It cannot be written, or exists and is not to be resumed.
+        """
+        self.part = path.with_name(path.name + _PART)
+        self.done: set[int] = set()
+        self._path = path
+        try:
+            if resume:
+                self._keep_responses()
+            elif self.part.exists():
+                raise UsageError(
+                    f"{self.part} has the responses of a run that was interrupted; go "
+                    "on with --resume, or remove it"
+                )
+            self._file: BinaryIO = self.part.open("ab")
+        except OSError as error:
+            raise UsageError(f"cannot write {self.part}: {error.strerror}") from error
+
+    def write(self, line: bytes) -> None:
+        """Appends a line.
+
+        Raises:
+            CommandFailedError: It cannot be written.
+        """
+        try:
+            self._file.write(line)
+            self._file.flush()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def commit(self) -> None:
+        """Gives the whole output its name.
+
+        Raises:
+            CommandFailedError: The file system refuses.
+        """
+        try:
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self.part.replace(self._path)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def close(self) -> None:
+        """Closes the part, which stays if it was not committed and has results."""
+        with suppress(OSError):
+            self._file.close()
+            if self.part.stat().st_size == 0:
+                self.part.unlink()
+
+    def _failed(self, error: OSError) -> CommandFailedError:
+        return CommandFailedError(f"cannot write {self.part}: {error.strerror}")
+
+    def _keep_responses(self) -> None:
+        """Leaves only responses in the part: what has none is tried again."""
+        if not self.part.exists():
+            return
+        kept = self.part.with_name(self.part.name + _KEPT)
+        with kept.open("wb") as file:
+            for line, custom_id in _responses(self.part):
+                self.done.add(digest(custom_id))
+                file.write(line)
+            os.fsync(file.fileno())
+        kept.replace(self.part)
+
+
+def digest(custom_id: str) -> int:
+    """Returns a number that stands for a request's id, and takes less memory."""
+    data = custom_id.encode("utf-8", "surrogatepass")
+    found = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
+    return int.from_bytes(found, "little")
+
+
+def _responses(part: Path) -> Iterator[tuple[bytes, str]]:
+    with part.open("rb") as file:
+        for line in file:
+            try:
+                result = _decode_result(line)
+            except (ValueError, RecursionError):
+                continue  # the last line, which was being written
+            response, custom_id = result.response, result.custom_id
+            # The server's own errors may not come again.
+            if response is not None and response.status_code < 500 and custom_id:
+                yield line, custom_id

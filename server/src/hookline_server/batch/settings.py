@@ -1,0 +1,127 @@
+"""Settings of `hookline run-batch`: files, limits and the metrics port."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hookline.config.option_fields import check_options
+from hookline.config.options import option, section
+from hookline.config.readers import read_size
+from hookline.exceptions import ConfigError
+from hookline_server.logs.options import LogFormat, LogLevel
+from hookline_server.replies.settings import ReplySettings
+from hookline_server.response_store_settings import ResponseStoreSettings
+from hookline_server.settings import LARGEST_PORT, MEBIBYTE, ServerSettings
+
+BATCH = "batch"
+METRICS = "metrics"
+
+
+def local_file(text: str) -> Path:
+    """Reads the path of a file; raises `ValueError` for an address."""
+    if "://" in text:
+        raise ValueError(
+            f"{text!r} is an address; only files of this machine are read and written"
+        )
+    return Path(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSettings:
+    """Options of `hookline run-batch` that are not the engine's."""
+
+    input_file: Path = field(
+        metadata=option(
+            "File with one request per line, in OpenAI's batch format.",
+            group=BATCH,
+            metavar="FILE",
+            read=local_file,
+        )
+    )
+    output_file: Path = field(
+        metadata=option(
+            "File for the responses. It appears when all are there; meanwhile they "
+            "are in the same name with .part at its end.",
+            group=BATCH,
+            metavar="FILE",
+            read=local_file,
+        )
+    )
+    resume: bool = field(
+        default=False,
+        metadata=option(
+            "Keep the responses of a run that was interrupted, and send the other "
+            "requests.",
+            group=BATCH,
+        ),
+    )
+    request_timeout: float | None = field(
+        default=None,
+        metadata=option(
+            "Maximum time of a request, from its start to its last token.",
+            group=BATCH,
+            metavar="SECONDS",
+            above=0,
+            shown_default="no limit",
+        ),
+    )
+    max_body_bytes: int = field(
+        default=8 * MEBIBYTE,
+        metadata=option(
+            "Maximum size of a line; longer ones are errors.",
+            group=BATCH,
+            metavar="SIZE",
+            minimum=1,
+            read=read_size,
+        ),
+    )
+    enable_metrics: bool = field(
+        default=False,
+        metadata=option(
+            "Serve /metrics while the batch runs, by the stat logger prometheus.",
+            group=METRICS,
+        ),
+    )
+    host: str = field(
+        default="127.0.0.1",
+        metadata=option("Address of /metrics.", group=METRICS, metavar="ADDRESS"),
+    )
+    port: int = field(
+        default=8000,
+        metadata=option(
+            "TCP port of /metrics; 0 selects a free one.",
+            group=METRICS,
+            minimum=0,
+            maximum=LARGEST_PORT,
+        ),
+    )
+    replies: ReplySettings = field(
+        default_factory=ReplySettings, metadata=section("tools and reasoning")
+    )
+    log_level: LogLevel = field(
+        default=LogLevel.WARNING,
+        metadata=option("Minimum level of log lines.", group=BATCH),
+    )
+    log_format: LogFormat = field(
+        default=LogFormat.CONSOLE,
+        metadata=option(
+            "Format of log lines: text, or one JSON object per line.", group=BATCH
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.input_file.resolve() == self.output_file.resolve():
+            raise ConfigError("output-file", "is the input file")
+
+    @property
+    def of_server(self) -> ServerSettings:
+        """The settings of the server that handles the requests."""
+        return ServerSettings(
+            request_timeout=self.request_timeout,
+            max_body_bytes=self.max_body_bytes,
+            replies=self.replies,
+            # Nobody could ask for them once the batch has ended.
+            response_store=ResponseStoreSettings(max_stored_responses=0),
+            metrics_host=self.host if self.enable_metrics else None,
+            metrics_port=self.port if self.enable_metrics else None,
+        )

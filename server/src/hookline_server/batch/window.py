@@ -1,0 +1,37 @@
+"""Bounds the requests of a batch that are open at once."""
+
+import asyncio
+
+
+class Window:
+    """Room for a number of requests, and for the bytes of their bodies.
+
+    A body that is larger than all the room is sent alone.
+    """
+
+    def __init__(self, most_requests: int, most_bytes: int) -> None:
+        self._most_requests = most_requests
+        self._most_bytes = most_bytes
+        self._num_open = 0
+        self._open_bytes = 0
+        self._changed = asyncio.Event()
+
+    async def enter(self, size: int) -> None:
+        """Waits until there is room for a request, and takes it."""
+        while self._num_open and not self._fits(size):
+            self._changed.clear()
+            await self._changed.wait()
+        self._num_open += 1
+        self._open_bytes += size
+
+    def leave(self, size: int) -> None:
+        """Gives back the room of a request."""
+        self._num_open -= 1
+        self._open_bytes -= size
+        self._changed.set()
+
+    def _fits(self, size: int) -> bool:
+        return (
+            self._num_open < self._most_requests
+            and self._open_bytes + size <= self._most_bytes
+        )
