@@ -138,7 +138,22 @@ def _narrowed(document: Mapping[str, Any], model: str) -> dict[str, Any]:
             properties["model"] = {"enum": [model]}
         for name in _SMALL.keys() & properties.keys():
             properties[name] = _SMALL[name]
-    message = narrow["components"]["schemas"]["ChatMessage"]
+    schemas = narrow["components"]["schemas"]
+    message = schemas["ChatMessage"]
     message["properties"]["content"] = {"type": "string"}
     message["required"] = ["role", "content"]
+    _narrow_items(schemas["InputItem"], schemas["ResponsesRequest"])
     return narrow
+
+
+def _narrow_items(item: dict[str, Any], request: dict[str, Any]) -> None:
+    """Leaves messages for items, and no response that could be continued."""
+    content = {"type": "string"}
+    role = item["properties"]["role"]["anyOf"][0]  # not null
+    item["properties"] = {"role": role, "content": content}
+    item["required"] = ["role", "content"]
+    del request["properties"]["previous_response_id"]
+    kinds = request["properties"]["input"]["anyOf"]
+    kinds = [each for each in kinds if each.get("type") != "null"]
+    request["properties"]["input"] = {"anyOf": kinds}
+    request["required"] = ["input"]
