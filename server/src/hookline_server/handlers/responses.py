@@ -44,6 +44,7 @@ from hookline_server.protocol.generation import (
     sampling_params,
 )
 from hookline_server.protocol.prompt_options import most_prompt_tokens
+from hookline_server.protocol.responses_checks import check
 from hookline_server.protocol.responses_conversation import conversation_messages
 from hookline_server.protocol.responses_echo import begun_response
 from hookline_server.protocol.responses_events import RESPONSE_EVENTS
@@ -52,7 +53,6 @@ from hookline_server.protocol.responses_object import ResponseObject
 from hookline_server.protocol.responses_request import (
     CHAT_NAMES,
     ResponsesRequest,
-    check,
     generation_request,
 )
 from hookline_server.protocol.responses_tools import read_tools, responses_tool_use

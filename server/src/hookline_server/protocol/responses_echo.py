@@ -13,10 +13,25 @@ from hookline_server.protocol.responses_request import (
     ReasoningOptions,
     ResponsesRequest,
     TextFormat,
+    TextOptions,
 )
 from hookline_server.protocol.tools import Tool
 
 PLAIN_TEXT = TextFormat(type="text")
+
+_AS_GIVEN = (
+    "instructions",
+    "previous_response_id",
+    "max_output_tokens",
+    "max_tool_calls",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+)
+"""Fields that are repeated as they are."""
+
+_AS_USED = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+"""Fields that are repeated with their defaults."""
 
 
 def begun_response(
@@ -40,40 +55,37 @@ def begun_response(
         model: The model's name.
         is_kept: Whether the server keeps it.
     """
-    reasoning = request.reasoning or ReasoningOptions()
-    verbosity = None if request.text is None else request.text.verbosity
+    given = {name: getattr(request, name) for name in _AS_GIVEN}
+    used = {name: getattr(params, name) for name in _AS_USED}
     return ResponseObject(
+        **given,
+        **used,
         id=response_id,
         created_at=created_at,
         status="in_progress",
         model=model,
-        instructions=request.instructions,
-        previous_response_id=request.previous_response_id,
         store=is_kept,
-        max_output_tokens=request.max_output_tokens,
-        max_tool_calls=request.max_tool_calls,
         parallel_tool_calls=request.parallel_tool_calls is not False,
-        tools=[_echoed(tool) for tool in tools],
+        tools=[_echoed_tool(tool) for tool in tools],
         tool_choice=request.tool_choice or "auto",
-        temperature=params.temperature,
-        top_p=params.top_p,
         top_logprobs=request.top_logprobs or 0,
-        presence_penalty=params.presence_penalty,
-        frequency_penalty=params.frequency_penalty,
-        text=EchoedText(format=request.format or PLAIN_TEXT, verbosity=verbosity),
-        reasoning=EchoedReasoning(
-            effort=reasoning.effort,
-            summary=reasoning.summary or reasoning.generate_summary,
-        ),
+        text=_echoed_text(request.text or TextOptions()),
+        reasoning=_echoed_reasoning(request.reasoning or ReasoningOptions()),
         truncation=request.truncation or "disabled",
         metadata=request.metadata or {},
-        user=request.user,
-        safety_identifier=request.safety_identifier,
-        prompt_cache_key=request.prompt_cache_key,
     )
 
 
-def _echoed(tool: Tool) -> EchoedTool:
+def _echoed_text(given: TextOptions) -> EchoedText:
+    return EchoedText(format=given.format or PLAIN_TEXT, verbosity=given.verbosity)
+
+
+def _echoed_reasoning(given: ReasoningOptions) -> EchoedReasoning:
+    summary = given.summary or given.generate_summary
+    return EchoedReasoning(effort=given.effort, summary=summary)
+
+
+def _echoed_tool(tool: Tool) -> EchoedTool:
     return EchoedTool(
         name=tool.name,
         description=tool.description or None,

@@ -4,17 +4,13 @@ from typing import Annotated
 
 import msgspec
 
-from hookline.exceptions import RequestError
 from hookline.request_limits import (
     LOGPROBS,
     MESSAGES,
-    METADATA,
-    METADATA_KEY,
-    METADATA_VALUE,
     TOOLS,
 )
 from hookline_server.protocol.extra_args import Argument
-from hookline_server.protocol.generation import GenerationRequest, check_delivery
+from hookline_server.protocol.generation import GenerationRequest
 from hookline_server.protocol.parameter_types import (
     CacheSalt,
     LogitBias,
@@ -44,7 +40,6 @@ from hookline_server.protocol.structured_outputs import (
 )
 from hookline_server.protocol.template_variables import REASONING_EFFORTS
 from hookline_server.protocol.tool_use import CHOICE_WORDS
-from hookline_server.protocol.unsupported import refuse
 from hookline_server.protocol.wire import Int64, Name
 
 LOGPROBS_INCLUDED = "message.output_text.logprobs"
@@ -67,15 +62,6 @@ FORMATS = ("text", "json_object", "json_schema")
 VERBOSITIES = ("low", "medium", "high")
 SUMMARIES = ("auto", "concise", "detailed")
 TRUNCATIONS = ("auto", "disabled")
-
-_UNSUPPORTED = {
-    "background": "background mode",
-    "conversation": "a stored conversation",
-    "previous_input_messages": "messages of gpt-oss",
-    "previous_response": "a whole response as history",
-    "prompt": "a stored prompt",
-}
-"""Fields that are refused, and what they ask for."""
 
 CHAT_NAMES = {
     "prompt": "input",
@@ -234,80 +220,3 @@ def _response_format(given: TextFormat | None) -> ResponseFormat | None:
         type=given.type,
         json_schema=JsonSchema(name=given.name, schema=given.schema),
     )
-
-
-def check(request: ResponsesRequest) -> None:
-    """Checks the request; raises `RequestError` if it is invalid or not supported."""
-    refuse(request, _UNSUPPORTED)
-    if request.input is None and request.previous_response_id is None:
-        raise RequestError("input is missing", param="input")
-    if request.input == [] and request.previous_response_id is None:
-        raise RequestError("input must not be empty", param="input")
-    for name in ("max_output_tokens", "max_tool_calls"):
-        value = getattr(request, name)
-        if value is not None and value < 1:
-            raise RequestError(f"{name} must be at least 1", param=name)
-    if request.top_logprobs is not None:
-        if request.top_logprobs < 0:
-            raise RequestError("top_logprobs must be at least 0", param="top_logprobs")
-        LOGPROBS.check(request.top_logprobs, param="top_logprobs")
-    _check_stream_options(request)
-    check_delivery(generation_request(request))
-    _check_words(request)
-    _check_metadata(request.metadata or {})
-    if request.format is not None:
-        _check_format(request.format)
-
-
-def _check_stream_options(request: ResponsesRequest) -> None:
-    options, field = request.stream_options, "stream_options"
-    if options is None:
-        return
-    if not request.is_streamed:
-        raise RequestError(f"{field} requires stream to be true", param=field)
-    if options.include_obfuscation:
-        field += ".include_obfuscation"
-        raise RequestError(f"{field}: obfuscation is not supported", param=field)
-
-
-def _check_words(request: ResponsesRequest) -> None:
-    """Checks the fields whose values are words."""
-    text, reasoning = request.text, request.reasoning
-    given = [
-        ("truncation", request.truncation, TRUNCATIONS),
-        ("text.verbosity", text and text.verbosity, VERBOSITIES),
-        ("reasoning.summary", reasoning and reasoning.summary, SUMMARIES),
-        (
-            "reasoning.generate_summary",
-            reasoning and reasoning.generate_summary,
-            SUMMARIES,
-        ),
-        *(
-            (f"include[{index}]", each, INCLUDABLE)
-            for index, each in enumerate(request.include or ())
-        ),
-    ]
-    for field, word, words in given:
-        if isinstance(word, str) and word not in words:
-            raise RequestError(
-                f"{field} must be one of {', '.join(words)}, not {word[:64]!r}",
-                param=field,
-            )
-
-
-def _check_metadata(metadata: dict[str, str]) -> None:
-    METADATA.check(len(metadata))
-    METADATA_KEY.check(max(map(len, metadata), default=0))
-    METADATA_VALUE.check(max(map(len, metadata.values()), default=0))
-
-
-def _check_format(given: TextFormat) -> None:
-    if given.type not in FORMATS:
-        raise RequestError(
-            f"text.format.type must be one of {', '.join(FORMATS)}, not "
-            f"{given.type[:64]!r}",
-            param="text.format.type",
-        )
-    if given.type == "json_schema" and given.schema is None:
-        field = "text.format.schema"
-        raise RequestError(f"{field} is missing", param=field)
