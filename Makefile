@@ -84,7 +84,7 @@ demo-heads: $(VENV)/installed  ## Retrain the demo model's draft heads: METHOD=e
 	    --data $(VENV)/demo-text.txt --continue-data $(TRAINING_$(METHOD)) $(ARGS)
 
 clean:  ## Remove the virtual environment and all caches
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .clients build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamp files: later runs skip installation until one of the prerequisites changes.
