@@ -127,10 +127,16 @@ class Reader:
 
     def accept(self, expected: str) -> Waits[bool]:
         """Reads this text and returns True, or reads nothing and returns False."""
+        is_there = yield from self.is_at(expected)
+        if is_there:
+            self._read(self._at + len(expected))
+        return is_there
+
+    def is_at(self, expected: str) -> Waits[bool]:
+        """Returns whether this text comes next; reads nothing."""
         while True:
             end = self._at + len(expected)
             if self._text.startswith(expected, self._at):
-                self._read(end)
                 return True
             if self._has_ended or not expected.startswith(self._text[self._at : end]):
                 return False

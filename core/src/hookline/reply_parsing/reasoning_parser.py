@@ -15,9 +15,12 @@ class ReasoningParserContext:
     Attributes:
         prompt_end: The last characters of the prompt, with special tokens: a chat
             template may have begun the reasoning, or have ruled it out.
+        may_call: Whether calls are looked for in the content, so that one may end the
+            reasoning.
     """
 
     prompt_end: str = ""
+    may_call: bool = True
 
 
 @runtime_checkable

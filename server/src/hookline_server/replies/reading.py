@@ -122,7 +122,10 @@ class ReplyReading:
             return None
         reasoning = tools = None
         if self.reasoning is not None:
-            context = ReasoningParserContext(prompt_end=self.prompt_end)
+            context = ReasoningParserContext(
+                prompt_end=self.prompt_end,
+                may_call=self.tool is not None and not self.is_forced,
+            )
             reasoning = self.reasoning.parser(context)
         if self.tool is not None:
             schemas = {

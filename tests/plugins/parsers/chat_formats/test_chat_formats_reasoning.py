@@ -63,6 +63,30 @@ REPLIES = (
     ("hunyuan_a13b", "</think>\n", " Hi. </answer>", "", " Hi. </answer>"),
     ("ernie45", "", "Hm.\n</think>\n\n<response>\nHi.\n</response>\n", "Hm.", "Hi."),
     ("ernie45", "", "Hm.</think>Hi.", "Hm.", "Hi."),
+    # A call ends reasoning without a tag; what only looks like one does not.
+    *[
+        ("qwen3", "<think>\n", f"Hm. {text} x", "Hm.", f"{text} x")
+        for text in (
+            "<tool_call>\n<function=f>",
+            '<tool_call>{"name": "f"}',
+            "<tool_call>f\n<arg_key>a</arg_key>",
+        )
+    ],
+    (
+        "qwen3",
+        "<think>",
+        "In <tool_call> \n{x} <tool_call>.</think>Hi <think>.",
+        "In <tool_call> \n{x} <tool_call>.",
+        "Hi <think>.",
+    ),
+    ("qwen3", "<think>", "Hm <tool_call> \n", "Hm <tool_call>", ""),
+    (
+        "deepseek_r1",
+        "",
+        "Hm.<tool_call>\n<function=f>",
+        "Hm.",
+        "<tool_call>\n<function=f>",
+    ),
     (
         "kimi_k2",
         "",
@@ -122,6 +146,18 @@ def test_any_text_says_the_same_however_it_is_cut(
     pieces = read(REASONING_PARSERS[name](context), cut(text, seed))
 
     assert (pieces.reasoning, pieces.content) == (whole.reasoning, whole.content)
+
+
+def test_calls_end_no_reasoning_where_none_is_looked_for() -> None:
+    """
+    A structured output, or a forced call, begins behind the end of the reasoning only.
+    """
+    context = ReasoningParserContext(prompt_end="<think>", may_call=False)
+    reasoning = "Hm. <tool_call><function=f> So."
+
+    said = read(REASONING_PARSERS["qwen3"](context), [f"{reasoning}</think>{{}}"])
+
+    assert (said.reasoning, said.content) == (reasoning, "{}")
 
 
 def test_reasoning_is_known_while_it_lasts() -> None:

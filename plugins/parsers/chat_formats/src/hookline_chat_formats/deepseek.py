@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from hookline.reply_parsing.parts import CallArguments
 from hookline.reply_parsing.reader import Markers
 from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 from hookline.reply_parsing.tool_parser import ToolParserContext
@@ -91,10 +92,14 @@ class DeepSeekV31Parser(SteppedToolParser):
         yield from self.reader.accept(self.tokens.separator)
         name, call_id = yield from self._name(head.strip())
         yield from self.reader.skip_space()
-        if not name or (yield from self.reader.peek()) != "{":
+        is_empty = yield from self.reader.is_at(self.tokens.call_end)
+        if not name or not (is_empty or (yield from self.reader.is_at("{"))):
             return False
         yield self.begin_call(name, call_id)
-        yield from self.json_arguments()
+        if is_empty:
+            yield CallArguments("{}")
+        else:
+            yield from self.json_arguments()
         return True
 
     def _name(self, head: str) -> ToolSteps[tuple[str, str | None]]:

@@ -28,7 +28,9 @@ class GlmParser(SteppedToolParser):
             yield from self._arguments(name.strip())
 
     def _arguments(self, name: str) -> ToolSteps[None]:
-        writer = ArgumentWriter(self, self.tools.get(name, {}), has_lines=False)
+        schema = self.tools.get(name, {})
+        followers = (_KEY, _CLOSE)
+        writer = ArgumentWriter(self, schema, has_lines=False, followers=followers)
         while True:
             yield from self.reader.skip_space()
             if not (yield from self.reader.accept(_KEY)):
@@ -39,7 +41,7 @@ class GlmParser(SteppedToolParser):
             yield from self.reader.accept(_KEY_END)
             yield from self.reader.skip_space()
             yield from self.reader.accept(_VALUE)
-            if not (yield from writer.value(key.strip(), _VALUE_ENDS)):
+            if (yield from writer.value(key.strip(), _VALUE_ENDS)) is None:
                 return
         if not self.reader.is_over:
             yield writer.end()

@@ -78,9 +78,23 @@ class TaggedJsonParser(SteppedToolParser):
         if not (yield from self._calls()):
             yield self.not_a_call(marker)
             return
+        if not (yield from self._more_calls()):
+            yield self.not_a_call("")
+            return
         for close in self._tags.closes:
             yield from self.reader.skip_space()
             yield from self.reader.accept(close)
+
+    def _more_calls(self) -> ToolSteps[bool]:
+        """Reads further objects behind one; returns False at one that is no call."""
+        while True:
+            self.reader.record()
+            yield from self.reader.skip_space()
+            if (yield from self.reader.peek()) != "{":
+                self.reader.recorded()
+                return True
+            if not (yield from self._calls()):
+                return False
 
     def _calls(self) -> ToolSteps[bool]:
         if (yield from self.reader.peek()) == "[":
@@ -108,11 +122,14 @@ LongcatParser = partial(
         is_object=True,
     ),
 )
-Phi4MiniParser = partial(TaggedJsonParser, tags=CallTags(opens=("functools",)))
+Phi4MiniParser = partial(
+    TaggedJsonParser,
+    tags=CallTags(opens=("functools", "<|tool_call|>"), closes=("<|/tool_call|>",)),
+)
 ToolCallsParser = partial(
     TaggedJsonParser, tags=CallTags(opens=("<tool_calls>",), closes=("</tool_calls>",))
 )
-"""Hunyuan A13B and Jamba."""
+"""Hunyuan A13B, Jamba and MiniMax M1."""
 
 XLamParser = partial(
     TaggedJsonParser,

@@ -136,3 +136,18 @@ class PythonLiteral:
             code = int(digits, 16)
             return chr(code) if not 0xD800 <= code < 0xE000 else "\ufffd"
         return _ESCAPES.get(character, f"\\{character}")
+
+
+def json_of(text: str) -> str | None:
+    """Returns a literal as JSON; None if the text is none."""
+    reader = Reader()
+    reader.add(text)
+    reader.end()
+    steps = PythonLiteral(reader).steps()
+    pieces: list[str] = []
+    try:
+        while True:
+            part = next(steps)
+            pieces.append(part.text if isinstance(part, CallArguments) else "")
+    except StopIteration as ended:
+        return "".join(pieces) if ended.value and reader.is_over else None

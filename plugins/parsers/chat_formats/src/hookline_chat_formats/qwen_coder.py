@@ -36,6 +36,8 @@ class ParameterTags:
         has_attributes: Whether a parameter's tag goes on behind its name; there
             `string="true"` says that the value is text, and `"false"` that it is JSON.
         closes: Tags behind a function's, which may be missing.
+        unclosed: What ends a value without its closing tag: the next parameter, and the
+            end of the call.
         has_lines: See `ArgumentWriter`.
         style: What structural tags call the format of the parameters; None if nothing.
     """
@@ -49,11 +51,14 @@ class ParameterTags:
     name_end: str = ">"
     has_attributes: bool = False
     closes: tuple[str, ...] = ("</tool_call>",)
+    unclosed: tuple[str, ...] = ()
     has_lines: bool = True
     style: str | None = None
 
 
-_QWEN = ParameterTags(style="qwen_xml")
+_QWEN = ParameterTags(
+    unclosed=("\n<parameter=", "\n</function>\n</tool_call>"), style="qwen_xml"
+)
 
 
 class ParameterTagsParser(SteppedToolParser):
@@ -67,7 +72,8 @@ class ParameterTagsParser(SteppedToolParser):
         self._tags = tags
         self._begins = Markers(*tags.opens, tags.function)
         self._name_ends = Markers(tags.name_end)
-        self._value_ends = Markers(tags.parameter_end)
+        self._value_ends = Markers(tags.parameter_end, *tags.unclosed)
+        self._followers = (tags.parameter, tags.function_end, *tags.closes)
 
     def structural_tag(self, strict: Collection[str]) -> Format | None:
         """See `StrictToolParser`."""
@@ -119,29 +125,41 @@ class ParameterTagsParser(SteppedToolParser):
 
     def _arguments(self, name: str) -> ToolSteps[None]:
         tags, schema = self._tags, self.tools.get(name, {})
-        writer = ArgumentWriter(self, schema, has_lines=tags.has_lines)
+        writer = ArgumentWriter(
+            self, schema, has_lines=tags.has_lines, followers=self._followers
+        )
+        is_open = False
         while True:
             yield from self.reader.skip_space()
-            if not (yield from self.reader.accept(tags.parameter)):
+            if not (is_open or (yield from self.reader.accept(tags.parameter))):
                 break
-            key = yield from self.reader.before(self._name_ends)
-            if key is None:
+            end = yield from self._argument(writer)
+            if end is None:
                 return
-            yield from self.reader.accept(tags.name_end)
-            is_text: bool | None = None
-            if tags.has_attributes:
-                attributes = yield from self.reader.before(_TAG_ENDS)
-                if attributes is None:
-                    return
-                yield from self.reader.accept(">")
-                if "string=" in attributes:
-                    is_text = 'string="true"' in attributes
-            ends = self._value_ends
-            if not (yield from writer.value(key.strip(), ends, is_text=is_text)):
+            is_open = end in tags.unclosed[:1]
+            if end in tags.unclosed[1:]:
+                yield writer.end()
                 return
         if not self.reader.is_over:
             yield writer.end()
             yield from self.reader.accept(tags.function_end)
+
+    def _argument(self, writer: ArgumentWriter) -> ToolSteps[str | None]:
+        """Reads a parameter behind the start of its tag; returns what has ended it."""
+        key = yield from self.reader.before(self._name_ends)
+        if key is None:
+            return None
+        yield from self.reader.accept(self._tags.name_end)
+        is_text: bool | None = None
+        if self._tags.has_attributes:
+            attributes = yield from self.reader.before(_TAG_ENDS)
+            if attributes is None:
+                return None
+            yield from self.reader.accept(">")
+            if "string=" in attributes:
+                is_text = 'string="true"' in attributes
+        ends = self._value_ends
+        return (yield from writer.value(key.strip(), ends, is_text=is_text))
 
 
 QwenCoderParser = ParameterTagsParser
@@ -149,7 +167,11 @@ QwenCoderParser = ParameterTagsParser
 
 SeedParser = partial(
     ParameterTagsParser,
-    tags=ParameterTags(opens=("<seed:tool_call>",), closes=("</seed:tool_call>",)),
+    tags=ParameterTags(
+        opens=("<seed:tool_call>",),
+        closes=("</seed:tool_call>",),
+        unclosed=("\n<parameter=", "\n</function>\n</seed:tool_call>"),
+    ),
 )
 MiniMaxM2Parser = partial(
     ParameterTagsParser,

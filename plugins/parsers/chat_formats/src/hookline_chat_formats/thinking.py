@@ -1,10 +1,11 @@
 """Reasoning between an opening and a closing tag, in the tags of each model."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 from hookline.reply_parsing.parts import Content, Reasoning
-from hookline.reply_parsing.reader import Markers
+from hookline.reply_parsing.reader import Markers, Waits
 from hookline.reply_parsing.reasoning_parser import ReasoningParserContext
 from hookline.reply_parsing.stepped_parser import (
     ReasoningSteps,
@@ -12,6 +13,14 @@ from hookline.reply_parsing.stepped_parser import (
     without_space,
 )
 from hookline.structured_outputs import ReasoningSpan
+
+_CALLS: Mapping[str, tuple[str, ...]] = {
+    "<tool_call>": ("<function=", '{"name"', "{'name'")
+}
+"""The start of a call in the tags of most models, which may forget `</think>`."""
+_GLM_KEY = Markers("<arg_key>")
+"""What follows the name of a function in calls of GLM."""
+_LONGEST_NAME = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +31,8 @@ class Tags:
         opens: Texts that begin it.
         closes: Texts that end it.
         begins_by_itself: Whether reasoning begins even if nothing says so.
-        interrupts: Texts that end it, too, and are content.
+        interrupts: Texts that end it, too, and are content: the start of a call, and
+            what has to follow that and white space; anything, if that is empty.
         answer: Tags around the content behind it, which are left out; none if empty.
         end: Text that ends it in all spellings; empty for the only one of `closes`.
     """
@@ -30,9 +40,22 @@ class Tags:
     opens: tuple[str, ...] = ("<think>",)
     closes: tuple[str, ...] = ("</think>",)
     begins_by_itself: bool = False
-    interrupts: tuple[str, ...] = ()
+    interrupts: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _CALLS)
     answer: tuple[str, str] | None = None
     end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Interrupt:
+    """What may be the start of a call.
+
+    Attributes:
+        text: The text, with white space.
+        is_one: Whether it is.
+    """
+
+    text: str
+    is_one: bool
 
 
 class ThinkingParser(SteppedReasoningParser):
@@ -89,11 +112,17 @@ class ThinkingParser(SteppedReasoningParser):
     def _reasoning(self) -> ReasoningSteps[None]:
         self.reader.recorded()
         yield from self.reader.skip_space()
-        ends = Markers(*self._tags.closes, *self._tags.interrupts)
+        calls = self._tags.interrupts if self.context.may_call else {}
+        ends = Markers(*self._tags.closes, *calls)
         space = ""
         while True:
             piece, marker = yield from self.reader.take(ends)
+            call: _Interrupt | None = None
+            if marker is not None and marker in calls:
+                call = yield from self._call(marker, calls[marker])
             text = space + piece
+            if call is not None and not call.is_one:
+                text, marker = text + call.text, None
             sure = without_space(text)
             if sure:
                 yield Reasoning(text[:sure])
@@ -103,10 +132,21 @@ class ThinkingParser(SteppedReasoningParser):
             if self.reader.is_over:
                 return
         self.is_reasoning = False
-        if marker in self._tags.interrupts:
-            yield Content(marker)
-        else:
+        if call is None:
             yield from self.reader.skip_space()
+        else:
+            yield Content(call.text)
+
+    def _call(self, marker: str, followers: tuple[str, ...]) -> Waits[_Interrupt]:
+        """Reads on behind the start of a call, as far as it takes to be sure."""
+        self.reader.record()
+        yield from self.reader.skip_space()
+        is_one = not followers
+        for follower in followers:
+            is_one = is_one or (yield from self.reader.is_at(follower))
+        if not is_one and (yield from self.reader.before(_GLM_KEY, _LONGEST_NAME)):
+            is_one = True
+        return _Interrupt(marker + self.reader.recorded(), is_one)
 
     def _answer(self, begin: str, end: str) -> ReasoningSteps[None]:
         """Reads the content within its tags; without an opening tag, reads nothing."""
@@ -155,7 +195,7 @@ GraniteParser = partial(
 HunyuanParser = partial(ThinkingParser, tags=Tags(answer=("<answer>", "</answer>")))
 
 KimiParser = partial(
-    ThinkingParser, tags=Tags(interrupts=("<|tool_calls_section_begin|>",))
+    ThinkingParser, tags=Tags(interrupts={"<|tool_calls_section_begin|>": ()})
 )
 
 MistralThinkingParser = partial(

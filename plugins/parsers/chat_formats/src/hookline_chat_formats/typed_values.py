@@ -1,14 +1,15 @@
 """Arguments that a model writes between tags, as JSON of the schema's types.
 
-Nothing is evaluated: what is not JSON is text.
+Nothing is evaluated: what is not JSON, or a literal of Python, is text.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from hookline.reply_parsing.parts import CallArguments
-from hookline.reply_parsing.reader import Markers
+from hookline.reply_parsing.reader import Markers, Waits
 from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+from hookline_chat_formats.python_literal import json_of
 from hookline_chat_formats.value_types import takes
 
 _LITERALS = {"True": "true", "False": "false", "None": "null"}
@@ -24,6 +25,7 @@ class ArgumentWriter:
         schema: Mapping[str, object],
         *,
         has_lines: bool,
+        followers: tuple[str, ...],
     ) -> None:
         """Writes nothing yet.
 
@@ -32,26 +34,29 @@ class ArgumentWriter:
             schema: JSON schema of the arguments.
             has_lines: Whether the line break after the opening tag, and that before the
                 closing one, are not part of a value.
+            followers: What may come behind a closing tag and white space. A closing tag
+                before anything else is part of the value.
         """
         self._reader = parser.reader
         self._schema = schema
         properties = schema.get("properties")
         self._properties = properties if isinstance(properties, Mapping) else {}
         self._has_lines = has_lines
+        self._followers = followers
         self._written = 0
 
     def value(
-        self, key: str, end: Markers, *, is_text: bool | None = None
-    ) -> ToolSteps[bool]:
+        self, key: str, ends: Markers, *, is_text: bool | None = None
+    ) -> ToolSteps[str | None]:
         """Writes a key and the value before the closing tag, which is read.
 
         Args:
             key: The key.
-            end: The closing tag.
+            ends: The closing tag, and what ends a value without one.
             is_text: Whether the value is text, and no JSON; None asks the schema.
 
         Returns:
-            Whether the closing tag was reached.
+            Which of these ended it; None if the text did.
         """
         comma = ", " if self._written else "{"
         self._written += 1
@@ -60,37 +65,43 @@ class ArgumentWriter:
             yield from self._reader.accept("\n")
         if is_text or (is_text is None and _is_text(self._properties.get(key))):
             yield CallArguments(f'{start}"')
-            return (yield from self._text(end))
+            return (yield from self._text(ends))
         pieces, marker = [], None
         while marker is None and not self._reader.is_over:
-            piece, marker = yield from self._reader.take(end)
+            piece, marker = yield from self._take(ends)
             pieces.append(piece)
         if marker is not None:
-            text = "".join(pieces).strip()
-            yield CallArguments(start + self._as_json(key, text))
-        return marker is not None
+            text = "".join(pieces)
+            if self._has_lines:
+                text = text.removesuffix("\n")
+            schema = self._properties.get(key)
+            yield CallArguments(start + as_json(text, schema, self._schema))
+        return marker
 
     def end(self) -> CallArguments:
         """Returns the end of the object."""
         return CallArguments("}" if self._written else "{}")
 
-    def _as_json(self, key: str, text: str) -> str:
-        """Returns a value as JSON; what is none, or is not of the schema, is text."""
-        spelled, schema = _LITERALS.get(text, text), self._properties.get(key)
-        try:
-            value = json.loads(spelled, parse_constant=_refuse)
-        except (ValueError, RecursionError):
-            return json.dumps(spelled, ensure_ascii=False)
-        is_text = not takes(schema, value, self._schema)
-        if is_text and takes(schema, text, self._schema):
-            return json.dumps(text, ensure_ascii=False)
-        return spelled
+    def _take(self, ends: Markers) -> Waits[tuple[str, str | None]]:
+        """Reads more of a value, and the marker if it was reached and ends it."""
+        text, marker = yield from self._reader.take(ends)
+        if marker is None or not marker.startswith("</"):
+            return text, marker
+        self._reader.record()
+        yield from self._reader.skip_space()
+        space = self._reader.recorded()
+        for follower in self._followers:
+            if (yield from self._reader.is_at(follower)):
+                return text, marker
+        if self._reader.is_over:
+            return text, marker
+        return text + marker + space, None
 
-    def _text(self, end: Markers) -> ToolSteps[bool]:
+    def _text(self, ends: Markers) -> ToolSteps[str | None]:
         """Writes a text as it arrives."""
         line_end = ""
         while True:
-            piece, marker = yield from self._reader.take(end)
+            piece, marker = yield from self._take(ends)
             text, line_end = line_end + piece, ""
             is_cut = marker is None and self._reader.is_over
             if self._has_lines and text.endswith("\n") and not is_cut:
@@ -99,13 +110,58 @@ class ArgumentWriter:
                 yield CallArguments(json.dumps(text, ensure_ascii=False)[1:-1])
             if marker is not None:
                 yield CallArguments('"')
-                return True
+                return marker
             if is_cut:
-                return False
+                return None
 
 
 def _is_text(schema: object) -> bool:
     return isinstance(schema, Mapping) and schema.get("type") == "string"
+
+
+def as_json(text: str, schema: object, root: Mapping[str, object]) -> str:
+    """Returns what a model wrote for a value of a schema as JSON.
+
+    What the schema does not take in any spelling is the JSON that the model wrote, or
+    text; the client may judge it.
+
+    Args:
+        text: What the model wrote.
+        schema: The value's schema.
+        root: The schema that has the definitions.
+    """
+    stripped = text.strip()
+    spelled = _LITERALS.get(stripped, stripped)
+    is_json, value = _decoded(spelled)
+    if is_json and takes(schema, value, root):
+        return spelled
+    for each in (text, stripped):
+        if takes(schema, each, root):
+            return json.dumps(each, ensure_ascii=False)
+    for other in _other_spellings(stripped, value):
+        is_other, found = _decoded(other)
+        if is_other and takes(schema, found, root):
+            return other
+    return spelled if is_json else json.dumps(stripped, ensure_ascii=False)
+
+
+def _other_spellings(text: str, value: object) -> Iterator[str]:
+    """Yields what a text may mean where text is wrong."""
+    if isinstance(value, str):  # JSON within a string
+        yield value.strip()
+    yield text.lower()
+    if text.lower() == "none":
+        yield "null"
+    if text.startswith(("[", "{")) and (literal := json_of(text)) is not None:
+        yield literal
+
+
+def _decoded(text: str) -> tuple[bool, object]:
+    """Returns whether a text is JSON, and the value."""
+    try:
+        return True, json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return False, None
 
 
 def _refuse(constant: str) -> float:
