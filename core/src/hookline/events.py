@@ -18,6 +18,7 @@ from hookline.stats import (
     NO_THREADS,
     BlockEviction,
     ConnectorEvent,
+    GrammarCompiling,
     GrammarUse,
     KVLoad,
     SchedulerStats,
@@ -297,6 +298,7 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         loads: Loads by a KV connector that ended.
         connector_events: Look-ups in the KV connector, and what happened in its tiers.
         pooled: Vectors of embedding requests, which observers do not get.
+        compilings: Grammars whose compiling has ended.
     """
 
     engine_index: int
@@ -315,3 +317,4 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     loads: list[KVLoad] = []
     connector_events: list[ConnectorEvent] = []
     pooled: list[Pooled] = []
+    compilings: list[GrammarCompiling] = []

@@ -145,10 +145,9 @@ class LLM:
         """Generates replies to conversations, using the model's chat template.
 
         Args:
-            messages: One conversation or a list of conversations; each is a list of
-                messages such as `{"role": "user", "content": "Hi"}`.
+            messages: One or more lists of `{"role": "user", "content": "Hi"}`.
             sampling_params: As for `generate`.
-            use_tqdm: Whether to show a progress bar on standard error.
+            use_tqdm: Likewise.
             add_generation_prompt: Whether the prompt begins the assistant's turn.
             continue_final_message: Whether it ends with the last message's text.
             tools: Definitions of functions, for the template to show the model.

@@ -28,6 +28,7 @@ from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
 from hookline.stats import (
     ConnectorLookup,
+    GrammarCompiling,
     IterationStats,
     KVLoad,
     SchedulerStats,
@@ -272,6 +273,15 @@ def tier_moves() -> Case:
     return case
 
 
+def compiled_grammars() -> Case:
+    """Two grammars end with one output, and one at the limit with the next."""
+    case = Case()
+    quick = [GrammarCompiling(0.004), GrammarCompiling(0.015)]
+    case.take(told(case, compilings=quick))
+    case.take(told(case, compilings=[GrammarCompiling(1.0)]))
+    return case
+
+
 def several_tokens_a_step() -> Case:
     """A request gets three tokens, and four more after two seconds."""
     case = Case()
@@ -348,6 +358,7 @@ CASES: dict[str, Callable[[], Case]] = {
         evictions,
         kv_loads,
         tier_moves,
+        compiled_grammars,
         several_tokens_a_step,
         one_token,
         several_completions,

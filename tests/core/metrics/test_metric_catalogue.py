@@ -126,6 +126,7 @@ SGLANG_FAMILIES = {
     "sglang:estimated_write_bytes_per_gpu_total",
     *("sglang:full_token_usage", "sglang:gen_throughput"),
     *("sglang:generation_tokens_histogram", "sglang:generation_tokens_total"),
+    "sglang:grammar_compilation_time_seconds",
     *("sglang:http_requests_active", "sglang:http_requests_total"),
     *("sglang:http_responses_total", "sglang:cache_config_info"),
     *("sglang:spec_verify_calls_total", "sglang:time_per_output_token_seconds"),

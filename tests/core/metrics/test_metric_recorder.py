@@ -50,6 +50,7 @@ from hookline.stats import (
     FinishedGroup,
     FirstScheduled,
     FirstToken,
+    GrammarCompiling,
     GrammarStats,
     GrammarUse,
     IterationStats,
@@ -251,7 +252,6 @@ BUSY = SchedulerStats(
         hits=7,
         misses=3,
         ended={"compiled": 2, "limit": 1},
-        compile_seconds=1.25,
         cache_bytes=4096,
     ),
     running=2,
@@ -343,6 +343,7 @@ FIRST_STEP = IterationStats(
         TierAllocation("cpu", 3),
         TierMove("cpu", "in", 12_000, 4 * MILLISECOND),
     ),
+    compilings=(GrammarCompiling(0.008), GrammarCompiling(0.5)),
 )
 
 OUTSIDE_STEPS = IterationStats(
@@ -554,7 +555,7 @@ EXPECTED: dict[str, Numbers] = {
         ("limit",): 1,
         ("failed",): 0,
     },
-    "hookline_structured_output_compile_seconds": {(): 1.25},
+    "hookline_structured_output_compile_seconds": {(): ({0.01: 1, 0.5: 1}, 0.508)},
     "hookline_structured_output_cache_lookups": {("hit",): 7, ("miss",): 3},
     "hookline_structured_output_cache_bytes": {(): 4096},
     "hookline_structured_output_mask_fill_seconds": {(): 0.003},

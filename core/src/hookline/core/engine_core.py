@@ -271,6 +271,7 @@ class EngineCore:
             loads=events.loads,
             connector_events=events.connector,
             pooled=events.pooled,
+            compilings=events.compilings,
         )
 
     def _stats(self) -> SchedulerStats:

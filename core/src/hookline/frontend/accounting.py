@@ -142,6 +142,7 @@ class RequestAccounting:
         iteration.evictions += output.evictions
         iteration.loads += output.loads
         iteration.connector_events += output.connector_events
+        iteration.compilings += output.compilings
         if output.clock is not None:
             self.wall.set_engine(output.clock)
             self.wall.set_front_end(self._clock)

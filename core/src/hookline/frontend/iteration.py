@@ -10,6 +10,7 @@ from hookline.stats import (
     FinishedRequest,
     FirstScheduled,
     FirstToken,
+    GrammarCompiling,
     IterationStats,
     KVLoad,
 )
@@ -32,6 +33,7 @@ class IterationBuilder:
         self.evictions: list[BlockEviction] = []
         self.loads: list[KVLoad] = []
         self.connector_events: list[ConnectorEvent] = []
+        self.compilings: list[GrammarCompiling] = []
 
     def first_scheduled(self, admitted: AdmittedRequest, timeline: Timeline) -> None:
         """Notes how long a request has waited for the engine."""
@@ -91,4 +93,5 @@ class IterationBuilder:
             evictions=tuple(self.evictions),
             loads=tuple(self.loads),
             connector_events=tuple(self.connector_events),
+            compilings=tuple(self.compilings),
         )

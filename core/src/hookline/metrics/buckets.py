@@ -20,6 +20,7 @@ class BucketFamily(StrEnum):
     KV_LOAD = "kv_load"
     SLEEP_OPERATION = "sleep_operation"
     KV_LOOKUP = "kv_lookup"
+    GRAMMAR_COMPILING = "grammar_compiling"
     TIER_BLOCKS = "tier_blocks"
     TIER_MOVE_BYTES = "tier_move_bytes"
     TIER_MOVE_DURATION = "tier_move_duration"
@@ -94,6 +95,10 @@ _FIXED: Mapping[BucketFamily, tuple[float, ...]] = MappingProxyType({
     ),
     BucketFamily.SLEEP_OPERATION: _refined(
         (0.01, 0.1, 1, 10, 30, 60, 120, 300, 600), 0.001, 0.003, 0.03, 0.3, 3,
+    ),
+    BucketFamily.GRAMMAR_COMPILING: _refined(
+        (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 90, 120, 240),
+        0.0005, 0.001, 0.002, 0.005, 0.3, 0.7,
     ),
     BucketFamily.KV_LOOKUP: (
         0.000_001, 0.000_002_5, 0.000_005, 0.000_01, 0.000_025, 0.000_05, 0.0001,

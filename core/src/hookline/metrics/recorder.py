@@ -174,6 +174,7 @@ class Recorder:
             iteration.evictions,
             iteration.loads,
             iteration.connector_events,
+            iteration.compilings,
         ):
             sums.feed(part)
         for begun in iteration.first_scheduled:

@@ -10,7 +10,7 @@ from hookline.config.structured_outputs import StructuredOutputsConfig
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.readiness import Readiness
-from hookline.stats import GrammarStats
+from hookline.stats import GrammarCompiling, GrammarStats
 from hookline.structured.cache import GrammarCache, Outcome
 from hookline.structured.grammar_service import Ended
 from hookline.structured_outputs import (
@@ -55,7 +55,7 @@ class GrammarGate:
         self._waiting: dict[bytes, dict[int, Request]] = {}
         self._known: list[Readiness] = []
         self._hits = self._misses = 0
-        self._compile_seconds = 0.0
+        self._compilings: list[GrammarCompiling] = []
         self._num_ended: Counter[str] = Counter()
 
     def is_open(self, request: Request) -> bool:
@@ -85,7 +85,7 @@ class GrammarGate:
         for ended in self._grammars.take_ended():
             waiting = self._waiting.pop(ended.key, {})
             self._num_ended[ended.word] += 1
-            self._compile_seconds += ended.seconds
+            self._compilings.append(GrammarCompiling(ended.seconds))
             if not ended.is_broken:
                 self._cache.put(ended.key, ended.outcome)
             for request in waiting.values():
@@ -110,9 +110,13 @@ class GrammarGate:
             self._hits,
             self._misses,
             dict(self._num_ended),
-            self._compile_seconds,
             self._cache.num_bytes,
         )
+
+    def take_compilings(self) -> list[GrammarCompiling]:
+        """Returns what was compiled since the last call."""
+        taken, self._compilings = self._compilings, []
+        return taken
 
     def close(self) -> None:
         """Ends the compiling of grammars."""

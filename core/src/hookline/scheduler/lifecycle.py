@@ -48,6 +48,7 @@ class RequestLifecycle:
         events, self.events = self.events, StepEvents()
         events.loads = self._transfers.ledger.take_loads()
         events.connector = self._transfers.take_events()
+        events.compilings = self.queues.held.take_compilings()
         return events
 
     def add(self, inner: EngineRequest, now: int) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 from hookline.finish_cause import Failed, FinishCause
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.oldest_request import OldestRequest
-from hookline.stats import GrammarStats
+from hookline.stats import GrammarCompiling, GrammarStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,9 @@ class CompilingGate(Protocol):
     @property
     def grammar_stats(self) -> GrammarStats:
         """Totals since the engine's start."""
+
+    def take_compilings(self) -> list[GrammarCompiling]:
+        """Returns what was compiled since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,11 @@ class HeldRequests:
             if isinstance(gate, CompilingGate):
                 return gate.grammar_stats
         return GrammarStats()
+
+    def take_compilings(self) -> list[GrammarCompiling]:
+        """Returns what gates have had compiled since the last call."""
+        compiling = [gate for gate in self._gates if isinstance(gate, CompilingGate)]
+        return [each for gate in compiling for each in gate.take_compilings()]
 
     def close(self) -> None:
         """Closes the gates."""

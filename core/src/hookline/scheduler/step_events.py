@@ -10,7 +10,7 @@ from hookline.events import (
     Queued,
     Scheduled,
 )
-from hookline.stats import ConnectorEvent, KVLoad
+from hookline.stats import ConnectorEvent, GrammarCompiling, KVLoad
 
 
 @dataclass(slots=True)
@@ -53,6 +53,7 @@ class StepEvents:
     loads: list[KVLoad] = field(default_factory=list)
     connector: list[ConnectorEvent] = field(default_factory=list)
     pooled: list[Pooled] = field(default_factory=list)
+    compilings: list[GrammarCompiling] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:

@@ -16,7 +16,12 @@ from hookline.stats.finished_request import (
     FinishedRequest,
     RequestTimes,
 )
-from hookline.stats.grammars import NO_GRAMMARS, GrammarStats, GrammarUse
+from hookline.stats.grammars import (
+    NO_GRAMMARS,
+    GrammarCompiling,
+    GrammarStats,
+    GrammarUse,
+)
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline.stats.kv_load import KVLoad
 from hookline.stats.prefix_cache import HitRateWindow, PrefixCacheCounts
@@ -43,6 +48,7 @@ __all__ = [
     "FinishedRequest",
     "FirstScheduled",
     "FirstToken",
+    "GrammarCompiling",
     "GrammarStats",
     "GrammarUse",
     "HitRateWindow",

@@ -16,15 +16,23 @@ class GrammarStats(msgspec.Struct, frozen=True, array_like=True):
         ended: Grammars whose compiling has ended, by outcome: `compiled`, `refused`
             (wrong or not supported), `limit` (too much time or memory) and `failed` (by
             a fault of the backend).
-        compile_seconds: Time that compiling took, without waiting.
         cache_bytes: Bytes of compiled grammars that are kept.
     """
 
     hits: int = 0
     misses: int = 0
     ended: Mapping[str, int] = EMPTY
-    compile_seconds: float = 0.0
     cache_bytes: int = 0
+
+
+class GrammarCompiling(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The compiling of one grammar, which has ended, whatever its outcome.
+
+    Attributes:
+        seconds: Time that it took, without waiting.
+    """
+
+    seconds: float
 
 
 class GrammarUse(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hookline.stats.block_eviction import BlockEviction
 from hookline.stats.connector_events import ConnectorEvent
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
+from hookline.stats.grammars import GrammarCompiling
 from hookline.stats.kv_load import KVLoad
 
 
@@ -65,6 +66,7 @@ class IterationStats:
         evictions: Evictions of sampled blocks from the prefix cache.
         loads: Loads by a KV connector that ended.
         connector_events: Look-ups in the KV connector, and what happened in its tiers.
+        compilings: Grammars whose compiling has ended.
     """
 
     prompt_tokens_computed: int = 0
@@ -81,6 +83,7 @@ class IterationStats:
     evictions: tuple[BlockEviction, ...] = ()
     loads: tuple[KVLoad, ...] = ()
     connector_events: tuple[ConnectorEvent, ...] = ()
+    compilings: tuple[GrammarCompiling, ...] = ()
 
     @property
     def prompt_tokens(self) -> int:

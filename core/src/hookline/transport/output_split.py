@@ -49,6 +49,7 @@ def split_output(
                 loads=output.loads if is_first else [],
                 connector_events=output.connector_events if is_first else [],
                 pooled=_of_client(client, output.pooled),
+                compilings=output.compilings if is_first else [],
             ),
         )
 

@@ -47,6 +47,7 @@ from hookline.stats import (
     FinishedGroup,
     FirstScheduled,
     FirstToken,
+    GrammarCompiling,
     GrammarStats,
     IterationStats,
     KVLoad,
@@ -137,6 +138,7 @@ ITERATION = IterationStats(
             for direction in ("in", "out")
         ),
     ),
+    compilings=(GrammarCompiling(0.5),),
 )
 """Of everything there is, at least once."""
 
@@ -153,9 +155,7 @@ SCHEDULER = SchedulerStats(
         }
     ),
     evicted_blocks=7,
-    grammars=GrammarStats(
-        hits=5, misses=2, ended={"compiled": 2}, compile_seconds=0.5, cache_bytes=2048
-    ),
+    grammars=GrammarStats(hits=5, misses=2, ended={"compiled": 2}, cache_bytes=2048),
 )
 
 PARSERS = ParserFailures(failures=(("tool", "hermes", 4),))

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 _BY_REASON: Mapping[str, tuple[str, ...]] = {
-    "of grammars, requests, hits, ends and the sum of times are counted": (
-        *("grammar_compilation_time_seconds", "grammar_ebnf_size"),
-        *("grammar_schema_count", "grammar_tree_traversal_time_avg"),
+    "of grammars, requests, hits, ends and times are counted": (
+        *("grammar_ebnf_size", "grammar_schema_count"),
+        "grammar_tree_traversal_time_avg",
         *("grammar_tree_traversal_time_max", "num_grammar_aborted_total"),
     ),
     "LoRA adapters are not supported": (

@@ -32,6 +32,9 @@ NAMES: Names = {
         scheduler("num_grammar", drop=frozenset({"result"})),
         scheduler("num_grammar_cache_hit", only={"result": "hit"}),
     ),
+    "hookline_structured_output_compile_seconds": (
+        scheduler("grammar_compilation_time_seconds"),
+    ),
     "hookline_structured_output_grammars": (
         scheduler("num_grammar_timeout", only={"outcome": "limit"}),
     ),

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from hookline.clock import NANOSECONDS
+from hookline.metrics.buckets import BucketFamily
 from hookline.metrics.metric import Kind, Label, Metric
 from hookline.metrics.readings import (
     Reading,
@@ -11,7 +12,7 @@ from hookline.metrics.readings import (
     by_label,
     one,
 )
-from hookline.stats import GrammarStats, GrammarUse
+from hookline.stats import GrammarCompiling, GrammarStats, GrammarUse
 
 OUTCOMES = ("compiled", "refused", "limit", "failed")
 
@@ -47,13 +48,12 @@ STRUCTURED_OUTPUT_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="hookline_structured_output_compile_seconds",
-        kind=Kind.COUNTER,
+        kind=Kind.HISTOGRAM,
         unit="seconds",
-        help="Time that compiling grammars took, in a process of its own; waiting for "
-        "it is not included. Divided by the number of grammars: the mean.",
-        value=Reading(
-            StateReading, lambda state: one(state.stats.grammars.compile_seconds)
-        ),
+        help="Time that compiling a grammar took, in a process of its own and with any "
+        "outcome; waiting for it is not included.",
+        buckets=BucketFamily.GRAMMAR_COMPILING,
+        value=Reading(GrammarCompiling, lambda compiling: one(compiling.seconds)),
     ),
     Metric(
         name="hookline_structured_output_cache_lookups",
