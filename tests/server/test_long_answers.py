@@ -20,11 +20,17 @@ BODIES: dict[str, dict[str, object]] = {
         "top_logprobs": 2,
     },
 }
+RESPONSES: dict[str, object] = {
+    "model": "fake",
+    "input": "ab",
+    "include": ["message.output_text.logprobs"],
+    "top_logprobs": 2,
+}
 
 
 async def answer(path: str, engine: FakeEngine, **fields: object) -> str:
     async with client_of(engine) as client:
-        body = json.dumps({**BODIES[path], **fields}).encode()
+        body = json.dumps({**BODIES.get(path, RESPONSES), **fields}).encode()
         response = await client.post(path, data=io.BytesIO(body))
         assert response.status == 200
         return await response.text()
@@ -63,7 +69,19 @@ async def test_a_whole_answer_has_the_log_probabilities_of_a_stream(path: str) -
         assert max(map(len, lists.values())) >= len(TEXT) > 2 * SLICE_TOKENS
 
 
-@pytest.mark.parametrize("path", BODIES)
+async def test_a_whole_response_has_the_log_probabilities_of_a_stream() -> None:
+    """Likewise, for the items of Responses, which the stream's last event repeats."""
+    path = "/v1/responses"
+    whole = json.loads(await answer(path, FakeEngine([TEXT])))
+    *_, data = (await answer(path, FakeEngine([TEXT]), stream=True)).split("data: ")
+
+    messages = [each["output"][0] for each in (whole, json.loads(data)["response"])]
+    first, second = (each["content"][0]["logprobs"] for each in messages)
+    assert first == second
+    assert len(first) == len(TEXT)
+
+
+@pytest.mark.parametrize("path", [*BODIES, "/v1/responses"])
 async def test_others_get_their_turns_while_a_long_answer_is_made(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +95,7 @@ async def test_others_get_their_turns_while_a_long_answer_is_made(
 
     monkeypatch.setattr("hookline_server.answers.slices.asyncio.sleep", counted)
 
-    await answer(path, FakeEngine([TEXT]), n=3)
+    copies = 3 if path in BODIES else 1
+    await answer(path, FakeEngine([TEXT]), n=copies)
 
-    assert turns.count(0) >= 3 * len(TEXT) // SLICE_TOKENS - 1
+    assert turns.count(0) >= copies * len(TEXT) // SLICE_TOKENS - 1

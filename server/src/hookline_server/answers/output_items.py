@@ -73,8 +73,8 @@ class OpenItem(Protocol):
         """Yields the events behind that of the new item."""
         ...
 
-    def add(self, text: str, logprobs: Raw) -> Events:
-        """Adds text, and yields its event."""
+    def add(self, text: str, logprobs: Sequence[bytes]) -> Events:
+        """Adds text with log-probabilities, and yields its event."""
         ...
 
     def end(self) -> Events:
@@ -119,7 +119,7 @@ class OutputItems:
             yield from self._begun(part)
             self._kind = kind
         if self._open is not None and not isinstance(part, CallBegun):
-            logprobs = self._taken() if kind is Content else NO_LOGPROBS
+            logprobs = self._taken() if kind is Content else ()
             yield from self._open.add(part.text, logprobs)
 
     def end(self, status: ItemStatus) -> Events:
@@ -146,8 +146,8 @@ class OutputItems:
         self.done.append(item)
         self._open = None
 
-    def _taken(self) -> Raw:
-        taken, self._logprobs = json_list(self._logprobs), []
+    def _taken(self) -> Sequence[bytes]:
+        taken, self._logprobs = self._logprobs, []
         return taken
 
 
@@ -171,25 +171,28 @@ class _OpenMessage:
         self._place = place
         self._texts: list[str] = []
         self._logprobs: list[bytes] = []
+        self._whole: OutputText | None = None
 
-    @property
     def _part(self) -> OutputText:
+        """Joins the part, once it has ended only the first time: it may be large."""
+        if self._whole is not None:
+            return self._whole
         return OutputText("".join(self._texts), json_list(self._logprobs))
 
     def item(self, status: ItemStatus) -> OutputMessage:
-        content = [] if status == "in_progress" else [self._part]
+        content = [] if status == "in_progress" else [self._part()]
         return OutputMessage(id=self._place.id, status=status, content=content)
 
     def begin(self) -> Events:
         yield ContentPartAdded(*self._place.next, 0, OutputText("", NO_LOGPROBS))
 
-    def add(self, text: str, logprobs: Raw) -> Events:
+    def add(self, text: str, logprobs: Sequence[bytes]) -> Events:
         self._texts.append(text)
-        self._logprobs.append(bytes(logprobs)[1:-1])
-        yield OutputTextDelta(*self._place.next, 0, text, logprobs)
+        self._logprobs += logprobs
+        yield OutputTextDelta(*self._place.next, 0, text, json_list(logprobs))
 
     def end(self) -> Events:
-        part = self._part
+        self._whole = part = self._part()
         yield OutputTextDone(*self._place.next, 0, part.text, part.logprobs)
         yield ContentPartDone(*self._place.next, 0, part)
 
@@ -210,7 +213,7 @@ class _OpenReasoning:
     def begin(self) -> Events:
         yield ContentPartAdded(*self._place.next, 0, ReasoningText(""))
 
-    def add(self, text: str, logprobs: Raw) -> Events:  # noqa: ARG002
+    def add(self, text: str, logprobs: Sequence[bytes]) -> Events:  # noqa: ARG002
         self._texts.append(text)
         yield ReasoningTextDelta(*self._place.next, 0, text)
 
@@ -239,7 +242,7 @@ class _OpenCall:
     def begin(self) -> Events:
         yield from ()
 
-    def add(self, text: str, logprobs: Raw) -> Events:  # noqa: ARG002
+    def add(self, text: str, logprobs: Sequence[bytes]) -> Events:  # noqa: ARG002
         self._arguments.append(text)
         yield CallArgumentsDelta(*self._place.next, text)
 
