@@ -54,8 +54,9 @@ def nested(levels: int) -> dict[str, Any]:
     return schema
 
 
-def strings(count: int) -> dict[str, Any]:
-    properties = {f"k{index}": {"type": "string"} for index in range(count)}
+def strings(count: int, **limits: int) -> dict[str, Any]:
+    text = {"type": "string", **limits}
+    properties = {f"k{index}": text for index in range(count)}
     return {"type": "object", "properties": properties}
 
 
@@ -108,7 +109,7 @@ BOMBS: dict[str, tuple[tuple[str, dict[str, Any]], str | None]] = {
         completion(structured_outputs={"structural_tag": tags(1000)}),
         "structured_outputs",
     ),
-    "length": (chat({"type": "string", "maxLength": 10**9}), "response_format"),
+    "lengths": (chat(strings(8, maxLength=10**9)), "response_format"),
     "properties": (chat(strings(1000)), "response_format"),
     "unions": (chat({"anyOf": [strings(30) for _ in range(50)]}), "response_format"),
     "names": (

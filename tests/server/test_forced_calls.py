@@ -237,7 +237,8 @@ async def test_schema_that_is_too_large_for_a_grammar_names_the_tools() -> None:
 def test_a_real_model_makes_the_calls_that_it_must() -> None:
     """
     The demo model, which knows no tools, writes calls that match the schemas. One that
-    no grammar can be made of is a 400 that names the tools.
+    no grammar can be made of is a 400 that names the tools, and one that a stop string
+    cuts does not end as a call.
     """
     pytest.importorskip("xgrammar")
     body = {"model": "demo", "messages": HELLO, "tools": TOOLS, "max_tokens": 400}
@@ -252,6 +253,9 @@ def test_a_real_model_makes_the_calls_that_it_must() -> None:
             )
             assert status == 400
             assert answer["error"]["param"] == "tools"
+        cut = {**body, "tool_choice": "required", "stop": ["city", "hour"]}
+        status, answer = server.post("/v1/chat/completions", cut)
+        assert (status, answer["choices"][0]["finish_reason"]) == (200, "stop")
         for seed in range(12):
             for choice in ("required", NAMED):
                 status, answer = server.post(

@@ -121,13 +121,14 @@ class ChatAnswer:
     async def _choice(self, completion: CompletionOutput, turns: Turns) -> ChatChoice:
         word = finish_word(completion.finish_reason) or "length"
         message, has_calls = await self._message(completion, turns)
+        stop = completion.stop_reason
         return ChatChoice(
             index=completion.index,
             message=self._echoed(message),
             logprobs=await self._sliced_logprobs(completion, turns),
             token_ids=await self._token_ids(completion, turns),
-            finish_reason=self._reading.finish_word(word, has_calls=has_calls),
-            stop_reason=completion.stop_reason,
+            finish_reason=self._reading.finish_word(word, stop, has_calls=has_calls),
+            stop_reason=stop,
         )
 
     def _echoed(self, message: AnswerMessage) -> AnswerMessage:
@@ -169,11 +170,10 @@ class ChatAnswer:
             last = (
                 choices.pop() if has_text else ChunkChoice(index=index, delta=Delta())
             )
-            reason = self._reading.finish_word(word, has_calls=stream.has_calls)
+            stop, has_calls = completion.stop_reason, stream.has_calls
+            reason = self._reading.finish_word(word, stop, has_calls=has_calls)
             choices.append(
-                msgspec.structs.replace(
-                    last, finish_reason=reason, stop_reason=completion.stop_reason
-                )
+                msgspec.structs.replace(last, finish_reason=reason, stop_reason=stop)
             )
         yield from choices
 

@@ -106,13 +106,17 @@ class ReplyReading:
         asked = msgspec.structs.replace(asked, reasoning=span)
         return msgspec.structs.replace(params, structured_outputs=asked)
 
-    def finish_word(self, word: str, *, has_calls: bool) -> str:
+    def finish_word(
+        self, word: str, stop_reason: str | int | None, *, has_calls: bool
+    ) -> str:
         """Returns the finish reason of a reply, given that of its text.
 
-        A reply that was cut short has the reason of that, even if it has calls. A named
-        function ends with `stop`, as at OpenAI.
+        A reply that was cut short has the reason of that, even if it has calls; a stop
+        string cuts every forced call. A named function ends with `stop`, as at OpenAI.
         """
-        if not has_calls or word != "stop" or self.use.choice is Choice.NAMED:
+        is_cut = self.is_forced and isinstance(stop_reason, str)
+        is_named = self.use.choice is Choice.NAMED
+        if not has_calls or word != "stop" or is_cut or is_named:
             return word
         return "function_call" if self.use.is_legacy else "tool_calls"
 
