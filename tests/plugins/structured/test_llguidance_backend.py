@@ -58,6 +58,30 @@ def test_tags_of_other_contents_are_refused(content: dict[str, Any]) -> None:
         compiled(structural_tag={"type": "structural_tag", "format": inner})
 
 
+@pytest.mark.parametrize(
+    ("text", "is_allowed"),
+    [
+        ("Hi", True),
+        ("Hi <call>7</call> ok", True),
+        ("Hi <cat>", True),
+        ("Hi <call>8</call>", False),
+    ],
+)
+def test_a_trigger_in_brackets_is_text(text: str, is_allowed: bool) -> None:
+    """
+    The library would take it for a special token, which it does not know.
+    """
+    content = {"type": "json_schema", "json_schema": {"enum": [7]}}
+    tag = {"begin": "<call>", "content": content, "end": "</call>"}
+    inner = {"type": "triggered_tags", "triggers": ["<call>"], "tags": [tag]}
+    backend = make_backend("llguidance", CONTEXT)
+    data = compiled(structural_tag={"type": "structural_tag", "format": inner})
+
+    matcher = backend.matcher(data, (EOS,))
+
+    assert all(map(matcher.accept, [*text.encode(), EOS])) == is_allowed
+
+
 def test_a_matcher_goes_on_and_back() -> None:
     """
     Stop tokens are those of the request; a refused token changes nothing.

@@ -9,6 +9,10 @@ Tools = Mapping[str, Mapping[str, object]]
 """JSON schema of each function's arguments, by the function's name."""
 
 
+_MOST_WHITESPACE = 2
+"""Characters between two of JSON's tokens, in which models could lose themselves."""
+
+
 def schema_of(tools: Tools, name: str, strict: Collection[str]) -> Mapping[str, object]:
     """Returns the schema that a call must follow; any object if it need not."""
     return tools[name] if name in strict else {"type": "object"}
@@ -17,7 +21,9 @@ def schema_of(tools: Tools, name: str, strict: Collection[str]) -> Mapping[str, 
 def json_schema(schema: Mapping[str, object], style: str | None = None) -> Format:
     """Returns the format of arguments; `style` names one that is not JSON."""
     made: Format = {"type": "json_schema", "json_schema": schema}
-    return made if style is None else {**made, "style": style}
+    if style is not None:
+        return {**made, "style": style}
+    return {**made, "max_whitespace_cnt": _MOST_WHITESPACE}
 
 
 def between(begin: str, content: Format, end: str) -> Format:

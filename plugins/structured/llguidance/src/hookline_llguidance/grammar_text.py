@@ -78,10 +78,22 @@ def _of_tag(tag: dict[str, Any], spec: GrammarSpec) -> Any:
         if not spec.additional_properties:
             _close(schema)
         made = StructTag(
-            trigger=fitting[0], begin=each["begin"], grammar=schema, end=each["end"]
+            trigger=_as_text(fitting[0]),
+            begin=each["begin"],
+            grammar=schema,
+            end=each["end"],
         )
         tags.append(made)
     return StructTag.to_grammar(tags)
+
+
+def _as_text(trigger: str) -> str:
+    """Returns a trigger without its last bracket: with both it would be a token.
+
+    Special tokens have no text here, so that none can be meant.
+    """
+    is_token = trigger.startswith("<") and trigger.endswith(">") and len(trigger) > 2
+    return trigger[:-1] if is_token else trigger
 
 
 def _schema_of(content: dict[str, Any]) -> Any:
