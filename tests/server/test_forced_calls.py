@@ -206,15 +206,35 @@ async def test_a_forced_call_that_was_cut_short_says_so() -> None:
 @pytest.mark.parametrize("choice", ["required", NAMED])
 async def test_forced_calls_need_a_grammar_backend(choice: object) -> None:
     """
-    Without one, and beside another form of output, they are a 400.
+    Without one, and beside a form of output that is not JSON, they are a 400.
     """
     without = await asked(engine_of(backend=""), 400, tool_choice=choice)
     beside = await asked(
-        engine_of(), 400, tool_choice=choice, response_format={"type": "json_object"}
+        engine_of(), 400, tool_choice=choice, structured_outputs={"regex": "a+"}
     )
 
     assert without["error"]["param"] == beside["error"]["param"] == "tool_choice"
     assert "hookline-xgrammar" in without["error"]["message"]
+
+
+@pytest.mark.parametrize("kind", ["json_object", "json_schema"])
+async def test_forced_calls_take_the_place_of_other_json(kind: str) -> None:
+    """
+    As at OpenAI, a response format beside them concerns text, which does not come.
+    """
+    engine = engine_of('{"city":"Oslo"}')
+    schema = {"name": "other", "schema": {"type": "object"}}
+    asks = {"type": kind, **({"json_schema": schema} if kind == "json_schema" else {})}
+
+    [choice] = (await asked(engine, tool_choice=NAMED, response_format=asks))["choices"]
+
+    [call] = choice["message"]["tool_calls"]
+    assert call["function"]["arguments"] == '{"city":"Oslo"}'
+    [stream] = engine.streams
+    used = stream.params.structured_outputs
+    assert used is not None
+    assert used.json is not None
+    assert "city" in str(used.json)
 
 
 async def test_schema_that_is_too_large_for_a_grammar_names_the_tools() -> None:

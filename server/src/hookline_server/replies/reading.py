@@ -65,18 +65,20 @@ class ReplyReading:
     def adapted(self, params: SamplingParams) -> SamplingParams:
         """Returns the parameters that these parsers need.
 
+        A forced call takes the place of other JSON, which would have shaped the text.
+
         Raises:
             LimitError: The schemas of calls that must follow them are too large.
-            RequestError: They are wrong, or the request wants another form of output.
+            RequestError: They are wrong, or the request wants output of another form.
         """
         if self.needs_special_tokens:
             params = msgspec.structs.replace(params, skip_special_tokens=False)
         if not self.is_forced and (self.tag is None or params.structured_outputs):
             return self._with_reasoning(params)
-        if params.structured_outputs is not None:
+        if _shapes_more_than_json(params):
             raise RequestError(
-                f"{self.use.choice_field}: a forced call cannot be combined with "
-                "another form of output",
+                f"{self.use.choice_field}: a forced call cannot be combined with a "
+                "form of output other than JSON",
                 param=self.use.choice_field,
             )
         try:
@@ -139,6 +141,11 @@ class ReplyReading:
             }
             tools = self.tool.parser(ToolParserContext(tools=schemas))
         return ReplyReader(reasoning, tools, is_parallel=self.use.is_parallel)
+
+
+def _shapes_more_than_json(params: SamplingParams) -> bool:
+    asked = params.structured_outputs
+    return asked is not None and not (asked.json_object or asked.json is not None)
 
 
 def check_use(use: ToolUse, parsers: ChosenParsers, engine: ServingEngine) -> None:
