@@ -88,15 +88,16 @@ class PromptTooLongError(RequestError):
             detail = f"an input has {prompt} tokens"
         elif max_tokens is None or prompt_tokens >= max_model_len:
             detail = (
-                f"the prompt has {prompt} tokens, and it must leave room for at least "
-                "one token to generate"
+                f"the prompt is too long: it has {prompt} tokens, and must leave room "
+                "for at least one token to generate"
             )
         else:
             detail = (
                 f"you requested {prompt_tokens + max_tokens} tokens ({prompt} in the "
                 f"prompt, {max_tokens} in the completion)"
             )
-        # Gateways recognize the first sentence, which is that of OpenAI.
+        # Gateways recognize the first sentence, which is that of OpenAI, and others
+        # "prompt is too long", as Anthropic says it.
         super().__init__(
             f"This model's maximum context length is {max_model_len} tokens. However, "
             f"{detail}. Please reduce the length of the "
