@@ -15,6 +15,9 @@ from hookline.reply_parsing.stepped_parser import LONGEST_SPACE, SteppedToolPars
 from hookline.reply_parsing.tool_parser import ToolParser
 
 from .formats import REPLIES, TOOL_PARSERS, TOOLS, read
+from .untidy_formats import UNTIDY_REPLIES
+
+ALL_REPLIES = (*REPLIES, *UNTIDY_REPLIES)
 
 PIECES = (
     *("<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=a>"),
@@ -95,7 +98,7 @@ def test_every_name_is_documented(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "content", "calls"), REPLIES, ids=range(len(REPLIES))
+    ("name", "text", "content", "calls"), ALL_REPLIES, ids=range(len(ALL_REPLIES))
 )
 def test_reply_says_what_it_should(
     name: str, text: str, content: str, calls: list[tuple[str, str]]
@@ -112,7 +115,7 @@ def test_reply_says_what_it_should(
 def whole_calls() -> list[tuple[str, str]]:
     return [
         (name, arguments)
-        for _, text, _, calls in REPLIES
+        for _, text, _, calls in ALL_REPLIES
         for name, arguments in calls
         if not text.endswith(('"b', "Par"))
     ]
