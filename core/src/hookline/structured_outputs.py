@@ -34,6 +34,11 @@ class GrammarKind(StrEnum):
     GRAMMAR = "grammar"
     STRUCTURAL_TAG = "structural_tag"
 
+    @property
+    def is_json(self) -> bool:
+        """Whether the whole text is JSON."""
+        return self in {GrammarKind.JSON, GrammarKind.JSON_OBJECT}
+
 
 class GrammarSpec(msgspec.Struct, frozen=True, array_like=True):
     """A grammar as a backend compiles it.

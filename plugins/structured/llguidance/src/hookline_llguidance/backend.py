@@ -9,7 +9,12 @@ import numpy.typing as npt
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 from hookline.json_options import refuse_unknown
-from hookline.structured.backend import BackendContext, RefusedGrammarError
+from hookline.structured.backend import (
+    BackendContext,
+    GrammarMatcher,
+    RefusedGrammarError,
+)
+from hookline.structured.json_text import JsonText, JsonTextMatcher
 from hookline.structured.spelling import LongestTokens
 from hookline.structured_outputs import GrammarSpec
 from hookline_llguidance.grammar_text import grammar_text
@@ -21,6 +26,8 @@ _LIMITS = LLParserLimits(verbose_errors=False)
 _DEAD_ENDS = {"NoExtension", "NoExtensionBias"}
 """Reasons to stop of a grammar that nothing can continue."""
 _MOST_TOKENS = 1 << 20
+_JSON, _TEXT = b"J", b"T"
+"""First byte of a compiled grammar: whether the whole text is JSON."""
 
 
 class _Vocabulary:
@@ -47,6 +54,7 @@ class LLGuidanceBackend:
         option = "structured-outputs-config"
         refuse_unknown("llguidance", option, context.options, ())
         self._spelling = LongestTokens(context.tokens)
+        self._json_text = JsonText(context)
         vocabulary = TokenizerWrapper(_Vocabulary(context, self._spelling))
         self._tokenizer = LLTokenizer(vocabulary, n_vocab=context.vocab_size + 1)
         self._vocab_size = context.vocab_size
@@ -60,15 +68,16 @@ class LLGuidanceBackend:
             raise RefusedGrammarError(f"llguidance: {error}") from error
         if problem := self._made(text).get_error():
             raise RefusedGrammarError(f"llguidance: {problem}")
-        return text.encode()
+        return (_JSON if spec.kind.is_json else _TEXT) + text.encode()
 
-    def matcher(
-        self, data: bytes, stop_token_ids: Sequence[int]
-    ) -> "LLGuidanceMatcher":
+    def matcher(self, data: bytes, stop_token_ids: Sequence[int]) -> GrammarMatcher:
         inner = self._first(data).deep_copy()
-        return LLGuidanceMatcher(
+        matcher = LLGuidanceMatcher(
             inner, self._vocab_size, stop_token_ids, self._spelling
         )
+        if data.startswith(_JSON):
+            return JsonTextMatcher(matcher, self._json_text)
+        return matcher
 
     def _first(self, data: bytes) -> LLMatcher:
         """Returns a matcher at the start; those of the last requests are kept."""
@@ -76,7 +85,7 @@ class LLGuidanceBackend:
             if (known := self._firsts.get(data)) is not None:
                 self._firsts.move_to_end(data)
                 return known
-        made = self._made(data.decode())
+        made = self._made(data[1:].decode())
         with self._lock:
             self._firsts[data] = made
             while sum(map(len, self._firsts)) > _KEPT_BYTES and len(self._firsts) > 1:

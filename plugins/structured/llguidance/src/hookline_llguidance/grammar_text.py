@@ -5,7 +5,9 @@ from typing import Any
 
 from llguidance import LLMatcher, StructTag, grammar_from
 
+from hookline.structured.json_schemas import formats_as_patterns
 from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline_llguidance.schema_check import check_schema
 
 
 def grammar_text(spec: GrammarSpec) -> str:
@@ -38,6 +40,8 @@ def _grammar(spec: GrammarSpec) -> Any:
 
 
 def _of_schema(schema: dict[str, Any], spec: GrammarSpec) -> Any:
+    check_schema(schema)
+    formats_as_patterns(schema)
     if not spec.additional_properties:
         _close(schema)
     options: dict[str, Any] = {"whitespace_flexible": spec.any_whitespace}
@@ -75,6 +79,7 @@ def _of_tag(tag: dict[str, Any], spec: GrammarSpec) -> Any:
         fitting = [one for one in triggers if each["begin"].startswith(one)]
         if not fitting:
             raise ValueError(f"no trigger begins {each['begin']!r}")
+        check_schema(schema)
         if not spec.additional_properties:
             _close(schema)
         made = StructTag(

@@ -12,7 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hookline.json_options import refuse_unknown
-from hookline.structured.backend import BackendContext, RefusedGrammarError
+from hookline.structured.backend import (
+    BackendContext,
+    GrammarMatcher,
+    RefusedGrammarError,
+)
+from hookline.structured.json_schemas import formats_as_patterns
+from hookline.structured.json_text import JsonText, JsonTextMatcher
 from hookline.structured.spelling import LongestTokens
 from hookline.structured_outputs import GrammarKind, GrammarSpec
 from hookline_xgrammar import forced_length
@@ -34,6 +40,8 @@ _JSON, _TEXT = b"J", b"T"
 _FORCED, _FREE = b"F", b"N"
 """Its second byte: whether the matcher may be asked for what is forced."""
 _HEAD_BYTES = 2
+_CONTROLS = bytes(code for code in range(32) if code != ord("\n"))
+"""Bytes that JSON never needs; xgrammar allows them in strings of limited length."""
 _ORIGIN = re.compile(r"^(\[[\d:]+\] )?\S+\.(cc|h):\d+: ")
 """Where in its source xgrammar has found an error."""
 
@@ -52,7 +60,7 @@ class XGrammarBackend:
             vocab_size=context.vocab_size,
             stop_token_ids=list(context.eos_token_ids),
         )
-        self._printable = _printable(context)
+        self._json_text = JsonText(context, banned=_CONTROLS)
         self._long_tokens = {
             token_id: token
             for token_id, token in enumerate(context.tokens)
@@ -81,9 +89,8 @@ class XGrammarBackend:
             raise RefusedGrammarError(f"xgrammar: {reason}") from error
         if warnings:  # it has left something out
             raise RefusedGrammarError(f"xgrammar: {warnings[0]}")
-        is_json = spec.kind in {GrammarKind.JSON, GrammarKind.JSON_OBJECT}
-        head = (_JSON if is_json else _TEXT) + (_FORCED if is_bounded else _FREE)
-        return head + text.encode()
+        head = _JSON if spec.kind.is_json else _TEXT
+        return head + (_FORCED if is_bounded else _FREE) + text.encode()
 
     def _compiled(self, spec: GrammarSpec) -> Any:
         compiler, source = self._compiler, spec.source
@@ -91,9 +98,8 @@ class XGrammarBackend:
             raise ValueError("whitespace_pattern is not supported; llguidance has it")
         match spec.kind:
             case GrammarKind.JSON | GrammarKind.JSON_OBJECT:
-                check_schema(json.loads(source or "{}"))
                 return compiler.compile_json_schema(
-                    source or '{"type": "object"}',
+                    _checked(source or '{"type": "object"}'),
                     any_whitespace=spec.any_whitespace,
                     max_whitespace_cnt=_MOST_WHITESPACE,
                 )
@@ -109,11 +115,10 @@ class XGrammarBackend:
                 check_tag(json.loads(source))
                 return compiler.compile_structural_tag(modern_tag(source))
 
-    def matcher(self, data: bytes, stop_token_ids: Sequence[int]) -> "XGrammarMatcher":
+    def matcher(self, data: bytes, stop_token_ids: Sequence[int]) -> GrammarMatcher:
         inner = self._library.GrammarMatcher(
             self._grammar(data), override_stop_tokens=list(stop_token_ids)
         )
-        kept = self._printable if data.startswith(_JSON) else None
         long_tokens = self._long_tokens
         if not long_tokens.keys().isdisjoint(stop_token_ids):
             long_tokens = {
@@ -122,7 +127,10 @@ class XGrammarBackend:
                 if token_id not in stop_token_ids
             }
         spelling = self._spelling if data[1:_HEAD_BYTES] == _FORCED else None
-        return XGrammarMatcher(inner, kept, long_tokens, spelling)
+        matcher = XGrammarMatcher(inner, long_tokens, spelling)
+        if data.startswith(_JSON):
+            return JsonTextMatcher(matcher, self._json_text)
+        return matcher
 
     def _grammar(self, data: bytes) -> Any:
         """Reads a compiled grammar; those of the last requests are kept."""
@@ -150,7 +158,6 @@ class XGrammarMatcher:
     def __init__(
         self,
         inner: Any,
-        kept: npt.NDArray[np.int32] | None,
         long_tokens: Mapping[int, bytes],
         spelling: LongestTokens | None,
     ) -> None:
@@ -158,13 +165,11 @@ class XGrammarMatcher:
 
         Args:
             inner: The library's matcher.
-            kept: A mask of tokens that may occur, if not all.
             long_tokens: Bytes of the tokens that are accepted in pieces; stop tokens,
                 whose text means nothing, are not among them.
             spelling: Spells what is forced; None if that may have no end.
         """
         self._inner = inner
-        self._kept = kept
         self._long_tokens = long_tokens
         self._spelling = spelling
         self._pieces: list[int] = []
@@ -172,8 +177,6 @@ class XGrammarMatcher:
     def fill(self, mask: npt.NDArray[np.int32]) -> None:
         if not self._inner.fill_next_token_bitmask(mask.reshape(1, -1)):
             mask[:] = -1
-        if self._kept is not None:
-            mask &= self._kept
 
     def accept(self, token_id: int) -> bool:
         if (text := self._long_tokens.get(token_id)) is not None:
@@ -212,13 +215,8 @@ class XGrammarMatcher:
         return self._spelling.spell(text.encode(), most) if text else []
 
 
-def _printable(context: BackendContext) -> npt.NDArray[np.int32]:
-    """Returns a mask without tokens that have control characters but line feeds.
-
-    JSON never needs them, and xgrammar allows them in strings of limited length, where
-    they are errors.
-    """
-    is_kept = np.ones(32 * -(-context.vocab_size // 32), np.bool_)
-    for token_id, token in enumerate(context.tokens):
-        is_kept[token_id] = not any(byte < 32 and byte != 10 for byte in token)
-    return np.packbits(is_kept, bitorder="little").view(np.int32)
+def _checked(source: str) -> str:
+    """Returns a schema as xgrammar follows it; raises `ValueError` if it does not."""
+    schema = json.loads(source)
+    check_schema(schema)
+    return json.dumps(schema) if formats_as_patterns(schema) else source

@@ -7,17 +7,21 @@ word, the client hears of it before anything is generated.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_ANNOTATIONS = {
-    *("$anchor", "$comment", "$defs", "$id", "$schema", "definitions"),
-    *("contentEncoding", "contentMediaType", "default", "deprecated", "description"),
-    *("discriminator", "example", "examples", "format", "readOnly", "title"),
-    "writeOnly",
-}
+from hookline.structured.json_schemas import every_schema
+from hookline_xgrammar.name_check import name_problems
+from hookline_xgrammar.pattern_check import pattern_problems
+
 _UNSUPPORTED = {
     *("$dynamicRef", "$recursiveRef", "contains", "maxContains", "minContains"),
     *("dependencies", "dependentRequired", "dependentSchemas"),
     *("if", "then", "else", "not"),
 }
+ASSERTED = (
+    *("date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6"),
+    *("json-pointer", "relative-json-pointer", "time", "uri", "uri-reference"),
+    *("uri-template", "uuid"),
+)
+"""Formats that xgrammar follows in strings."""
 _OF_NUMBERS = {
     "minimum",
     "maximum",
@@ -26,14 +30,23 @@ _OF_NUMBERS = {
     "multipleOf",
 }
 _OF_STRINGS = {"minLength", "maxLength", "pattern"}
-_BY_NAME = ("properties", "patternProperties", "$defs", "definitions")
-_LISTS = ("prefixItems", "anyOf", "oneOf", "allOf")
-_SINGLE = (
-    "items",
-    "additionalProperties",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-)
+_OF_ARRAYS = {"minItems", "maxItems"}
+_OF_OBJECTS = {"minProperties", "maxProperties", "propertyNames", "patternProperties"}
+_ARRAYS = {"items", "prefixItems", "unevaluatedItems"}
+_OBJECTS = {"properties", "additionalProperties", "unevaluatedProperties"}
+"""With these, a schema without a type is taken for one of an array or an object."""
+_RULES = {
+    *_UNSUPPORTED,
+    *_OF_NUMBERS,
+    *_OF_STRINGS,
+    *_OF_ARRAYS,
+    *_OF_OBJECTS,
+    *_ARRAYS,
+    *_OBJECTS,
+    *("$ref", "additionalItems", "allOf", "anyOf", "const", "enum", "oneOf"),
+    *("required", "type", "uniqueItems"),
+}
+"""All other keywords are annotations, or unknown, which is the same."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -49,12 +62,12 @@ Schema = Mapping[str, Any]
 
 def check_schema(schema: object) -> None:
     """Raises `ValueError` with the first rule that would not be followed."""
-    if not isinstance(schema, dict):
-        return
-    for reason in _reasons(schema):
-        raise ValueError(f"{reason} is not supported")
-    for each in _subschemas(schema):
-        check_schema(each)
+    of_names: set[int] = set()
+    for each in every_schema(schema):
+        of_names.add(id(each.get("propertyNames")))
+        typed = {"type": "string", **each} if id(each) in of_names else each
+        for reason in _reasons(typed):
+            raise ValueError(f"{reason} is not supported")
 
 
 def check_tag(value: object) -> None:
@@ -73,20 +86,35 @@ def _reasons(schema: Schema) -> Iterator[str]:
     yield from (repr(key) for key in keys if key in _UNSUPPORTED)
     if schema.get("uniqueItems") is True:
         yield "'uniqueItems'"
-    if "type" not in schema and keys & (_OF_NUMBERS | _OF_STRINGS):
-        (key, *_) = sorted(keys & (_OF_NUMBERS | _OF_STRINGS))
-        yield f"{key!r} without 'type'"
-    if len(keys & {"pattern", "format"}) == 1 and keys & {"minLength", "maxLength"}:
+    yield from _of_types(schema)
+    has_format = schema.get("format") in ASSERTED
+    if ("pattern" in keys or has_format) and keys & {"minLength", "maxLength"}:
         yield "a length beside 'pattern' or 'format'"
-    if "pattern" in keys and "format" in keys:
+    if "pattern" in keys and has_format:
         yield "'pattern' beside 'format'"
+    yield from pattern_problems(schema.get("pattern"))
     yield from _of_references(schema)
     yield from _of_combinations(schema)
     yield from _of_values(schema)
-    named = schema.get("properties", {})
-    for name in schema.get("required", ()):
-        if isinstance(named, dict) and name not in named:
-            yield f"a required property ({name!r}) without a schema in 'properties'"
+    yield from name_problems(schema)
+
+
+def _of_types(schema: Schema) -> Iterator[str]:
+    """Yields what is ignored without a type."""
+    keys = schema.keys()
+    if schema.get("type") == []:
+        yield "an empty 'type'"
+    if "type" in keys:
+        return
+    ignored = keys & (_OF_NUMBERS | _OF_STRINGS)
+    if schema.get("format") in ASSERTED:
+        ignored |= {"format"}
+    if not keys & _ARRAYS:
+        ignored |= keys & _OF_ARRAYS
+    if not keys & _OBJECTS:
+        ignored |= keys & _OF_OBJECTS
+    if ignored:
+        yield f"{min(ignored)!r} without 'type'"
 
 
 def _of_references(schema: Schema) -> Iterator[str]:
@@ -94,7 +122,7 @@ def _of_references(schema: Schema) -> Iterator[str]:
         return
     if not isinstance(target, str) or not (target == "#" or target.startswith("#/")):
         yield f"the reference {target!r}, which is not a path in the schema,"
-    for key in schema.keys() - _ANNOTATIONS - {"$ref"}:
+    for key in schema.keys() & _RULES - {"$ref"}:
         yield f"{key!r} beside '$ref'"
 
 
@@ -104,7 +132,7 @@ def _of_combinations(schema: Schema) -> Iterator[str]:
             continue
         if word == "allOf" and len(branches) > 1:
             yield "'allOf' with several schemas"
-        others = schema.keys() - _ANNOTATIONS - {word}
+        others = schema.keys() & _RULES - {word}
         if others == {"type"} and all(_has_type(each, schema) for each in branches):
             continue
         for key in sorted(others):
@@ -121,7 +149,7 @@ def _of_values(schema: Schema) -> Iterator[str]:
         if word not in schema:
             continue
         values = schema[word] if word == "enum" else [schema[word]]
-        for key in sorted(schema.keys() - _ANNOTATIONS - {word, "type"}):
+        for key in sorted(schema.keys() & _RULES - {word, "type"}):
             yield f"{key!r} beside {word!r}"
         if "type" in schema and isinstance(values, list):
             names = schema["type"]
@@ -138,16 +166,3 @@ def _is_of(value: object, names: list[str]) -> bool:
         isinstance(value, _TYPES.get(name, ())) or (name == "integer" and is_whole)
         for name in names
     )
-
-
-def _subschemas(schema: Schema) -> Iterator[object]:
-    for word in _BY_NAME:
-        if isinstance(named := schema.get(word), dict):
-            yield from named.values()
-    for word in _LISTS:
-        if isinstance(listed := schema.get(word), list):
-            yield from listed
-    for word in _SINGLE:
-        yield schema.get(word)
-    if isinstance(names := schema.get("propertyNames"), dict):
-        yield {"type": "string", **names}

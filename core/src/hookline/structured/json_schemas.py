@@ -1,0 +1,111 @@
+"""Walks JSON schemas, and writes formats as patterns."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+Schema = dict[str, Any]
+
+_BY_NAME = (
+    *("properties", "patternProperties", "dependentSchemas"),
+    *("$defs", "definitions"),
+)
+_LISTS = ("prefixItems", "anyOf", "oneOf", "allOf")
+_SINGLE = (
+    *("items", "additionalItems", "unevaluatedItems", "contains"),
+    *("additionalProperties", "unevaluatedProperties", "propertyNames"),
+    *("not", "if", "then", "else"),
+)
+
+_DATE = (
+    "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+    "|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+    "|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])"
+    "|(?:0[48]|[2468][048]|[13579][26])00)-02-29)"
+)
+_CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_TIME = rf"{_CLOCK}:[0-5][0-9](?:\.[0-9]{{1,6}})?(?:Z|[+-]{_CLOCK})"
+_BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+PATTERNS: Mapping[str, str] = {
+    "date": f"^{_DATE}$",
+    "time": f"^{_TIME}$",
+    "date-time": f"^{_DATE}T{_TIME}$",
+    "ipv4": rf"^{_BYTE}(?:\.{_BYTE}){{3}}$",
+}
+"""Formats that libraries take too widely, such as the 30th of February."""
+
+
+def subschemas(schema: Schema) -> Iterator[object]:
+    """Yields the schemas right within a schema, whether they are of use or not."""
+    for word in _BY_NAME:
+        if isinstance(named := schema.get(word), dict):
+            yield from named.values()
+    for word in _LISTS:
+        if isinstance(listed := schema.get(word), list):
+            yield from listed
+    for word in _SINGLE:
+        yield schema.get(word)
+    if isinstance(items := schema.get("items"), list):
+        yield from items
+
+
+def every_schema(root: object) -> Iterator[Schema]:
+    """Yields a schema and all that it consists of, outer ones first, each once.
+
+    Also what its references lead to, wherever that is.
+    """
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        schema = waiting.pop()
+        if not isinstance(schema, dict) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        yield schema
+        within = list(subschemas(schema))
+        if isinstance(target := schema.get("$ref"), str):
+            within.append(_at(root, target))
+        waiting += reversed(within)
+
+
+def _at(root: object, reference: str) -> object:
+    """Returns what a reference within a schema leads to, or None."""
+    if not reference.startswith("#"):
+        return None
+    found = root
+    for step in unquote(reference[1:]).split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list):
+            found = found[int(key)] if key.isdecimal() and int(key) < len(found) else 0
+        else:
+            found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def formats_as_patterns(schema: object) -> bool:
+    """Writes strings' formats in `PATTERNS` as patterns; returns whether it has."""
+    has_changed = False
+    for each in every_schema(schema):
+        name, kind = each.get("format"), each.get("type")
+        pattern = PATTERNS.get(name) if isinstance(name, str) else None
+        is_string = kind == "string" or (isinstance(kind, list) and "string" in kind)
+        if pattern is None or not is_string or "pattern" in each:
+            continue
+        del each["format"]
+        each["pattern"] = pattern
+        has_changed = True
+    return has_changed
+
+
+def has_repeated_names(schema: Mapping[str, Any]) -> bool:
+    """Whether properties may be counted twice, because they have the same name.
+
+    A name that is generated anew counts for `minProperties` only once.
+    """
+    least = schema.get("minProperties", 0)
+    if not isinstance(least, int) or isinstance(least, bool):
+        return False
+    is_closed = schema.get("additionalProperties") is False
+    if is_closed and not schema.get("patternProperties"):
+        return False
+    return least > len(set(schema.get("required", ()))) + 1
