@@ -39,8 +39,9 @@ SETTLE_SECONDS = 1.5
 BESIDE_SECONDS = 3.0
 """Shortest measurement beside one kind of neighbours: three rounds of bursts."""
 
-Generate = Callable[[list[list[int]], int], Generation]
-"""Maps prompts and the number of output tokens of each to what was generated."""
+Generate = Callable[[list[list[int]], int, list[str]], Generation]
+"""Maps prompts, the number of output tokens of each, and the schemas of some rows to
+what was generated."""
 
 
 def prompt_lookup(work: dict[str, Any]) -> dict[str, Any] | None:
@@ -50,7 +51,12 @@ def prompt_lookup(work: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def hookline(work: dict[str, Any]) -> Generate:
-    from hookline import LLM, EngineConfig, SamplingParams  # noqa: PLC0415
+    from hookline import (  # noqa: PLC0415
+        LLM,
+        EngineConfig,
+        SamplingParams,
+        StructuredOutputsParams,
+    )
     from hookline.worker.page_warmer import wait_until_warm  # noqa: PLC0415
 
     class Timed(LLM):
@@ -74,8 +80,20 @@ def hookline(work: dict[str, Any]) -> Generate:
     llm = Timed.from_config(config)
     wait_until_warm()
 
-    def generate(prompts: list[list[int]], num_tokens: int) -> Generation:
-        params = SamplingParams(temperature=0.0, max_tokens=num_tokens, ignore_eos=True)
+    def params_of(num_tokens: int, schema: str | None) -> SamplingParams:
+        structured = StructuredOutputsParams(json=schema) if schema else None
+        return SamplingParams(
+            temperature=0.0,
+            max_tokens=num_tokens,
+            ignore_eos=True,
+            structured_outputs=structured,
+        )
+
+    def generate(
+        prompts: list[list[int]], num_tokens: int, schemas: list[str]
+    ) -> Generation:
+        params = [params_of(num_tokens, each) for each in schemas or [None]]
+        params *= len(prompts) // len(params)
         llm.step_times = []
         outputs = llm.generate(prompts, params, use_tqdm=False)
         generated = sum(len(output.outputs[0].token_ids) for output in outputs)
@@ -86,11 +104,15 @@ def hookline(work: dict[str, Any]) -> Generate:
 
 def vllm(work: dict[str, Any]) -> Generate:
     from vllm import LLM, SamplingParams  # type: ignore[import-not-found]  # noqa: PLC0415
+    from vllm.sampling_params import (  # type: ignore[import-not-found]  # noqa: PLC0415
+        StructuredOutputsParams,
+    )
 
     llm = LLM(
         model=work["model"],
         dtype=work["dtype"],
         speculative_config=prompt_lookup(work),
+        structured_outputs_config={"backend": "xgrammar"},
     )
 
     step_times: list[float] = []
@@ -103,8 +125,20 @@ def vllm(work: dict[str, Any]) -> Generate:
 
     llm.llm_engine.step = timed_step
 
-    def generate(prompts: list[list[int]], num_tokens: int) -> Generation:
-        params = SamplingParams(temperature=0.0, max_tokens=num_tokens, ignore_eos=True)
+    def params_of(num_tokens: int, schema: str | None) -> Any:
+        structured = StructuredOutputsParams(json=schema) if schema else None
+        return SamplingParams(
+            temperature=0.0,
+            max_tokens=num_tokens,
+            ignore_eos=True,
+            structured_outputs=structured,
+        )
+
+    def generate(
+        prompts: list[list[int]], num_tokens: int, schemas: list[str]
+    ) -> Generation:
+        params = [params_of(num_tokens, each) for each in schemas or [None]]
+        params *= len(prompts) // len(params)
         asked = [{"prompt_token_ids": prompt} for prompt in prompts]
         step_times.clear()
         outputs = llm.generate(asked, params, use_tqdm=False)
@@ -133,7 +167,11 @@ def transformers(work: dict[str, Any]) -> Generate:
         )
         return int(output[:, prompts.shape[1] :].numel())
 
-    def generate(prompts: list[list[int]], num_tokens: int) -> Generation:
+    def generate(
+        prompts: list[list[int]], num_tokens: int, schemas: list[str]
+    ) -> Generation:
+        if schemas:
+            sys.exit("transformers follows no schemas")
         batches = torch.split(torch.tensor(prompts), TRANSFORMERS_BATCH)
         with torch.inference_mode():
             return Generation(sum(batch(each, num_tokens) for each in batches), [])
@@ -162,6 +200,29 @@ def prompts_of(work: dict[str, Any], seed: int) -> list[list[int]]:
     return [prefix + ids(count) for _ in range(work["requests"])]
 
 
+def schemas_of(work: dict[str, Any], seed: int) -> list[str]:
+    """Returns the schemas of one iteration, which no other one has.
+
+    They require more properties than an output has room for, so that none is complete.
+    """
+    kinds = ({"type": "string"}, {"type": "integer"}, {"enum": ["small", "large"]})
+
+    def schema(number: int) -> dict[str, Any]:
+        names = [
+            f"field_{seed}_{number}_{at}" for at in range(work["output_tokens"] // 4)
+        ]
+        return {
+            "type": "object",
+            "properties": {
+                name: kinds[at % len(kinds)] for at, name in enumerate(names)
+            },
+            "required": names,
+            "additionalProperties": False,
+        }
+
+    return [json.dumps(schema(number)) for number in range(work["schemas"])]
+
+
 class Measuring:
     """Does a row's work with one engine, with new prompts each time."""
 
@@ -185,9 +246,10 @@ class Measuring:
 
     def _generate_once(self, num_tokens: int) -> Generation:
         prompts = prompts_of(self._work, self._seed)
+        schemas = schemas_of(self._work, self._seed)
         self._seed += 1
         start = time.perf_counter()
-        found = self._generate(prompts, num_tokens)
+        found = self._generate(prompts, num_tokens, schemas)
         found.seconds = time.perf_counter() - start
         if found.num_tokens != len(prompts) * num_tokens:
             sys.exit(f"{found.num_tokens} tokens, not {len(prompts) * num_tokens}")

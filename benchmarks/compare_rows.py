@@ -9,6 +9,7 @@ from compare_work import (
     TRANSFORMERS,
     UNCACHED,
     UNDRAFTED,
+    UNSTRUCTURED,
     VLLM,
     Goal,
     Kind,
@@ -41,6 +42,24 @@ def _ngram(batch: int, sides: tuple[str, ...]) -> Row:
         goals=tuple(
             Goal("output tok/s", ratio=1.6 if peer == UNDRAFTED else None, peer=peer)
             for peer in sides[1:]
+        ),
+    )
+
+
+def _structured(schemas: int) -> Row:
+    """Outputs that follow schemas, beside vLLM's and beside free ones."""
+    return Row(
+        kind=Kind.OFFLINE,
+        model="llama-90m",
+        requests=64,
+        input_tokens=128,
+        output_tokens=128,
+        iterations=3,
+        schemas=schemas,
+        sides=(HOOKLINE, UNSTRUCTURED, VLLM),
+        goals=(
+            Goal("output tok/s", ratio=1.3),
+            Goal("output tok/s", ratio=0.95, peer=UNSTRUCTURED),
         ),
     )
 
@@ -138,6 +157,8 @@ ROWS: Mapping[str, Row] = {
     # prompt lookup of transformers takes one request at a time
     "ngram-90m-1": _ngram(1, (HOOKLINE, UNDRAFTED, VLLM, TRANSFORMERS)),
     "ngram-90m-16": _ngram(16, (HOOKLINE, UNDRAFTED, VLLM)),
+    "structured-one-schema": _structured(1),
+    "structured-64-schemas": _structured(64),
     "ready-tiny": _ready(ratio=0.2, bound=6.0),
     "ready-cold-tiny": _ready(ratio=None, bound=8.0, is_cold=True),
     **CONTENDED_ROWS,

@@ -83,6 +83,7 @@ def _offline(side: Side, row: Row, setting: Setting) -> Result:
         "has_prefix_cache": side.has_prefix_cache,
         "repeats": bool(row.num_drafts),
         "num_drafts": row.num_drafts if side.has_drafts else 0,
+        "schemas": row.schemas if side.has_schemas else 0,
         "options": dict(row.options) if side.has_options else {},
         "neighbours": [
             each.value for each in row.neighbours if each in setting.neighbours

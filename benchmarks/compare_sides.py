@@ -14,6 +14,7 @@ from compare_work import (
     TRANSFORMERS,
     UNCACHED,
     UNDRAFTED,
+    UNSTRUCTURED,
     VLLM,
     Kind,
     Row,
@@ -27,6 +28,7 @@ SIDES = (
     PLAIN,
     UNCACHED,
     UNDRAFTED,
+    UNSTRUCTURED,
     *BINDINGS,
     TRANSFORMERS,
 )
@@ -50,6 +52,7 @@ class Side:
         variables: Additional environment variables.
         has_prefix_cache: Whether equal prefixes are computed once.
         has_drafts: Whether it speculates in rows that ask for it.
+        has_schemas: Whether its outputs follow schemas in rows that ask for it.
         has_options: Whether it has a row's options.
     """
 
@@ -59,6 +62,7 @@ class Side:
     variables: Mapping[str, str] = field(default_factory=dict)
     has_prefix_cache: bool = True
     has_drafts: bool = True
+    has_schemas: bool = True
     has_options: bool = False
 
     def environment(self, isa: Isa | None) -> dict[str, str]:
@@ -103,6 +107,9 @@ def sides_of(row: Row, vllm: Path | None, baseline: Path | None) -> list[Side]:
         ],
         UNDRAFTED: [
             Side(name=UNDRAFTED, engine=HOOKLINE, python=ours, has_drafts=False)
+        ],
+        UNSTRUCTURED: [
+            Side(name=UNSTRUCTURED, engine=HOOKLINE, python=ours, has_schemas=False)
         ],
         TRANSFORMERS: [Side(name=TRANSFORMERS, engine=TRANSFORMERS, python=ours)],
         VLLM: [] if vllm is None else _vllm_sides(vllm / "bin" / "python"),

@@ -9,6 +9,7 @@ from contention import Neighbours
 HOOKLINE = "hookline"
 UNCACHED = "hookline-uncached"
 UNDRAFTED = "hookline-undrafted"
+UNSTRUCTURED = "hookline-unstructured"
 PLAIN = "hookline-plain"
 BASELINE = "hookline-baseline"
 VLLM = "vllm"
@@ -58,6 +59,8 @@ class Row:
         num_drafts: Maximum number of draft tokens per request and step, from prompt
             lookup with suffixes of 2 to 5 tokens; 0 disables speculation. Prompts of
             such a row repeat themselves.
+        schemas: Number of different JSON schemas that the outputs follow, all new in
+            each iteration; 0 leaves them free.
         is_cold: Whether each start has empty folders for compiled code.
         options: Options of `hookline serve`, with underscores; peers and the side
             "hookline-plain" do the same work without them. Offline only.
@@ -77,6 +80,7 @@ class Row:
     iterations: int = 1
     concurrency: int = 64
     num_drafts: int = 0
+    schemas: int = 0
     is_cold: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     neighbours: tuple[Neighbours, ...] = ()
@@ -90,5 +94,6 @@ class Row:
         prefix = f"{self.prefix_tokens} shared + " if self.prefix_tokens else ""
         tokens = f"{prefix}{self.input_tokens} + {self.output_tokens}"
         drafts = f", {self.num_drafts} drafts" if self.num_drafts else ""
+        schemas = f", {self.schemas} schema(s)" if self.schemas else ""
         options = "".join(f", {value}" for value in self.options.values())
-        return f"{self.model}, {self.requests} × ({tokens}){drafts}{options}"
+        return f"{self.model}, {self.requests} × ({tokens}){drafts}{schemas}{options}"

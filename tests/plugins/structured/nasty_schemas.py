@@ -203,6 +203,8 @@ PATTERNS: dict[str, Schema] = {
     "lookahead": matching("^(?=a)ab$"),
     "word boundary": matching(r"^ab\b"),
     "group of groups": matching("^(([ab]{1,2})(c?)){1,3}$"),
+    "repetition in an optional part": matching("^a(x[0-9]{1,6})?b$"),
+    "repetition in an alternative": matching("^(a{1,2}|[ab])$"),
     "with a length": closed(x={"type": "string", "pattern": "^a*$", "maxLength": 3}),
     "of names": {
         "type": "object",

@@ -24,15 +24,19 @@ _DATE = (
     "|(?:0[48]|[2468][048]|[13579][26])00)-02-29)"
 )
 _CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
-_TIME = rf"{_CLOCK}:[0-5][0-9](?:\.[0-9]{{1,6}})?(?:Z|[+-]{_CLOCK})"
-_BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_FRACTION = r"(?:\.[0-9]{6}|\.[0-9]{3})?"
+_TIME = rf"{_CLOCK}:[0-5][0-9]{_FRACTION}(?:Z|[+-]{_CLOCK})"
+_BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9][0-9]|[0-9])"
 PATTERNS: Mapping[str, str] = {
     "date": f"^{_DATE}$",
     "time": f"^{_TIME}$",
     "date-time": f"^{_DATE}T{_TIME}$",
     "ipv4": rf"^{_BYTE}(?:\.{_BYTE}){{3}}$",
 }
-"""Formats that libraries take too widely, such as the 30th of February."""
+"""Formats that libraries take too widely, such as the 30th of February.
+
+Written without repetitions in optional parts, which xgrammar gets wrong.
+"""
 
 
 def subschemas(schema: Schema) -> Iterator[object]:

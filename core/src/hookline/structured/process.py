@@ -142,7 +142,7 @@ def _compile(
 ) -> Reply:
     begun = time.perf_counter()
     with processor_time(cpu_seconds):
-        outcome = isolate(_tried, backends, spec, context)
+        outcome = isolate(compiled_and_tried, backends, spec, context)
     seconds = time.perf_counter() - begun
     if not isinstance(outcome, Failure):
         data, backend = outcome
@@ -158,7 +158,7 @@ def _compile(
     return Refused(reason[:_MOST_REASON], seconds)
 
 
-def _tried(
+def compiled_and_tried(
     backends: Sequence[GrammarBackend], spec: GrammarSpec, context: BackendContext
 ) -> tuple[bytes, int]:
     """Compiles a grammar and follows it for a while.

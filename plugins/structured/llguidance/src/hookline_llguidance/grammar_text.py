@@ -5,9 +5,15 @@ from typing import Any
 
 from llguidance import LLMatcher, StructTag, grammar_from
 
-from hookline.structured.json_schemas import formats_as_patterns
+from hookline.structured.json_schemas import every_schema, formats_as_patterns
 from hookline.structured_outputs import GrammarKind, GrammarSpec
 from hookline_llguidance.schema_check import check_schema
+
+_FORMATS = (
+    *("date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time"),
+    *("uri", "uuid"),
+)
+"""Formats that llguidance follows."""
 
 
 def grammar_text(spec: GrammarSpec) -> str:
@@ -42,12 +48,20 @@ def _grammar(spec: GrammarSpec) -> Any:
 def _of_schema(schema: dict[str, Any], spec: GrammarSpec) -> Any:
     check_schema(schema)
     formats_as_patterns(schema)
+    _leave_unknown_formats(schema)
     if not spec.additional_properties:
         _close(schema)
     options: dict[str, Any] = {"whitespace_flexible": spec.any_whitespace}
     if spec.whitespace_pattern is not None:
         options["whitespace_pattern"] = spec.whitespace_pattern
     return LLMatcher.grammar_from_json_schema(schema, overrides=options)
+
+
+def _leave_unknown_formats(schema: object) -> None:
+    """Takes out formats that mean nothing here: they are annotations."""
+    for each in every_schema(schema):
+        if isinstance(name := each.get("format"), str) and name not in _FORMATS:
+            del each["format"]
 
 
 def _close(schema: object) -> None:

@@ -7,6 +7,7 @@ writes them otherwise, and leaves them in wherever else a pattern has them.
 from collections.abc import Iterator
 
 from hookline.structured.pattern_parts import CharacterSet, parts
+from hookline_xgrammar.pattern_loops import is_too_wide
 
 _ESCAPED = frozenset('"\\') | frozenset(map(chr, range(32)))
 """Characters that JSON escapes."""
@@ -17,6 +18,8 @@ def pattern_problems(pattern: object) -> Iterator[str]:
     """Yields why a pattern would be followed wrongly."""
     if not isinstance(pattern, str):
         return
+    if is_too_wide(pattern):
+        yield "a repetition in an optional part or an alternative of a pattern"
     for part in parts(pattern):
         if isinstance(part, CharacterSet):
             if _is_wrong(part):
