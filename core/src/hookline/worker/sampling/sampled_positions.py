@@ -56,3 +56,13 @@ class SampledPositions:
             ends=self.ends[chosen],
             nodes=None if self.nodes is None else self.nodes[chosen],
         )
+
+    def slice(self, start: int, end: int) -> Self:
+        """Returns adjacent positions, without a copy."""
+        return replace(
+            self,
+            indices=self.indices[start:end],
+            rows=self.rows[start:end],
+            ends=self.ends[start:end],
+            nodes=None if self.nodes is None else self.nodes[start:end],
+        )

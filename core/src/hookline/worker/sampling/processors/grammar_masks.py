@@ -21,6 +21,7 @@ from hookline.worker.sampling.processors.grammar_allowance import (
     TOKEN_NS,
     GrammarAllowance,
 )
+from hookline.worker.sampling.processors.quick_timer import QuickTimer
 from hookline.worker.sampling.sampled_positions import SampledPositions
 from hookline_kernels.token_mask import TokenMasking, choose_masking
 from hookline_registry import Failure, isolate
@@ -91,6 +92,7 @@ class GrammarMasks:
         self._masks: Int32 = np.empty((0, self._words), np.int32)
         self._rows: dict[int, _Row] = {}
         self._allowance = GrammarAllowance()
+        self._timer = QuickTimer()
         self._failures: dict[int, FinishCause] = {}
         self._num_logged = 0
         self._fill_ns = self._apply_ns = 0
@@ -133,7 +135,7 @@ class GrammarMasks:
     def _fitted(
         self, row: _Row, tokens: Int32, drafts: list[int], most: int
     ) -> tuple[int, list[int]]:
-        begun = time.thread_time_ns()
+        begun = self._timer.begin()
         try:
             matcher = self._advanced(row, tokens)
             if matcher.is_terminated:
@@ -149,11 +151,15 @@ class GrammarMasks:
             if passed:
                 matcher.rollback(passed)
         finally:
-            self._charge(row, time.thread_time_ns() - begun)
+            self._charge(row, self._timer.since(begun))
         return min(passed, len(forced)), chosen[:passed]
 
     def take_use(self, forced_tokens: int) -> GrammarUse:
-        """Returns the times since the last call, with a number of forced tokens."""
+        """Returns the times since the last call, with a number of forced tokens.
+
+        Drafts are fitted afterwards.
+        """
+        self._timer.mark()
         use = GrammarUse(self._fill_ns, self._apply_ns, forced_tokens)
         self._fill_ns = self._apply_ns = 0
         return use
@@ -169,19 +175,17 @@ class GrammarMasks:
     def prepare(self, positions: SampledPositions) -> None:
         """Fills the masks of all positions, also of those behind drafts."""
         begun = time.perf_counter_ns()
+        self._timer.mark()
         if self._masking is None:  # not before the first grammar
             self._masking = choose_masking(may_compile=self._may_compile)
         if len(self._masks) < len(positions):
             self._masks = np.empty((len(positions), self._words), np.int32)
         self._masks[: len(positions)] = ALL
         starts = [*first_of_each(positions.rows).tolist(), len(positions)]
+        rows = positions.rows.tolist()
         for start, end in pairwise(starts):  # those of a request are adjacent
-            part, masks = (
-                positions.select(np.arange(start, end)),
-                self._masks[start:end],
-            )
-            row = int(part.rows[0])
-            outcome = isolate(self._fill, self._rows[row], part, masks)
+            row, masks = rows[start], self._masks[start:end]
+            outcome = isolate(self._fill, self._rows[row], positions, start, masks)
             if isinstance(outcome, Failure):
                 self._fail(row, outcome)
                 masks[:] = ALL
@@ -194,13 +198,15 @@ class GrammarMasks:
         self._masking.apply(logits, positions.indices, masks)
         self._apply_ns += time.perf_counter_ns() - begun
 
-    def _fill(self, row: _Row, part: SampledPositions, masks: Int32) -> None:
+    def _fill(
+        self, row: _Row, positions: SampledPositions, start: int, masks: Int32
+    ) -> None:
         """Fills the masks of one request's positions, if that is quick."""
-        begun = time.thread_time_ns()
+        begun = self._timer.begin()
         try:
-            self._fill_all(row, part, masks)
+            self._fill_all(row, positions, start, masks)
         finally:
-            self._charge(row, time.thread_time_ns() - begun)
+            self._charge(row, self._timer.since(begun))
         if not self._allowance.permits(row.excess_ns):
             raise TimeoutError
 
@@ -214,11 +220,16 @@ class GrammarMasks:
             row.drawn_ns += more
             self._allowance.draw(more)
 
-    def _fill_all(self, row: _Row, part: SampledPositions, masks: Int32) -> None:
-        matcher = self._advanced(row, part.tokens(0))
+    def _fill_all(
+        self, row: _Row, positions: SampledPositions, start: int, masks: Int32
+    ) -> None:
+        matcher = self._advanced(row, positions.tokens(start))
         if matcher.is_terminated:
             return  # it has ended; this step was planned before that was known
         _fill(matcher, masks[0])
+        if len(masks) == 1:
+            return
+        part = positions.slice(start, start + len(masks))
         if part.nodes is None:
             _fill_chain(matcher, part, masks)
         else:
