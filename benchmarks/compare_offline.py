@@ -92,7 +92,8 @@ def hookline(work: dict[str, Any]) -> Generate:
     def generate(
         prompts: list[list[int]], num_tokens: int, schemas: list[str]
     ) -> Generation:
-        params = [params_of(num_tokens, each) for each in schemas or [None]]
+        each_schema: list[str | None] = [*schemas] or [None]
+        params = [params_of(num_tokens, each) for each in each_schema]
         params *= len(prompts) // len(params)
         llm.step_times = []
         outputs = llm.generate(prompts, params, use_tqdm=False)
@@ -137,7 +138,8 @@ def vllm(work: dict[str, Any]) -> Generate:
     def generate(
         prompts: list[list[int]], num_tokens: int, schemas: list[str]
     ) -> Generation:
-        params = [params_of(num_tokens, each) for each in schemas or [None]]
+        each_schema: list[str | None] = [*schemas] or [None]
+        params = [params_of(num_tokens, each) for each in each_schema]
         params *= len(prompts) // len(params)
         asked = [{"prompt_token_ids": prompt} for prompt in prompts]
         step_times.clear()

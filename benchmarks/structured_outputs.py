@@ -52,7 +52,9 @@ def mask_seconds(llm: LLM) -> list[float]:
     for family in llm.get_metrics():
         for cost in _COSTS:
             if family.name == f"hookline_structured_output_{cost}":
-                found[cost] = sum(float(each.value) for each in family.samples)  # type: ignore[arg-type]
+                [sample] = family.samples
+                assert isinstance(sample.value, float | int)
+                found[cost] = float(sample.value)
     return [found[cost] for cost in _COSTS]
 
 

@@ -362,7 +362,7 @@ OBJECTS: dict[str, Schema] = {
     "conditional": {**optional(a=DIGIT), "if": {"required": ["a"]}, "then": False},
     "not": closed(x={"type": "integer", "not": {"const": 3}}),
     "anything": {},
-    "true": closed(x=True),
+    "true": {**closed(x={}), "properties": {"x": True}},
     "never": closed(a=DIGIT, b={"type": "integer", "enum": []}),
     "nullable": closed(x={"type": "string", "enum": ["a"], "nullable": True}),
     "untyped": {"properties": {"a": DIGIT}, "required": ["a"]},

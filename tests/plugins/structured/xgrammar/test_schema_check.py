@@ -24,6 +24,11 @@ SUPPORTED: list[dict[str, Any]] = [
     {"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": [{"$ref": "#"}, {"const": 1}]}}},
     {"type": "object", "anyOf": [{"type": "object"}, {"type": "object"}]},
     {"allOf": [{"type": "integer", "minimum": 1}], "title": "one"},
+    {"enum": ["a"], "nullable": True, "x-unknown": 1},
+    {"items": {}, "minItems": 1},
+    {"type": "string", "format": "password", "maxLength": 3},
+    {"type": "string", "pattern": r'^[^"\\]{1,3}\.(ab|c)?(x|y){2,3}$'},
+    {"type": "object", "patternProperties": {"^a": {}}, "properties": {"b": {}}},
 ]
 
 IGNORED: dict[str, dict[str, Any]] = {
@@ -46,6 +51,41 @@ IGNORED: dict[str, dict[str, Any]] = {
     "not of the 'type'": {"type": "string", "enum": ["a", 1]},
     "'maxLength' beside 'enum'": {"type": "string", "enum": ["a"], "maxLength": 3},
     "'z'": {"type": "object", "properties": {"a": {}}, "required": ["z"]},
+    "'minItems' without": {"minItems": 2},
+    "'maxProperties' without": {"maxProperties": 1},
+    "'patternProperties' without": {"patternProperties": {"^a": {}}},
+    "'format' without": {"format": "uuid"},
+    "an empty 'type'": {"type": []},
+    "'minProperties' beyond": {
+        "type": "object",
+        "additionalProperties": {},
+        "minProperties": 2,
+    },
+    "'propertyNames' beside": {
+        "type": "object",
+        "properties": {"abc": {}},
+        "propertyNames": {"maxLength": 2},
+    },
+    "a name with escapes": {
+        "type": "object",
+        "properties": {'a"b': {}},
+        "additionalProperties": True,
+    },
+    "with several patterns": {
+        "type": "object",
+        "patternProperties": {"^a": {}, "b$": {"type": "null"}},
+    },
+    "'ab') that one of 'patternProperties'": {
+        "type": "object",
+        "properties": {"ab": {}},
+        "patternProperties": {"^a": {"type": "null"}},
+    },
+    "'\"' in a pattern": {"type": "string", "pattern": '^"$'},
+    "'\\n' in a pattern": {"type": "string", "pattern": r"^\n$"},
+    "the set '[^é]'": {"type": "string", "pattern": "^[^é]$"},
+    "the set '[ -é]'": {"type": "string", "pattern": "^[ -é]$"},
+    "a repetition in an optional": {"type": "string", "pattern": "^a(xy*)?b$"},
+    "an alternative of a pattern": {"type": "string", "pattern": "^(b+|[ab])$"},
 }
 
 
