@@ -20,7 +20,10 @@ _PIP = (
 )
 # The lists name all packages, so that pip has nothing to resolve.
 _INSTALL = ("install", "--no-deps", "--only-binary", ":all:", "--no-compile")
-_NPM_INSTALL = ("ci", "--no-audit", "--no-fund", "--ignore-scripts", "--silent")
+_NPM_INSTALL = (
+    *("ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel", "error"),
+    *("--fetch-retries", "1", "--fetch-retry-mintimeout", "2000"),
+)
 _NPM_LOCK = "package-lock.json"
 _INSTALLED = "installed"
 
@@ -38,6 +41,7 @@ class ClientEnvironments:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._failures: dict[Path, NotInstalledError] = {}
 
     def install(self, packages: Path) -> Path:
         """Returns the folder in which packages are installed, perhaps just now.
@@ -46,8 +50,17 @@ class ClientEnvironments:
             packages: A list for pip, or a `package.json` beside its lock file.
 
         Raises:
-            NotInstalledError: The installer failed, or npm is missing.
+            NotInstalledError: The installer failed, now or before, or npm is missing.
         """
+        if packages in self._failures:
+            raise self._failures[packages]
+        try:
+            return self._installed(packages)
+        except NotInstalledError as error:
+            self._failures[packages] = error
+            raise
+
+    def _installed(self, packages: Path) -> Path:
         is_node = packages.suffix == ".json"
         home = self._folder / packages.stem
         folder = home / _hash(packages)
