@@ -85,7 +85,7 @@ def hookline(work: dict[str, Any]) -> Generate:
         return SamplingParams(
             temperature=0.0,
             max_tokens=num_tokens,
-            ignore_eos=True,
+            ignore_eos=schema is None,  # no output completes a schema
             structured_outputs=structured,
         )
 
@@ -131,7 +131,7 @@ def vllm(work: dict[str, Any]) -> Generate:
         return SamplingParams(
             temperature=0.0,
             max_tokens=num_tokens,
-            ignore_eos=True,
+            ignore_eos=schema is None,  # no output completes a schema
             structured_outputs=structured,
         )
 

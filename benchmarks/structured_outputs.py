@@ -40,7 +40,7 @@ def params_of(options: argparse.Namespace, schema: str | None) -> SamplingParams
     return SamplingParams(
         temperature=0.0,
         max_tokens=options.tokens,
-        ignore_eos=True,
+        ignore_eos=schema is None,  # no output completes a schema
         speculation=options.jump_forward,
         structured_outputs=StructuredOutputsParams(json=schema) if schema else None,
     )
