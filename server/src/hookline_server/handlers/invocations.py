@@ -17,9 +17,15 @@ from hookline_server.openapi.operation import (
     Tag,
     described,
 )
-from hookline_server.protocol.chat import ChatRequest
-from hookline_server.protocol.completion import CompletionRequest
-from hookline_server.protocol.embedding import EmbeddingRequest, PoolingRequest
+from hookline_server.protocol.chat import ChatChunk, ChatCompletion, ChatRequest
+from hookline_server.protocol.completion import Completion, CompletionRequest
+from hookline_server.protocol.embedding import (
+    EmbeddingRequest,
+    EmbeddingResponse,
+    PoolingRequest,
+    PoolingResponse,
+)
+from hookline_server.protocol.errors import ErrorBody
 from hookline_server.request_message import peek_message
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -46,9 +52,10 @@ class _Told(msgspec.Struct, frozen=True):
     Operation(
         tag=Tag.GENERATION,
         body=(ChatRequest, CompletionRequest, PoolingRequest, EmbeddingRequest),
+        answer=(ChatCompletion, Completion, PoolingResponse, EmbeddingResponse),
+        events=(ChatChunk, Completion, ErrorBody),
         errors=GENERATION_ERRORS,
         generates=True,
-        media_type="application/json",
     )
 )
 async def invocations(request: web.Request) -> web.StreamResponse:

@@ -87,8 +87,7 @@ def _schemas(operations: Iterable[Operation]) -> Schemas:
     answers: dict[object, None] = dict.fromkeys((ErrorBody, AnthropicError))
     for each in operations:
         requests |= dict.fromkeys(each.bodies)
-        told = (each.answer, *each.events)
-        answers |= dict.fromkeys(kind for kind in told if kind is not None)
+        answers |= dict.fromkeys((*each.answers, *each.events))
     return Schemas(requests, answers)
 
 
@@ -138,9 +137,10 @@ def _operation(app: web.Application, route: DescribedRoute, schemas: Schemas) ->
 
 
 def _answer(operation: Operation, schemas: Schemas) -> Schema:
-    if operation.answer is None:
+    if not operation.answers:
         return {"description": "Success.", "content": {operation.media_type: {}}}
-    content: Schema = {JSON: {"schema": schemas.of(operation.answer)}}
+    answer = _one_of([schemas.of(kind) for kind in operation.answers])
+    content: Schema = {JSON: {"schema": answer}}
     description = "Success."
     if operation.events:
         end = "; the last is `[DONE]`" if operation.ends_with_done else ""

@@ -37,7 +37,8 @@ class Operation:
 
     Attributes:
         tag: The group that it belongs to.
-        answer: Message of a successful response; None if it is no JSON.
+        answer: Message of a successful response, or several, one of which it is; None
+            if it is no JSON.
         body: Message of the request's body, or several, one of which it is.
         query: Struct of the query's parameters.
         events: Messages that a stream consists of, if one can be asked for.
@@ -63,6 +64,13 @@ class Operation:
         if self.body is None:
             return ()
         return self.body if isinstance(self.body, tuple) else (self.body,)
+
+    @property
+    def answers(self) -> tuple[object, ...]:
+        """All messages that a successful response can be."""
+        if self.answer is None:
+            return ()
+        return self.answer if isinstance(self.answer, tuple) else (self.answer,)
 
 
 _OPERATIONS: WeakKeyDictionary[Function, Operation | None] = WeakKeyDictionary()
