@@ -29,8 +29,11 @@ from hookline_xgrammar.schema_check import check_schema, check_tag
 
 _MOST_WHITESPACE = 32
 """Characters between two of JSON's tokens: enough to indent eight levels by four."""
-_KEPT_BYTES = 64 * 2**20
-"""Of compiled grammars, as bytes, that are kept ready for further requests."""
+_KEPT_BYTES = 256 * 2**20
+"""Memory of compiled grammars that are kept ready for further requests.
+
+To read one takes tens of milliseconds, which a step would have to wait for.
+"""
 _PIECE_BYTES = 16
 """Of a long token that are accepted before the time is looked at."""
 _MOST_ACCEPT_NS = 100_000_000
@@ -70,6 +73,7 @@ class XGrammarBackend:
         self._compiler: Any = None
         self._lock = threading.Lock()
         self._read: OrderedDict[bytes, Any] = OrderedDict()
+        self._read_bytes = 0
 
     def compile(self, spec: GrammarSpec) -> bytes:
         if self._compiler is None:
@@ -142,9 +146,11 @@ class XGrammarBackend:
             data[_HEAD_BYTES:].decode(), self._info
         )
         with self._lock:
-            self._read[data] = read
-            while sum(map(len, self._read)) > _KEPT_BYTES and len(self._read) > 1:
-                self._read.popitem(last=False)
+            if data not in self._read:
+                self._read[data] = read
+                self._read_bytes += _size(data, read)
+            while self._read_bytes > _KEPT_BYTES and len(self._read) > 1:
+                self._read_bytes -= _size(*self._read.popitem(last=False))
         return read
 
 
@@ -213,6 +219,11 @@ class XGrammarMatcher:
             return []
         text: str = self._inner.find_jump_forward_string()
         return self._spelling.spell(text.encode(), most) if text else []
+
+
+def _size(data: bytes, read: Any) -> int:
+    """Returns the memory of a kept grammar, with the bytes that it was read from."""
+    return len(data) + int(read.memory_size_bytes)
 
 
 def _checked(source: str) -> str:

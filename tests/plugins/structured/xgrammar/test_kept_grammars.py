@@ -1,0 +1,44 @@
+"""Compiled grammars that xgrammar's backend keeps ready."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hookline.structured.backend import BackendContext
+from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline_xgrammar import XGrammarBackend, backend
+
+END = 256
+TOKENS = [bytes([code]) for code in range(END)]
+
+
+def test_grammars_are_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The latest ones are kept, and those that are not are read again."""
+    made = XGrammarBackend(
+        BackendContext(
+            tokens=[*TOKENS, b""],
+            vocab_size=END + 1,
+            eos_token_ids=(END,),
+            options={},
+        )
+    )
+    compiled = [
+        made.compile(GrammarSpec(GrammarKind.JSON, json.dumps({"const": name})))
+        for name in "abcd"
+    ]
+    for data in compiled[:2]:
+        made.matcher(data, (END,))
+    most = made._read_bytes + 1
+    monkeypatch.setattr(backend, "_KEPT_BYTES", most)
+
+    mask = np.empty(-(-(END + 1) // 32), np.int32)
+    for data in (*compiled, *compiled):
+        matcher = made.matcher(data, (END,))
+        matcher.fill(mask)
+
+        assert mask[ord('"') // 32] >> (ord('"') % 32) & 1
+        assert made._read_bytes <= most
+
+    assert list(made._read) == compiled[-len(made._read) :]
+    assert len(made._read) < len(compiled)
