@@ -21,6 +21,7 @@ from hookline.structured.vocabulary import token_bytes
 from hookline.tokenizer import Tokenizer
 from hookline_llguidance import LLGuidanceBackend
 from hookline_llguidance.backend import LLGuidanceMatcher
+from hookline_registry import Failure, isolate
 from hookline_xgrammar import XGrammarBackend
 from hookline_xgrammar.backend import XGrammarMatcher
 
@@ -82,10 +83,9 @@ class Sides:
     def judge(self, side: str, case: Case) -> Verdict:
         """Compiles a schema, and looks for an output that is not an instance."""
         begun = time.perf_counter()
-        try:
-            make = self.by_name[side](case)
-        except Exception:  # noqa: BLE001 - refused, in whatever words
-            return Verdict(None)
+        make = isolate(self.by_name[side], case)
+        if isinstance(make, Failure):
+            return Verdict(None)  # refused, in whatever words
         seconds = time.perf_counter() - begun
         return Verdict(seconds, self._wrong(make, case))
 
@@ -173,10 +173,9 @@ class Sides:
 
 def _valid(is_valid: Callable[[object], bool], text: str) -> bool:
     try:
-        return is_valid(json.loads(text))
+        value = json.loads(text)
     except ValueError:
         return False
-    except (jsonschema.exceptions.SchemaError, RecursionError, TypeError, KeyError):
-        return True  # no schema for the judge
-    except Exception:  # noqa: BLE001 - a reference that the judge cannot resolve
-        return True
+    verdict = isolate(is_valid, value)
+    # The judge cannot read some schemas, nor resolve some references.
+    return True if isinstance(verdict, Failure) else verdict

@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {27: "dae05d4cc541f4816cf81efee43a0b4a5ebc58f4f482b3e8d73460dd36cea782"}
+DIGESTS = {28: "6bfa50d93e72d87daf1963093e443ca2c1ffd526d4319054374c6ecac40ab23d"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 
