@@ -1,6 +1,8 @@
 """`hookline generate` from end to end."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,25 @@ def test_generate_prints_json_lines(
     assert [row["prompt"] for row in rows] == ["def", "class"]
     for row in rows:
         assert [len(each["token_ids"]) for each in row["completions"]] == [4, 4]
+
+
+def test_generate_reads_standard_input() -> None:
+    """
+    A prompt that is piped into the command is completed.
+    """
+    command = [sys.executable, "-m", "hookline_server", "generate"]
+
+    done = subprocess.run(
+        [*command, "--prompt-file=-", "--json", *QUICK],
+        input="import os",
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=120,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["prompt"] == "import os"
 
 
 def test_generate_prints_text(capsys: pytest.CaptureFixture[str]) -> None:

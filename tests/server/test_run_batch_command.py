@@ -103,6 +103,25 @@ def test_every_line_has_its_result(tmp_path: Path) -> None:
     assert len({each["id"] for each in found}) == len(found)
 
 
+def test_requests_may_come_through_a_pipe(tmp_path: Path) -> None:
+    """Standard input is a file like others, and is read to its end."""
+    output = tmp_path / "out.jsonl"
+    command = [sys.executable, "-m", "hookline_server", "run-batch"]
+    files = ["-i", "/dev/stdin", "-o", str(output)]
+
+    done = subprocess.run(
+        [*command, *files, *FAST],
+        input="\n".join(map(request, "abc")),
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=120,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(each["custom_id"] for each in results(output)) == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_batch_goes_on(tmp_path: Path, number: int) -> None:
     """No response is lost and none comes twice, and nothing but the part is left."""

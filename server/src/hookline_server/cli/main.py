@@ -1,6 +1,5 @@
 """Runs the subcommand, and prints every expected error as one line."""
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -18,6 +17,7 @@ from hookline_server.cli.command import command_names, find_command
 from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.output import complain, say
 from hookline_server.cli.secrets import revealed
+from hookline_server.cli.standard_input import READERS, close_standard_input
 from hookline_server.listening import ListenError
 
 WRONG_INPUT = 2
@@ -30,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         # For `--stat-logger module:Class`; after everything that is installed.
         sys.path.append(str(Path.cwd()))
-        _close_standard_input()
+        if not READERS.intersection(sys.argv[1:2]):
+            close_standard_input()
     try:
         return _dispatch(revealed(sys.argv[1:]) if argv is None else list(argv))
     except (UsageError, ConfigError, RequestError, RegistryError) as error:
@@ -44,14 +45,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(error, FAILURE)
     except KeyboardInterrupt:
         return INTERRUPTED
-
-
-def _close_standard_input() -> None:
-    """Lets everything that reads it find its end, so that no library can ask there."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    if nothing != 0:
-        os.dup2(nothing, 0)
-        os.close(nothing)
 
 
 def _dispatch(arguments: list[str]) -> int:

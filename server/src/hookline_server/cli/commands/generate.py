@@ -18,6 +18,7 @@ from hookline_server.cli.options.arguments import (
 from hookline_server.cli.options.engine import ENGINE_OPTIONS
 from hookline_server.cli.options.generate import DEFAULT_MAX_TOKENS, GENERATE_OPTIONS
 from hookline_server.cli.output import say
+from hookline_server.cli.standard_input import close_standard_input
 
 RULE = "-" * 72
 
@@ -34,6 +35,7 @@ def run(argv: list[str]) -> int:
     config = engine_config(arguments, in_process=True)
     params = _sampling(arguments)
     prompts = _prompts(arguments)
+    close_standard_input()
     outputs = _generate(config, prompts, params)
     if "run.json" in arguments.given:
         _print_json(prompts, outputs)

@@ -18,6 +18,7 @@ from hookline_server.cli.options.batch import BATCH_OPTIONS, SHORT
 from hookline_server.cli.options.engine import ENGINE_OPTIONS
 from hookline_server.cli.options.loggers import default_loggers
 from hookline_server.cli.output import complain, say
+from hookline_server.cli.standard_input import close_standard_input
 from hookline_server.connections.limits import raise_descriptor_limit
 from hookline_server.listening import listen, url
 from hookline_server.logs.set_up import set_up_log
@@ -48,6 +49,7 @@ def run(argv: list[str]) -> int:
     config = engine_config(arguments, in_process=False)
     choose_parsers(settings.replies)  # mistakes are found before the model loads
     source = InputFile(settings.input_file, settings.max_body_bytes)
+    close_standard_input()  # the source is open, be it /dev/stdin
     with closing(source):
         output = OutputFile(settings.output_file, resume=settings.resume)
         with closing(output):

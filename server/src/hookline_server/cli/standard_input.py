@@ -1,0 +1,14 @@
+"""Standard input, which commands read first, and which no library may read."""
+
+import os
+
+READERS = frozenset({"generate", "run-batch"})
+"""Commands that may read it; they close it once they have what they need."""
+
+
+def close_standard_input() -> None:
+    """Lets everything that reads it find its end, so that no library can ask there."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    if nothing != 0:
+        os.dup2(nothing, 0)
+        os.close(nothing)
