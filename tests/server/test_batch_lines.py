@@ -82,6 +82,29 @@ def test_blank_lines_do_not_count_and_long_ones_are_left_out(tmp_path: Path) -> 
     source.close()
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    """Files of Windows programs are read like others."""
+    path = tmp_path / "in.jsonl"
+    path.write_text("a\nb", "utf-8-sig")
+    source = InputFile(path, longest=16)
+
+    lines = source.next_slice()
+
+    assert lines == [Line(1, b"a"), Line(2, b"b")]
+    source.close()
+
+
+def test_a_folder_is_no_output(tmp_path: Path) -> None:
+    """It is refused before any request runs, and nothing is left beside it."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+
+    with pytest.raises(UsageError, match="it is a folder"):
+        OutputFile(folder, resume=False)
+
+    assert list(tmp_path.iterdir()) == [folder]
+
+
 def test_the_output_appears_when_it_is_whole(tmp_path: Path) -> None:
     """Until then an older file of its name stays."""
     path = tmp_path / "out.jsonl"
@@ -114,6 +137,7 @@ def test_an_interrupted_run_is_resumed_only_on_request(tmp_path: Path) -> None:
     first = OutputFile(path, resume=False)
     for each in (response("a", 200), result_line(lost), response("broken", 500)):
         first.write(each)
+    first.write(response("refused", 429))
     first.write(response("b", 400))
     first.write(b'{"id": "b", "custom')
     first.close()

@@ -219,6 +219,8 @@ UNKNOWN = '{"method": "nothing", "num_speculative_tokens": 2}'
         (["generate", "--prompt", "x", "--max-tokens=0"], "max_tokens"),
         (["generate", "--prompt-file", "/nonexistent"], "cannot read"),
         (["plugins", "extra"], "unrecognized arguments"),
+        (["serve", "--dtype=int3"], "invalid choice: 'int3' (choose from 'auto', "),
+        (["chat"], "chat is not a command of Hookline: start hookline serve"),
     ],
     ids=" ".join,
 )

@@ -8,6 +8,7 @@ from hookline_server.cli.errors import UsageError
 _SLICE_LINES = 64
 _SLICE_BYTES = 1 << 20
 _SKIP_BYTES = 1 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # Windows programs begin files of UTF-8 with it
 
 
 class Line(NamedTuple):
@@ -60,7 +61,7 @@ class InputFile:
             if len(data) > self._longest and not data.endswith(b"\n"):
                 self._skip_rest()
                 lines.append(Line(self._number, None))
-            elif stripped := data.strip():
+            elif stripped := data.removeprefix(_BYTE_ORDER_MARK).strip():
                 lines.append(Line(self._number, stripped))
         return lines
 

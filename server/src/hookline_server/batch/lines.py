@@ -7,6 +7,9 @@ from msgspec import Raw
 
 from hookline_server.protocol.wire import encode
 
+REFUSED_FOR_NOW = (429, 503)
+"""Statuses of a server that has no room for a request yet."""
+
 SHOWN_CHARACTERS = 256
 """Maximum length of what an error shows of a line."""
 
@@ -26,6 +29,11 @@ class BatchResponse(msgspec.Struct, frozen=True, kw_only=True):
     status_code: int
     request_id: str
     body: Raw
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the same request would have this response again."""
+        return self.status_code < 500 and self.status_code not in REFUSED_FOR_NOW
 
 
 class BatchError(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,6 +36,8 @@ class OutputFile:
         self.part = path.with_name(path.name + _PART)
         self.done: set[int] = set()
         self._path = path
+        if path.is_dir():
+            raise UsageError(f"cannot write {path}: it is a folder")
         try:
             if resume:
                 self._keep_responses()
@@ -111,6 +113,5 @@ def _responses(part: Path) -> Iterator[tuple[bytes, str]]:
             except (ValueError, RecursionError):
                 continue  # the last line, which was being written
             response, custom_id = result.response, result.custom_id
-            # The server's own errors may not come again.
-            if response is not None and response.status_code < 500 and custom_id:
+            if response is not None and response.is_final and custom_id:
                 yield line, custom_id

@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from hookline_server.batch.input_file import InputFile, Line
 from hookline_server.batch.lines import (
+    REFUSED_FOR_NOW,
     BatchRequest,
     BatchResponse,
     BatchResult,
@@ -19,7 +20,6 @@ from hookline_server.batch.lines import (
 from hookline_server.batch.output_file import OutputFile, digest
 from hookline_server.batch.window import Window
 
-REFUSED_FOR_NOW = (429, 503)
 MOST_TRIES = 100
 _WAIT_SECONDS = 0.5
 

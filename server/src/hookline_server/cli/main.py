@@ -15,6 +15,7 @@ from hookline.exceptions import (
 from hookline_registry import RegistryError
 from hookline_server.cli.command import command_names, find_command
 from hookline_server.cli.errors import CommandFailedError, UsageError
+from hookline_server.cli.options.other_engines import COMMANDS
 from hookline_server.cli.output import complain, say
 from hookline_server.cli.secrets import revealed
 from hookline_server.cli.standard_input import READERS, close_standard_input
@@ -56,6 +57,8 @@ def _dispatch(arguments: list[str]) -> int:
         say(f"hookline {version('hookline')}")
         return 0
     if (command := find_command(name)) is None:
+        if (instead := COMMANDS.get(name)) is not None:
+            raise UsageError(f"{name} is not a command of Hookline: {instead}")
         raise UsageError(unknown("command", name, command_names()))
     return command.run(rest)
 

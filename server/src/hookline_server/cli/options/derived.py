@@ -76,7 +76,7 @@ def _options(source: ConfigOption, prefix: str, group: str) -> Iterator[Option]:
         kind=kind,
         parse=_reader(source),
         metavar=source.spec.metavar or _metavar(source, kind),
-        choices=tuple(source.choices or ()),
+        choices=tuple(map(str, source.choices or ())),
         default=_shown_default(source),
         is_json=source.spec.json,
     )

@@ -1,4 +1,4 @@
-"""What to use in place of options of vLLM and SGLang that Hookline lacks."""
+"""What to use in place of options and commands of vLLM and SGLang."""
 
 from collections.abc import Mapping
 
@@ -65,6 +65,16 @@ ADVICE: Mapping[str, str] = {
     "watchdog-timeout": "use --step-timeout",
 }
 """By flag, without leading dashes."""
+
+_CLIENT = "start hookline serve, and use any client of OpenAI's API"
+
+COMMANDS: Mapping[str, str] = {
+    "chat": _CLIENT,
+    "collect-env": "use hookline version and hookline plugins",
+    "complete": f"use hookline generate; or {_CLIENT}",
+    "launch": "use hookline serve",
+}
+"""By the command's name."""
 
 
 def advice(flag: str) -> str | None:
