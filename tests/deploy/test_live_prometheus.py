@@ -202,6 +202,7 @@ def load(server: Server) -> Iterator[None]:
         lambda _: server.complete({"prompt": ["x"] * 99}),  # more than may wait
         lambda number: server.be_late(_long(number)),
         lambda _: server.ask_too_often(),
+        lambda number: server.complete(_new_grammar(number)),
     ]
     with ThreadPoolExecutor(len(work)) as pool:
         clients = [pool.submit(_repeat, done, ask) for ask in work]
@@ -221,6 +222,12 @@ def _long(number: int) -> Body:
         "max_tokens": 96,
         "ignore_eos": True,
     }
+
+
+def _new_grammar(number: int) -> Body:
+    """An output of a form that nobody has asked for before."""
+    form = {"choice": [f"choice {number}", "none"]}
+    return {"prompt": "x", "max_tokens": 8, "structured_outputs": form}
 
 
 def _repeat(done: Event, ask: Callable[[int], None]) -> None:
