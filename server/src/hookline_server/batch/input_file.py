@@ -40,7 +40,6 @@ class InputFile:
         self._number = 0
         try:
             self._file: BinaryIO = path.open("rb")
-            self.size = path.stat().st_size
         except OSError as error:
             raise UsageError(f"cannot read {path}: {error.strerror}") from error
 
