@@ -6,37 +6,29 @@ from hookline_server.api_error import ApiError
 from hookline_server.auth.key import PriorityRange
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.auth.request_key import key_of
-from hookline_server.protocol.generation import GenerationRequest
+from hookline_server.protocol.engine_request import EngineRequest
 
 ROUTER_KEY = "X-Hookline-Router-Key"
 """Header in which a proxy sends its own key beside the client's."""
 
 
-def check_permissions(request: web.Request, body: GenerationRequest) -> None:
+def check_permissions(request: web.Request, body: EngineRequest) -> None:
     """Raises `ApiError` 403 for a field that the request's key must not set.
 
     Without a key everything is allowed: the server is open.
     """
-    check_fields(request, priority=body.priority, cache_salt=body.cache_salt)
-    key = key_of(request)
-    if key is None or body.kv_transfer_params is None:
-        return
-    if not (key.permissions.kv_transfer_params or _is_routed(request)):
-        raise _denied("kv_transfer_params")
-
-
-def check_fields(
-    request: web.Request, *, priority: int | None, cache_salt: str | None
-) -> None:
-    """Checks the fields of every kind of request, likewise."""
     key = key_of(request)
     if key is None:
         return
     allowed = key.permissions
-    if priority and not allowed.may_set_priority(priority):
+    if body.priority and not allowed.may_set_priority(body.priority):
         raise _denied("priority", _range(allowed.priority))
-    if cache_salt is not None and not allowed.cache_salt:
+    if body.cache_salt is not None and not allowed.cache_salt:
         raise _denied("cache_salt")
+    if body.kv_transfer_params is None or allowed.kv_transfer_params:
+        return
+    if not _is_routed(request):
+        raise _denied("kv_transfer_params")
 
 
 def _is_routed(request: web.Request) -> bool:

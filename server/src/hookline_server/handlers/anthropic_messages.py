@@ -4,9 +4,9 @@ from aiohttp import web
 
 from hookline.exceptions import RequestError
 from hookline_server.answers.anthropic_message import AnthropicAnswer
-from hookline_server.auth.permissions import check_permissions
 from hookline_server.context import ENGINE, PARSERS
 from hookline_server.engine import ServingEngine
+from hookline_server.handlers.admission import admit
 from hookline_server.handlers.common import (
     check_model,
     json_response,
@@ -53,13 +53,7 @@ from hookline_server.replies.reading import (
     can_reason_first,
     check_use,
 )
-from hookline_server.request_identity import (
-    named_session,
-    request_facts,
-    requested_slo,
-)
 from hookline_server.request_message import read_message
-from hookline_server.streams import Submission
 from hookline_server.tenants import client_of
 
 
@@ -77,34 +71,17 @@ from hookline_server.tenants import client_of
 async def create_message(request: web.Request) -> web.StreamResponse:
     """Generates the next message of a conversation."""
     with rejections_counted(request):
-        engine = ready_engine(request)
-        slo = requested_slo(request)
-        body = await read_message(request, MessagesRequest)
-        generation = generation_request(body)
-        check_permissions(request, generation)
-        check_model(engine, body.model)
-        check(body)
-        session_id = named_session(request, body.session_id, engine.facts)
+        admission = await admit(request, MessagesRequest, check)
+        body = admission.body
         with format_named(body.format_field):
-            params = sampling_params(generation, max_tokens=body.max_tokens)
+            params = sampling_params(
+                generation_request(body), max_tokens=body.max_tokens
+            )
         prompt, reading = await _read(request, body)
         params = reading.adapted(params)
     identity = make_identity(request, "msg_")
-    submission = Submission(
-        prompts=[prompt],
-        params=params,
-        facts=request_facts(
-            request,
-            response_id=identity.id,
-            priority=body.priority or 0,
-            slo=slo,
-            session_id=session_id,
-        ),
-        cache_salt=body.cache_salt,
-        is_streamed=generation.is_streamed,
-        client=client_of(request),
-    )
-    answer = AnthropicAnswer(identity, engine, reading)
+    submission = admission.submission(identity, [prompt], params)
+    answer = AnthropicAnswer(identity, admission.engine, reading)
     field = body.format_field if body.format else "tools"
     with format_named(field):
         return await deliver(request, submission, answer, grammar_field=field)

@@ -5,14 +5,9 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from hookline_server.answers.chat import ChatAnswer
-from hookline_server.auth.permissions import check_permissions
 from hookline_server.context import SETTINGS
-from hookline_server.handlers.common import (
-    check_model,
-    make_identity,
-    ready_engine,
-    rejections_counted,
-)
+from hookline_server.handlers.admission import admit
+from hookline_server.handlers.common import make_identity, rejections_counted
 from hookline_server.handlers.conversation import read_conversation
 from hookline_server.handlers.delivery import deliver
 from hookline_server.handlers.field_names import fields_named
@@ -30,14 +25,6 @@ from hookline_server.protocol.generation import (
     sampling_params,
 )
 from hookline_server.protocol.structured_outputs import asking_field
-from hookline_server.request_identity import (
-    named_session,
-    request_facts,
-    requested_slo,
-)
-from hookline_server.request_message import read_message
-from hookline_server.streams import Submission
-from hookline_server.tenants import client_of
 
 
 @described(
@@ -53,13 +40,8 @@ from hookline_server.tenants import client_of
 async def chat_completions(request: web.Request) -> web.StreamResponse:
     """Generates replies to a conversation."""
     with rejections_counted(request):
-        engine = ready_engine(request)
-        slo = requested_slo(request)
-        body = await read_message(request, ChatRequest)
-        check_permissions(request, body)
-        check_model(engine, body.model)
-        check(body)
-        session_id = named_session(request, body.session_id, engine.facts)
+        admission = await admit(request, ChatRequest, check)
+        engine, body = admission.engine, admission.body
         check_sizes(body, engine.facts.vocab_size)
         params = sampling_params(
             body,
@@ -70,21 +52,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         check_logprobs(body, params, engine.facts.max_model_len)
         prompt, params, reading = await read_conversation(request, body, params)
     identity = make_identity(request, "chatcmpl-")
-    submission = Submission(
-        prompts=[prompt],
-        params=params,
-        facts=request_facts(
-            request,
-            response_id=identity.id,
-            priority=body.priority or 0,
-            slo=slo,
-            session_id=session_id,
-        ),
-        cache_salt=body.cache_salt,
-        is_streamed=body.is_streamed,
-        kv_transfer_params=body.kv_transfer_params,
-        client=client_of(request),
-    )
+    submission = admission.submission(identity, [prompt], params)
     settings = request.app[SETTINGS].responses
     answer = ChatAnswer(identity, body, engine, reading, settings)
     field = asking_field(body) or reading.grammar_field

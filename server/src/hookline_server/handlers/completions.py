@@ -7,15 +7,10 @@ from aiohttp import web
 from hookline.sampling_params import SamplingParams
 from hookline.structured_outputs import PARAM
 from hookline_server.answers.completion import CompletionAnswer, Echo
-from hookline_server.auth.permissions import check_permissions
 from hookline_server.context import SETTINGS
 from hookline_server.engine import ServingEngine
-from hookline_server.handlers.common import (
-    check_model,
-    make_identity,
-    ready_engine,
-    rejections_counted,
-)
+from hookline_server.handlers.admission import admit
+from hookline_server.handlers.common import make_identity, rejections_counted
 from hookline_server.handlers.delivery import deliver
 from hookline_server.openapi.operation import (
     GENERATION_ERRORS,
@@ -43,13 +38,6 @@ from hookline_server.protocol.prompt_options import (
 )
 from hookline_server.protocol.structured_outputs import asking_field, field_named
 from hookline_server.protocol.tokens import check_tokens
-from hookline_server.request_identity import (
-    named_session,
-    request_facts,
-    requested_slo,
-)
-from hookline_server.request_message import read_message
-from hookline_server.streams import Submission
 from hookline_server.tenants import client_of
 
 
@@ -66,13 +54,8 @@ from hookline_server.tenants import client_of
 async def completions(request: web.Request) -> web.StreamResponse:
     """Generates completions of each prompt."""
     with rejections_counted(request):
-        engine = ready_engine(request)
-        slo = requested_slo(request)
-        body = await read_message(request, CompletionRequest)
-        check_permissions(request, body)
-        check_model(engine, body.model)
-        check(body)
-        session_id = named_session(request, body.session_id, engine.facts)
+        admission = await admit(request, CompletionRequest, check)
+        engine, body = admission.engine, admission.body
         max_model_len = engine.facts.max_model_len
         most_tokens = most_prompt_tokens(body, max_model_len, _max_tokens(body))
         given = prompts(body, max_model_len, most_tokens=most_tokens)
@@ -92,21 +75,8 @@ async def completions(request: web.Request) -> web.StreamResponse:
         is_cut = most_tokens is not None
         echo = await _echo(engine, body, found if is_cut else given)
     identity = make_identity(request, "cmpl-")
-    submission = Submission(
-        prompts=found,
-        params=params,
-        facts=request_facts(
-            request,
-            response_id=identity.id,
-            priority=body.priority or 0,
-            slo=slo,
-            session_id=session_id,
-        ),
-        cache_salt=body.cache_salt,
-        is_streamed=body.is_streamed,
-        may_be_shorter=body.max_tokens is None,
-        kv_transfer_params=body.kv_transfer_params,
-        client=client_of(request),
+    submission = admission.submission(
+        identity, found, params, may_be_shorter=body.max_tokens is None
     )
     settings = request.app[SETTINGS].responses
     answer = CompletionAnswer(identity, body, engine, echo, settings)

@@ -7,14 +7,9 @@ from hookline.pooling import PoolingType, resolved
 from hookline.request_limits import POOLED_VALUES
 from hookline.sampling_params import NO_SAMPLING
 from hookline_server.answers.embedding import EmbeddingAnswer
-from hookline_server.auth.permissions import check_fields
 from hookline_server.engine import ServingEngine
-from hookline_server.handlers.common import (
-    check_model,
-    make_identity,
-    ready_engine,
-    rejections_counted,
-)
+from hookline_server.handlers.admission import admit
+from hookline_server.handlers.common import make_identity, rejections_counted
 from hookline_server.handlers.delivery import deliver_whole
 from hookline_server.openapi.operation import (
     GENERATION_ERRORS,
@@ -35,13 +30,6 @@ from hookline_server.protocol.embedding import (
     pooling_params,
 )
 from hookline_server.protocol.tokens import check_tokens
-from hookline_server.request_identity import (
-    named_session,
-    request_facts,
-    requested_slo,
-)
-from hookline_server.request_message import read_message
-from hookline_server.streams import Submission
 from hookline_server.tenants import client_of
 
 
@@ -77,15 +65,10 @@ async def _answer(
     request: web.Request, kind: type[EmbeddingRequest], prefix: str
 ) -> web.Response:
     with rejections_counted(request):
-        engine = ready_engine(request)
-        slo = requested_slo(request)
-        body = await read_message(request, kind)
-        check_fields(request, priority=body.priority, cache_salt=body.cache_salt)
-        check_model(engine, body.model)
-        check(body)
+        admission = await admit(request, kind, check)
+        engine, body = admission.engine, admission.body
         asked = pooling_params(body)
         its_pooling = resolved(asked, facts := engine.facts.pooling)
-        session_id = named_session(request, body.session_id, engine.facts)
         given = inputs(body)
         found = [
             await _tokens(engine, body, each, client_of(request)) for each in given
@@ -94,21 +77,8 @@ async def _answer(
             has_all = its_pooling.kind is PoolingType.ALL
             vectors = sum(map(len, found)) if has_all else len(found)
             POOLED_VALUES.check(vectors * facts.size(its_pooling))
-    submission = Submission(
-        prompts=found,
-        params=NO_SAMPLING,
-        pooling=asked,
-        facts=request_facts(
-            request,
-            response_id=(identity := make_identity(request, prefix)).id,
-            priority=body.priority or 0,
-            slo=slo,
-            session_id=session_id,
-        ),
-        cache_salt=body.cache_salt,
-        is_streamed=False,
-        client=client_of(request),
-    )
+    identity = make_identity(request, prefix)
+    submission = admission.submission(identity, found, NO_SAMPLING, pooling=asked)
     answer = EmbeddingAnswer(identity, body)
     return await deliver_whole(request, submission, answer.whole)
 

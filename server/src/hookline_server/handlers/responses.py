@@ -10,14 +10,9 @@ from hookline.sampling_params import SamplingParams
 from hookline.structured_outputs import PARAM
 from hookline_server.answers.answer import Identity
 from hookline_server.answers.responses import ResponsesAnswer
-from hookline_server.auth.permissions import check_permissions
 from hookline_server.context import ENGINE, PARSERS, RESPONSE_STORE
-from hookline_server.handlers.common import (
-    check_model,
-    make_identity,
-    ready_engine,
-    rejections_counted,
-)
+from hookline_server.handlers.admission import admit
+from hookline_server.handlers.common import make_identity, rejections_counted
 from hookline_server.handlers.conversation import (
     Conversation,
     read_prompt,
@@ -59,14 +54,6 @@ from hookline_server.protocol.responses_tools import read_tools, responses_tool_
 from hookline_server.protocol.structured_outputs import asking_field
 from hookline_server.protocol.template_variables import template_variables
 from hookline_server.replies.reading import ReplyReading, check_use
-from hookline_server.request_identity import (
-    named_session,
-    request_facts,
-    requested_slo,
-)
-from hookline_server.request_message import read_message
-from hookline_server.streams import Submission
-from hookline_server.tenants import client_of
 
 _FORMAT = "text.format"
 """The field that asks for a form of the text, unless vLLM's does."""
@@ -103,32 +90,14 @@ class _Read:
 async def create_response(request: web.Request) -> web.StreamResponse:
     """Generates a response to items, which may continue an earlier response."""
     with rejections_counted(request):
-        engine = ready_engine(request)
-        slo = requested_slo(request)
-        body = await read_message(request, ResponsesRequest)
+        admission = await admit(request, ResponsesRequest, check)
+        body = admission.body
         generation = generation_request(body)
-        check_permissions(request, generation)
-        check_model(engine, body.model)
-        check(body)
-        session_id = named_session(request, body.session_id, engine.facts)
         field = PARAM if body.format is None else _FORMAT
         with fields_named(CHAT_NAMES), format_named(field):
             read = await _read(request, body, generation)
     identity = _identity(request)
-    submission = Submission(
-        prompts=[read.prompt],
-        params=read.params,
-        facts=request_facts(
-            request,
-            response_id=identity.id,
-            priority=body.priority or 0,
-            slo=slo,
-            session_id=session_id,
-        ),
-        cache_salt=body.cache_salt,
-        is_streamed=body.is_streamed,
-        client=client_of(request),
-    )
+    submission = admission.submission(identity, [read.prompt], read.params)
     answer = _answer(request, body, identity, read)
     field = asking_field(generation) or read.reading.grammar_field
     field = _FORMAT if field == "response_format" else field

@@ -126,6 +126,14 @@ class MessagesRequest(CountTokensRequest, frozen=True, kw_only=True):
     cache_salt: CacheSalt | None = None
     session_id: str | None = None
 
+    @property
+    def is_streamed(self) -> bool:
+        return bool(self.stream)
+
+    @property
+    def kv_transfer_params(self) -> None:
+        """Only completions and chats carry them."""
+
 
 def generation_request(request: MessagesRequest) -> GenerationRequest:
     """Returns what concerns sampling, stopping and delivery."""

@@ -70,6 +70,14 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.encoding_format == BASE64
 
     @property
+    def is_streamed(self) -> bool:
+        return False
+
+    @property
+    def kv_transfer_params(self) -> None:
+        """Only completions and chats carry them."""
+
+    @property
     def pooling_task(self) -> str:
         """Which vectors it asks for."""
         return "embed"

@@ -190,6 +190,10 @@ class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
         """A variable of chat templates that this API does not set."""
 
     @property
+    def kv_transfer_params(self) -> None:
+        """Only completions and chats carry them."""
+
+    @property
     def reasoning_effort(self) -> str | None:
         return None if self.reasoning is None else self.reasoning.effort
 
