@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from contention import Contention, Neighbours
 from cpu_quota import cpu_group
@@ -39,6 +39,8 @@ SETTLE_SECONDS = 1.5
 BESIDE_SECONDS = 3.0
 """Shortest measurement beside one kind of neighbours: three rounds of bursts."""
 
+Params = TypeVar("Params")
+
 Generate = Callable[[list[list[int]], int, list[str]], Generation]
 """Maps prompts, the number of output tokens of each, and the schemas of some rows to
 what was generated."""
@@ -48,6 +50,32 @@ def prompt_lookup(work: dict[str, Any]) -> dict[str, Any] | None:
     """Configuration of speculation for Hookline and vLLM."""
     count = work["num_drafts"]
     return LOOKUP | {"num_speculative_tokens": count} if count else None
+
+
+def greedy_params(
+    sampling: Callable[..., Params],
+    structured: Callable[..., object],
+    num_tokens: int,
+    schemas: list[str],
+) -> list[Params]:
+    """Returns the parameters for each schema, or those without any.
+
+    Args:
+        sampling: Hookline's or vLLM's `SamplingParams`.
+        structured: The same engine's `StructuredOutputsParams`.
+        num_tokens: The number of output tokens.
+        schemas: The schemas.
+    """
+    each_schema: list[str | None] = [*schemas] or [None]
+    return [
+        sampling(
+            temperature=0.0,
+            max_tokens=num_tokens,
+            ignore_eos=schema is None,  # no output completes a schema
+            structured_outputs=structured(json=schema) if schema else None,
+        )
+        for schema in each_schema
+    ]
 
 
 def hookline(work: dict[str, Any]) -> Generate:
@@ -80,20 +108,12 @@ def hookline(work: dict[str, Any]) -> Generate:
     llm = Timed.from_config(config)
     wait_until_warm()
 
-    def params_of(num_tokens: int, schema: str | None) -> SamplingParams:
-        structured = StructuredOutputsParams(json=schema) if schema else None
-        return SamplingParams(
-            temperature=0.0,
-            max_tokens=num_tokens,
-            ignore_eos=schema is None,  # no output completes a schema
-            structured_outputs=structured,
-        )
-
     def generate(
         prompts: list[list[int]], num_tokens: int, schemas: list[str]
     ) -> Generation:
-        each_schema: list[str | None] = [*schemas] or [None]
-        params = [params_of(num_tokens, each) for each in each_schema]
+        params = greedy_params(
+            SamplingParams, StructuredOutputsParams, num_tokens, schemas
+        )
         params *= len(prompts) // len(params)
         llm.step_times = []
         outputs = llm.generate(prompts, params, use_tqdm=False)
@@ -126,20 +146,12 @@ def vllm(work: dict[str, Any]) -> Generate:
 
     llm.llm_engine.step = timed_step
 
-    def params_of(num_tokens: int, schema: str | None) -> Any:
-        structured = StructuredOutputsParams(json=schema) if schema else None
-        return SamplingParams(
-            temperature=0.0,
-            max_tokens=num_tokens,
-            ignore_eos=schema is None,  # no output completes a schema
-            structured_outputs=structured,
-        )
-
     def generate(
         prompts: list[list[int]], num_tokens: int, schemas: list[str]
     ) -> Generation:
-        each_schema: list[str | None] = [*schemas] or [None]
-        params = [params_of(num_tokens, each) for each in each_schema]
+        params = greedy_params(
+            SamplingParams, StructuredOutputsParams, num_tokens, schemas
+        )
         params *= len(prompts) // len(params)
         asked = [{"prompt_token_ids": prompt} for prompt in prompts]
         step_times.clear()

@@ -18,30 +18,18 @@ from hookline_server.protocol.parameter_types import (
     HIGHEST_TEMPERATURE,
     MAX_CACHE_SALT_LENGTH,
     BadWords,
-    CacheSalt,
     Count,
     LastTokens,
-    LogitBias,
     Logprobs,
-    MinP,
     Never,
     NotNegative,
-    Penalty,
-    RepetitionPenalty,
-    Stop,
-    StopTokenIds,
-    Temperature,
-    TokenBudget,
     TokenIds,
-    TopK,
-    TopP,
 )
 from hookline_server.protocol.structured_outputs import (
     StructuredRequest,
     structured_outputs,
 )
 from hookline_server.protocol.transfer_params import check_transfer_params
-from hookline_server.protocol.wire import Int64
 
 LARGEST_BIAS = 100.0
 """Larger biases count as this, as in vLLM."""
@@ -65,31 +53,11 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 class GenerationRequest(StructuredRequest, frozen=True, kw_only=True):
     """Sampling, stopping and delivery; null means a field's default."""
 
-    model: str | None = None
     max_tokens: NotNegative | None = None
     n: Count | None = None
-    stream: bool | None = None
     stream_options: StreamOptions | None = None
-    temperature: Temperature | None = None
-    top_p: TopP | None = None
-    top_k: TopK | None = None
-    min_p: MinP | None = None
-    stop: Stop | None = None
-    stop_token_ids: StopTokenIds | None = None
-    min_tokens: NotNegative | None = None
-    ignore_eos: bool | None = None
-    include_stop_str_in_output: bool | None = None
-    skip_special_tokens: bool | None = None
-    presence_penalty: Penalty | None = None
-    frequency_penalty: Penalty | None = None
-    repetition_penalty: RepetitionPenalty | None = None
-    logit_bias: LogitBias | None = None
     allowed_token_ids: TokenIds | None = None
     bad_words: BadWords | None = None
-    seed: Int64 | None = None
-    priority: Int64 | None = None
-    cache_salt: CacheSalt | None = None
-    session_id: str | None = None
     speculation: bool | None = None
     use_beam_search: Never | None = None
     prompt_logprobs: Logprobs | None = None
@@ -97,12 +65,6 @@ class GenerationRequest(StructuredRequest, frozen=True, kw_only=True):
     return_token_ids: bool | None = None
     return_tokens_as_token_ids: bool | None = None
     kv_transfer_params: dict[str, object] | None = None
-    thinking_token_budget: TokenBudget | None = None
-    vllm_xargs: dict[str, Argument] | None = None
-
-    @property
-    def is_streamed(self) -> bool:
-        return bool(self.stream)
 
     @property
     def has_usage_chunk(self) -> bool:

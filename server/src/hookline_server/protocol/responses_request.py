@@ -4,34 +4,16 @@ from typing import Annotated
 
 import msgspec
 
-from hookline.request_limits import (
-    LOGPROBS,
-    MESSAGES,
-    TOOLS,
-)
-from hookline_server.protocol.extra_args import Argument
+from hookline.request_limits import LOGPROBS, MESSAGES, TOOLS
 from hookline_server.protocol.generation import GenerationRequest
-from hookline_server.protocol.parameter_types import (
-    CacheSalt,
-    LogitBias,
-    MinP,
-    Never,
-    NotNegative,
-    Penalty,
-    RepetitionPenalty,
-    Stop,
-    StopTokenIds,
-    Temperature,
-    TokenBudget,
-    TopK,
-    TopP,
-)
+from hookline_server.protocol.parameter_types import Never
 from hookline_server.protocol.prompt_options import AS_MANY_AS_FIT
 from hookline_server.protocol.responses_items import InputItem
 from hookline_server.protocol.responses_tools import (
     ResponsesChoice,
     ResponsesTool,
 )
+from hookline_server.protocol.sampled_request import SampledRequest
 from hookline_server.protocol.schema_notes import Refused, bounds, held
 from hookline_server.protocol.structured_outputs import (
     JsonSchema,
@@ -104,24 +86,20 @@ class ResponsesStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     include_obfuscation: Never | None = None
 
 
-class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
+class ResponsesRequest(SampledRequest, frozen=True, kw_only=True):
     """A request for a response; null means a field's default.
 
-    Fields from `min_p` on are extensions.
+    The last two fields are extensions, as are most of those for sampling.
     """
 
-    model: str | None = None
     input: str | Annotated[list[InputItem], bounds(maxItems=MESSAGES.most)] | None = (
         None
     )
     instructions: str | None = None
     previous_response_id: Name | None = None
     store: bool | None = None
-    stream: bool | None = None
     stream_options: ResponsesStreamOptions | None = None
     max_output_tokens: Annotated[Int64, bounds(minimum=1)] | None = None
-    temperature: Temperature | None = None
-    top_p: TopP | None = None
     top_logprobs: Annotated[Int64, bounds(minimum=0, maximum=LOGPROBS.most)] | None = (
         None
     )
@@ -148,30 +126,8 @@ class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
     prompt: Refused = None
     previous_response: Refused = None
     previous_input_messages: Refused = None
-    min_p: MinP | None = None
-    top_k: TopK | None = None
-    stop: Stop | None = None
-    stop_token_ids: StopTokenIds | None = None
-    min_tokens: NotNegative | None = None
-    ignore_eos: bool | None = None
-    include_stop_str_in_output: bool | None = None
-    skip_special_tokens: bool | None = None
-    presence_penalty: Penalty | None = None
-    frequency_penalty: Penalty | None = None
-    repetition_penalty: RepetitionPenalty | None = None
-    logit_bias: LogitBias | None = None
-    seed: Int64 | None = None
     structured_outputs: StructuredOutputs | None = None
-    priority: Int64 | None = None
-    cache_salt: CacheSalt | None = None
-    session_id: str | None = None
     chat_template_kwargs: dict[str, object] | None = None
-    thinking_token_budget: TokenBudget | None = None
-    vllm_xargs: dict[str, Argument] | None = None
-
-    @property
-    def is_streamed(self) -> bool:
-        return bool(self.stream)
 
     @property
     def likeliest_tokens(self) -> int | None:
@@ -198,18 +154,13 @@ class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.reasoning is None else self.reasoning.effort
 
 
-_SHARED = frozenset(ResponsesRequest.__struct_fields__) & frozenset(
-    GenerationRequest.__struct_fields__
-) - {"stream_options"}
-"""Fields that mean the same in both."""
-
-
 def generation_request(request: ResponsesRequest) -> GenerationRequest:
     """Returns what concerns sampling, stopping and delivery."""
-    fields = {name: getattr(request, name) for name in _SHARED}
+    fields = {name: getattr(request, name) for name in SampledRequest.__struct_fields__}
     return GenerationRequest(
         **fields,
         max_tokens=request.max_output_tokens,
+        structured_outputs=request.structured_outputs,
         response_format=_response_format(request.format),
         truncate_prompt_tokens=(
             AS_MANY_AS_FIT if request.truncation == "auto" else None

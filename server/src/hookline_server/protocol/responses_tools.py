@@ -1,7 +1,7 @@
 """The tools of `/v1/responses`, whose definitions are flat."""
 
 from collections.abc import Sequence
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import msgspec
 
@@ -11,11 +11,13 @@ from hookline_server.protocol.schema_notes import bounds
 from hookline_server.protocol.tool_use import (
     CHOICE_WORDS,
     MODES,
-    NO_TOOLS,
     Choice,
+    Chosen,
+    ToolFields,
     ToolUse,
     allowed_tools,
     check_known,
+    use_of,
     word_choice,
 )
 from hookline_server.protocol.tools import Tool, read_functions
@@ -50,17 +52,6 @@ class ResponsesChoice(msgspec.Struct, frozen=True, kw_only=True):
     tools: list[AllowedTool] | None = None
 
 
-class ToolFields(Protocol):
-    """The fields of a request that concern tools."""
-
-    @property
-    def tools(self) -> list[object] | None: ...
-    @property
-    def tool_choice(self) -> object: ...
-    @property
-    def parallel_tool_calls(self) -> bool | None: ...
-
-
 def responses_tool_use(request: ToolFields) -> ToolUse:
     """Reads the tools of a request.
 
@@ -69,15 +60,7 @@ def responses_tool_use(request: ToolFields) -> ToolUse:
         RequestError: A field is wrong, or two of them contradict each other.
     """
     tools = read_tools(request.tools or ())
-    choice, name, tools = _choice(request.tool_choice, tools)
-    if choice is Choice.NONE:
-        return NO_TOOLS
-    return ToolUse(
-        tools=tools,
-        choice=choice,
-        name=name,
-        is_parallel=request.parallel_tool_calls is not False,
-    )
+    return use_of(_choice(request.tool_choice, tools), request.parallel_tool_calls)
 
 
 def read_tools(given: Sequence[object]) -> tuple[Tool, ...]:
@@ -107,22 +90,19 @@ def _definition(given: object, place: str) -> dict[str, object]:
     }
 
 
-def _choice(
-    given: object, tools: tuple[Tool, ...]
-) -> tuple[Choice, str | None, tuple[Tool, ...]]:
-    """Returns the choice, the function that is named, and the tools it leaves."""
+def _choice(given: object, tools: tuple[Tool, ...]) -> Chosen:
     if given is None or isinstance(given, str):
-        return word_choice(given, tools, CHOICE_WORDS, _FIELD), None, tools
+        return Chosen(word_choice(given, tools, CHOICE_WORDS, _FIELD), None, tools)
     choice = convert(given, ResponsesChoice, _FIELD)
     if choice.type == "allowed_tools":
         names = [each.name for each in choice.tools or ()]
         mode = choice.mode or "auto"
         allowed = allowed_tools(mode, names, tools, _FIELD, place="tools[{}].name")
-        return Choice(mode), None, allowed
+        return Chosen(Choice(mode), None, allowed)
     if choice.type != "function":
         raise RequestError(
             f"{_FIELD}.type must be 'function' or 'allowed_tools', not {choice.type!r}",
             param=f"{_FIELD}.type",
         )
     check_known(choice.name or "", tools, f"{_FIELD}.name")
-    return Choice.NAMED, choice.name, tools
+    return Chosen(Choice.NAMED, choice.name, tools)

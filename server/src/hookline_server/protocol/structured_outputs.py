@@ -8,6 +8,7 @@ import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.structured_outputs import PARAM, StructuredOutputsParams
+from hookline_server.protocol.sampled_request import SampledRequest
 from hookline_server.protocol.schema_notes import bounds
 
 Json = str | dict[str, object]
@@ -48,7 +49,7 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
     whitespace_pattern: str | None = None
 
 
-class StructuredRequest(msgspec.Struct, frozen=True, kw_only=True):
+class StructuredRequest(SampledRequest, frozen=True, kw_only=True):
     """The fields that ask for a structured output; at most one of them may."""
 
     response_format: ResponseFormat | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
 
@@ -54,9 +54,18 @@ CHOICE_WORDS = ("none", "auto", "required")
 LEGACY_WORDS = ("none", "auto")
 """Words of `function_call`."""
 
-
 MODES = ("auto", "required")
 """Words of `mode` in `allowed_tools`."""
+
+
+class Chosen(NamedTuple):
+    """What the field `tool_choice` says."""
+
+    choice: Choice
+    name: str | None
+    """The function that it names."""
+    tools: tuple[Tool, ...]
+    """The tools that it leaves."""
 
 
 class ToolFields(Protocol):
@@ -68,6 +77,11 @@ class ToolFields(Protocol):
     def tool_choice(self) -> object: ...
     @property
     def parallel_tool_calls(self) -> bool | None: ...
+
+
+class ChatToolFields(ToolFields, Protocol):
+    """Those of a chat, which may have the former names, too."""
+
     @property
     def functions(self) -> list[object] | None: ...
     @property
@@ -102,7 +116,7 @@ class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
     allowed_tools: AllowedTools | None = None
 
 
-def tool_use(request: ToolFields) -> ToolUse:
+def tool_use(request: ChatToolFields) -> ToolUse:
     """Reads the tools of a request.
 
     Raises:
@@ -114,18 +128,22 @@ def tool_use(request: ToolFields) -> ToolUse:
     if request.function_call not in (None, "none", "auto"):
         raise RequestError("function_call requires functions", param="function_call")
     tools = read_tools(request.tools or ())
-    choice, name, tools = _choice(request.tool_choice, tools)
-    if choice is Choice.NONE:
+    return use_of(_choice(request.tool_choice, tools), request.parallel_tool_calls)
+
+
+def use_of(chosen: Chosen, parallel_tool_calls: bool | None) -> ToolUse:
+    """Returns the tools that the request lets the model use."""
+    if chosen.choice is Choice.NONE:
         return NO_TOOLS
     return ToolUse(
-        tools=tools,
-        choice=choice,
-        name=name,
-        is_parallel=request.parallel_tool_calls is not False,
+        tools=chosen.tools,
+        choice=chosen.choice,
+        name=chosen.name,
+        is_parallel=parallel_tool_calls is not False,
     )
 
 
-def _legacy_use(request: ToolFields, functions: Sequence[object]) -> ToolUse:
+def _legacy_use(request: ChatToolFields, functions: Sequence[object]) -> ToolUse:
     if request.tools:
         raise RequestError(
             "specify either tools or functions, the former name", param="functions"
@@ -145,16 +163,14 @@ def _legacy_use(request: ToolFields, functions: Sequence[object]) -> ToolUse:
     )
 
 
-def _choice(
-    given: object, tools: tuple[Tool, ...]
-) -> tuple[Choice, str | None, tuple[Tool, ...]]:
-    """Returns the choice, the function that is named, and the tools it leaves."""
+def _choice(given: object, tools: tuple[Tool, ...]) -> Chosen:
     if given is None or isinstance(given, str):
-        return word_choice(given, tools, CHOICE_WORDS, "tool_choice"), None, tools
+        word = word_choice(given, tools, CHOICE_WORDS, "tool_choice")
+        return Chosen(word, None, tools)
     choice = convert(given, ToolChoice, "tool_choice")
     if choice.type == "allowed_tools":
         mode, allowed = _allowed(choice.allowed_tools, tools)
-        return mode, None, allowed
+        return Chosen(mode, None, allowed)
     if choice.type != "function":
         raise RequestError(
             "tool_choice.type must be 'function' or 'allowed_tools', not "
@@ -163,7 +179,7 @@ def _choice(
         )
     name = convert(given, NamedTool, "tool_choice").function.name
     check_known(name, tools, "tool_choice.function.name")
-    return Choice.NAMED, name, tools
+    return Chosen(Choice.NAMED, name, tools)
 
 
 def _allowed(
