@@ -151,6 +151,23 @@ def test_an_interrupted_batch_goes_on(tmp_path: Path, number: int) -> None:
     assert not part.exists()
 
 
+def test_a_batch_may_be_interrupted_before_its_first_response(tmp_path: Path) -> None:
+    """It says that no request was done, and leaves nothing behind."""
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text(request("a"))
+
+    slow = start(source, output, *SIMULATED, "--simulated-step-seconds=60")
+    while not output.with_name("out.jsonl.part").exists():
+        assert slow.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)  # the engine starts, or the only request runs
+    slow.send_signal(signal.SIGINT)
+    _, complaints = slow.communicate(timeout=60)
+
+    assert (slow.returncode, complaints) == (130, "interrupted; no request was done\n")
+    assert list(tmp_path.iterdir()) == [source]
+
+
 def test_a_dead_engine_ends_the_batch(tmp_path: Path) -> None:
     """The error says so, and what was done can be resumed."""
     source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"

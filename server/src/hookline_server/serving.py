@@ -107,24 +107,33 @@ async def _log_failure(engine: ServingEngine) -> None:
 
 
 async def started(
-    start_engine: StartEngine, stopping: asyncio.Event
+    start_engine: StartEngine,
+    stopping: asyncio.Event,
+    *,
+    last: Callable[[], int] = lambda: 0,
 ) -> ServingEngine | None:
-    """Returns the engine, or None if a signal came before it was ready."""
+    """Returns the engine, or None if a signal came before it was ready.
+
+    An engine that goes on starting after a signal ends the process: `last` is called,
+    and returns the exit status.
+    """
     starting = asyncio.ensure_future(start_engine())
     signalled = asyncio.ensure_future(stopping.wait())
     await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
     signalled.cancel()
     if starting.done():
         return starting.result()
-    await _abandon(starting)
+    await _abandon(starting, last)
     return None
 
 
-async def _abandon(starting: asyncio.Future[ServingEngine]) -> None:
+async def _abandon(
+    starting: asyncio.Future[ServingEngine], last: Callable[[], int]
+) -> None:
     """Closes an engine that becomes ready soon; otherwise ends the process."""
     await asyncio.wait((starting,), timeout=LAST_WRITES_SECONDS)
     if not starting.done():
         # The interpreter would wait for the thread that loads the model.
-        os._exit(0)
+        os._exit(last())
     if starting.exception() is None:
         await starting.result().close()

@@ -1,10 +1,11 @@
 """Speculative decoding: `--speculative-config`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal, Self
 
 from hookline.config.checks import check_seconds, check_whole
+from hookline.did_you_mean import did_you_mean
 from hookline.exceptions import ConfigError
 from hookline.json_options import read_object
 
@@ -88,7 +89,7 @@ class SpeculativeConfig:
         """
         own = {each.name for each in fields(cls)} - {"options"}
         if "method" not in given:
-            raise ConfigError(OPTION, "method is missing")
+            raise ConfigError(OPTION, _without_method(given))
         options = {key: value for key, value in given.items() if key not in own}
         named = {key: value for key, value in given.items() if key in own}
         named.setdefault("num_speculative_tokens", None)
@@ -102,6 +103,14 @@ class SpeculativeConfig:
             ConfigError: It is not a JSON object, or a value is missing or wrong.
         """
         return cls.from_mapping(read_object(OPTION, text))
+
+
+def _without_method(given: Iterable[str]) -> str:
+    """Returns what is wrong with keys that do not name the method."""
+    for key in given:
+        if hint := did_you_mean(key, ["method"]):
+            return f"unknown key {key!r}{hint}"
+    return "method is missing"
 
 
 def _check_tokens(name: str, value: object) -> None:

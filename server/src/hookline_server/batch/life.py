@@ -47,6 +47,7 @@ async def run_batch(
     pages: socket.socket | None,
     start_engine: StartEngine,
     say: Say,
+    last: Callable[[], int],
 ) -> Progress | None:
     """Runs a batch until it is complete or a signal arrives.
 
@@ -58,6 +59,8 @@ async def run_batch(
         pages: Listening socket for the loggers' pages; None serves none.
         start_engine: Starts the engine.
         say: Takes a line about the progress, now and then.
+        last: Called if a signal ends the process while the engine starts; returns the
+            exit status.
 
     Returns:
         What was done; None if a signal ended it before.
@@ -67,7 +70,7 @@ async def run_batch(
         EngineDeadError: The engine has failed; the results so far are kept.
     """
     stopping = stop_on_signals()
-    engine = await started(start_engine, stopping)
+    engine = await started(start_engine, stopping, last=last)
     if engine is None:
         return None
     try:

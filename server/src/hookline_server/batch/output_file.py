@@ -43,8 +43,8 @@ class OutputFile:
                 self._keep_responses()
             elif self.part.exists():
                 raise UsageError(
-                    f"{self.part} has the responses of a run that was interrupted; go "
-                    "on with --resume, or remove it"
+                    f"{self.part} exists: a run writes it, or was interrupted; go on "
+                    "with --resume, or remove it"
                 )
             self._file: BinaryIO = self.part.open("ab")
         except OSError as error:
@@ -75,11 +75,16 @@ class OutputFile:
         except OSError as error:
             raise self._failed(error) from error
 
+    @property
+    def has_results(self) -> bool:
+        """Whether the part has any line, of this run or an earlier one."""
+        return self.part.stat().st_size > 0
+
     def close(self) -> None:
         """Closes the part, which stays if it was not committed and has results."""
         with suppress(OSError):
             self._file.close()
-            if self.part.stat().st_size == 0:
+            if not self.has_results:
                 self.part.unlink()
 
     def _failed(self, error: OSError) -> CommandFailedError:

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import time
 from contextlib import closing
+from functools import partial
 
 from hookline.config import EngineConfig
 from hookline_server.batch.input_file import InputFile
@@ -71,15 +72,23 @@ def _run(
                 pages=_pages(settings),
                 start_engine=engine_starter(config, log),
                 say=complain,
+                last=partial(_interrupted, output),
             )
         )
     if done is None:
-        complain(
-            f"interrupted; {output.part} has the responses so far: go on with --resume"
-        )
-        return INTERRUPTED
+        return _interrupted(output)
     say(_summary(done, settings, time.monotonic() - began))
     return 0
+
+
+def _interrupted(output: OutputFile) -> int:
+    """Says what is left of a run that a signal has ended, and returns its status."""
+    left = "no request was done"
+    if output.has_results:
+        left = f"{output.part} has the responses so far: go on with --resume"
+    complain(f"interrupted; {left}")
+    output.close()
+    return INTERRUPTED
 
 
 def _pages(settings: BatchSettings) -> socket.socket | None:
