@@ -22,6 +22,9 @@ TRAINING_medusa := --tokens 1000000 --row-tokens 256 \
 EVERY_TEST := not soak and not gpu
 REST := (slow or exhaustive or hostile)
 
+# Each server and engine that starts would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help serve disagg test test-rest test-isa test-all lint types imports bench soak fuzz fuzz-api demo-model demo-heads clean

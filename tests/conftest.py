@@ -6,6 +6,10 @@ whole models then take ten times as long.
 
 Kernels emulate a matrix unit (AMX) on machines without one, so that they are tested on
 all machines.
+
+Engines in a test process do not settle the heap when they start: a collection there
+walks through all modules and tests that are loaded, and takes as long as the rest of
+the start. Tests of settling start processes.
 """
 
 import os
@@ -13,3 +17,7 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 os.environ.setdefault("HOOKLINE_EMULATE_AMX", "missing")
+
+from hookline.worker import settled_heap
+
+settled_heap.settle_heap = lambda: None  # before anything imports it by name

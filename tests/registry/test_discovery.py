@@ -1,5 +1,6 @@
 """Finding installed plugins without importing them."""
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,20 @@ def test_plugins_are_described_and_sorted(install: Callable[..., None]) -> None:
             value="toy_zeta",
         ),
     )
+
+
+def test_what_is_installed_or_removed_later_is_noticed(
+    install: Callable[..., None], site: Path
+) -> None:
+    """Each listing is of what is installed then, though little is read again."""
+    install("toy-first", entries={"alpha": "toy_alpha"})
+    before = [plugin.name for plugin in installed(GROUP)]
+    install("toy-second", entries={"zeta": "toy_zeta"})
+    between = [plugin.name for plugin in installed(GROUP)]
+    shutil.rmtree(site / "toy_first-1.0.dist-info")
+    after = [plugin.name for plugin in installed(GROUP)]
+
+    assert (before, between, after) == (["alpha"], ["alpha", "zeta"], ["zeta"])
 
 
 def test_listing_imports_nothing(install: Callable[..., None]) -> None:

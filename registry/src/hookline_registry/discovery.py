@@ -1,9 +1,13 @@
 """Finds the plugins that are installed, without importing any of them."""
 
+import os
 import re
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from importlib.metadata import Distribution, EntryPoint, entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, PackageMetadata, entry_points
 
 from hookline_registry.exceptions import DuplicatePluginError, UnknownPluginError
 
@@ -41,7 +45,9 @@ def installed(group: str) -> tuple[InstalledPlugin, ...]:
     If a distribution is on the path twice, the first copy is used, as for imports.
     """
     found: dict[tuple[str, str], InstalledPlugin] = {}
-    for entry in entry_points(group=group):
+    for entry in _entry_points():
+        if entry.group != group:
+            continue
         plugin = _describe(entry)
         found.setdefault((plugin.name, _normal(plugin.distribution)), plugin)
     return tuple(found[key] for key in sorted(found))
@@ -67,13 +73,40 @@ def find(group: str, name: str) -> InstalledPlugin:
 
 def misspelt(group: str) -> tuple[InstalledPlugin, ...]:
     """Lists the plugins of groups whose names are nearly that of a group."""
+    groups = {entry.group for entry in _entry_points()} - {group}
+    similar = {
+        other
+        for other in groups
+        if SequenceMatcher(None, other, group).ratio() >= _SIMILARITY
+    }
+    return tuple(
+        _describe(entry) for entry in _entry_points() if entry.group in similar
+    )
+
+
+def _entry_points() -> tuple[EntryPoint, ...]:
+    """Returns all entry points on the import path, sorted by group.
+
+    The start of an engine asks a dozen times, and each reading opens a file of every
+    distribution: they are read again when a folder of the path has changed.
+    """
+    return _read(tuple((folder, _state(folder or os.curdir)) for folder in sys.path))
+
+
+@lru_cache(maxsize=1)
+def _read(_path: tuple[tuple[str, tuple[int, int]], ...]) -> tuple[EntryPoint, ...]:
     found = entry_points()
     return tuple(
-        _describe(entry)
-        for other in sorted(found.groups)
-        if other != group and SequenceMatcher(None, other, group).ratio() >= _SIMILARITY
-        for entry in found.select(group=other)
+        entry for group in sorted(found.groups) for entry in found.select(group=group)
     )
+
+
+def _state(folder: str) -> tuple[int, int]:
+    """Changes when a distribution is installed into a folder or removed from it."""
+    with suppress(OSError):
+        found = os.stat(folder)  # noqa: PTH116 - entries of the path need be no paths
+        return found.st_ino, found.st_mtime_ns
+    return 0, 0
 
 
 def _hint(group: str, name: str) -> str:
@@ -84,20 +117,21 @@ def _hint(group: str, name: str) -> str:
 
 
 def _describe(entry: EntryPoint) -> InstalledPlugin:
+    metadata = entry.dist.metadata if entry.dist else None  # each access reads a file
     return InstalledPlugin(
         name=entry.name,
         group=entry.group,
-        distribution=_fact(entry.dist, "Name") or "an unknown distribution",
-        version=_fact(entry.dist, "Version"),
+        distribution=_fact(metadata, "Name") or "an unknown distribution",
+        version=_fact(metadata, "Version"),
         value=entry.value,
     )
 
 
-def _fact(distribution: Distribution | None, key: str) -> str:
+def _fact(metadata: PackageMetadata | None, key: str) -> str:
     # A half-removed distribution may have lost its metadata and kept its entry points.
-    if distribution is None or key not in distribution.metadata:
+    if metadata is None or key not in metadata:
         return ""
-    return distribution.metadata[key]
+    return metadata[key]
 
 
 def _normal(distribution: str) -> str:
