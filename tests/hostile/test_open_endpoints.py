@@ -127,6 +127,7 @@ def test_long_bodies_without_a_key_are_cut_off(server: Server) -> None:
     assert sent < 10 * BODY_BYTES
 
 
+@pytest.mark.hostile
 def test_large_bodies_without_a_key_disturb_nobody() -> None:
     """
     Ten large prompts to tokenize, sent without the key, cost clients with it nothing.

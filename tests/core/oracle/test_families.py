@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from hookline.config import (
 )
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
-from hookline_testing.oracle import Oracle, make_oracle
+from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle
 
 OUTPUT_TOKENS = 20
 GREEDY = SamplingParams(temperature=0.0, max_tokens=OUTPUT_TOKENS)
@@ -74,7 +75,13 @@ def expected(oracle: Oracle) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(
-    "mode", essential(MODES, "batched", "chunked-7", "overlapped-preempted")
+    ("family", "mode"),
+    essential(
+        product(sorted(FAMILIES), MODES),
+        *product(ESSENTIAL_FAMILIES, ["overlapped-preempted"]),
+        *product(["llama"], ["batched", "chunked-7"]),
+    ),
+    indirect=["family"],
 )
 def test_greedy_output_equals_generate(
     oracle: Oracle, expected: list[list[int]], mode: str

@@ -13,6 +13,7 @@ import pytest
 from hookline.worker.drafting.computed_step import ComputedStep
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.step_costs import StepCosts
+from hookline_testing.essential import essential
 
 MOST = 8
 LEAST_SHARE = 0.97
@@ -138,8 +139,8 @@ class Machine:
 
 
 @pytest.mark.parametrize("cost", [memory_bound, compute_bound, stepped])
-@pytest.mark.parametrize("count", [1, 2, 4, 16, 64])
-@pytest.mark.parametrize("chance", [0.0, 0.1, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize("count", essential([1, 2, 4, 16, 64], 1, 4, 64))
+@pytest.mark.parametrize("chance", essential([0.0, 0.1, 0.3, 0.6, 0.9], 0.0, 0.3, 0.9))
 @pytest.mark.parametrize("asking", [(8e4, 3e3), (3e6, 1e5)])
 def test_no_window_is_slower_than_without_drafts(
     cost: Cost, count: int, chance: float, asking: tuple[float, float]
@@ -153,8 +154,8 @@ def test_no_window_is_slower_than_without_drafts(
 
 
 @pytest.mark.parametrize("cost", [memory_bound, compute_bound, stepped])
-@pytest.mark.parametrize("count", [1, 16, 64])
-@pytest.mark.parametrize("first", [0.0, 5e5, 5e6])
+@pytest.mark.parametrize("count", essential([1, 16, 64], 1, 64))
+@pytest.mark.parametrize("first", essential([0.0, 5e5, 5e6], 0.0, 5e6))
 @pytest.mark.parametrize("available", [0.0, 1.0])
 def test_bad_drafts_cost_little_from_the_start(
     cost: Cost, count: int, first: float, available: float
@@ -208,8 +209,8 @@ def best_share(machine: Machine) -> float:
 
 
 @pytest.mark.parametrize("cost", [memory_bound, compute_bound, stepped])
-@pytest.mark.parametrize("count", [4, 16, 64])
-@pytest.mark.parametrize("chance", [0.3, 0.6, 0.9])
+@pytest.mark.parametrize("count", essential([4, 16, 64], 4, 64))
+@pytest.mark.parametrize("chance", essential([0.3, 0.6, 0.9], 0.3, 0.9))
 def test_possible_gain_is_reached(cost: Cost, count: int, chance: float) -> None:
     """Once settled it brings nine tenths of what the best fixed number brings."""
     machine = Machine([chance] * count, cost)

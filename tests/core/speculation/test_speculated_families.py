@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,9 @@ MODES = {
 }
 
 
+KINDS = ("right", "half-right", "random")
+
+
 def prompts() -> list[list[int]]:
     """Nine prompts of 1 to 60 tokens, some with a common beginning."""
     source = random.Random(3)  # noqa: S311 - a test
@@ -67,7 +71,7 @@ def proposers(known: list[list[int]]) -> dict[str, Proposer]:
     }
 
 
-@pytest.fixture(scope="module", params=essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
+@pytest.fixture(scope="module")
 def family(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Oracle:
@@ -101,7 +105,15 @@ def check(speculating_llm: SpeculatingLLM, oracle: Oracle, name: str, mode: str)
     return sum(output.outputs[0].accepted_tokens for output in first)
 
 
-@pytest.mark.parametrize("name", ["right", "half-right", "random"])
+@pytest.mark.parametrize(
+    ("family", "name"),
+    essential(
+        product(sorted(FAMILIES), KINDS),
+        *product(ESSENTIAL_FAMILIES, ["half-right"]),
+        *product(["llama"], ["right", "random"]),
+    ),
+    indirect=["family"],
+)
 def test_every_family_is_left_as_it_is(
     speculating_llm: SpeculatingLLM, family: Oracle, name: str
 ) -> None:
@@ -112,7 +124,7 @@ def test_every_family_is_left_as_it_is(
         assert accepted > len(prompts()) * OUTPUT_TOKENS * 0.2
 
 
-@pytest.mark.parametrize("name", ["right", "half-right", "random"])
+@pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize(
     "mode", essential(sorted(set(MODES) - {"batched"}), "preempted")
 )

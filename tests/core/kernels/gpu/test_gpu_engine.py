@@ -31,6 +31,7 @@ from hookline.worker.gpu.memory import GpuMemory, Profiled
 from hookline.worker.machine import Machine
 from hookline_kernels import Platform
 from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle, make_oracle
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.proposers import ScriptedProposer, WatchingProposer
@@ -80,7 +81,7 @@ def recorder(device: torch.device) -> Recorder:
     return Recorder(CudaCapture() if device.type == "cuda" else None)
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen3"])
+@pytest.fixture(scope="module", params=essential(["llama", "qwen3"], "qwen3"))
 def oracle(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Oracle:
