@@ -15,6 +15,10 @@ _SIMILARITY = 0.92
 """Minimum similarity of a misspelt group; the real groups' names are less similar."""
 
 
+_Path = tuple[tuple[str, tuple[int, int]], ...]
+"""Folders of the import path, each with what changes when it does."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledPlugin:
     """An entry point.
@@ -45,10 +49,7 @@ def installed(group: str) -> tuple[InstalledPlugin, ...]:
     If a distribution is on the path twice, the first copy is used, as for imports.
     """
     found: dict[tuple[str, str], InstalledPlugin] = {}
-    for entry in _entry_points():
-        if entry.group != group:
-            continue
-        plugin = _describe(entry)
+    for plugin in _described(_state_of_path(), group):
         found.setdefault((plugin.name, _normal(plugin.distribution)), plugin)
     return tuple(found[key] for key in sorted(found))
 
@@ -73,40 +74,44 @@ def find(group: str, name: str) -> InstalledPlugin:
 
 def misspelt(group: str) -> tuple[InstalledPlugin, ...]:
     """Lists the plugins of groups whose names are nearly that of a group."""
-    groups = {entry.group for entry in _entry_points()} - {group}
-    similar = {
-        other
-        for other in groups
-        if SequenceMatcher(None, other, group).ratio() >= _SIMILARITY
-    }
+    path = _state_of_path()
     return tuple(
-        _describe(entry) for entry in _entry_points() if entry.group in similar
+        plugin
+        for other in sorted({entry.group for entry in _entry_points(path)})
+        if other != group and SequenceMatcher(None, other, group).ratio() >= _SIMILARITY
+        for plugin in _described(path, other)
     )
 
 
-def _entry_points() -> tuple[EntryPoint, ...]:
-    """Returns all entry points on the import path, sorted by group.
+def _state_of_path() -> _Path:
+    """Changes when a distribution is installed on the import path or removed from it.
 
-    The start of an engine asks a dozen times, and each reading opens a file of every
-    distribution: they are read again when a folder of the path has changed.
+    What was read is kept as long: the start of an engine asks a dozen times, and each
+    reading opens a file of every distribution.
     """
-    return _read(tuple((folder, _state(folder or os.curdir)) for folder in sys.path))
+    return tuple((folder, _state(folder or os.curdir)) for folder in sys.path)
+
+
+def _state(folder: str) -> tuple[int, int]:
+    with suppress(OSError):
+        found = os.stat(folder)  # noqa: PTH116 - entries of the path need be no paths
+        return found.st_ino, found.st_mtime_ns
+    return 0, 0
 
 
 @lru_cache(maxsize=1)
-def _read(_path: tuple[tuple[str, tuple[int, int]], ...]) -> tuple[EntryPoint, ...]:
+def _entry_points(_path: _Path) -> tuple[EntryPoint, ...]:
     found = entry_points()
     return tuple(
         entry for group in sorted(found.groups) for entry in found.select(group=group)
     )
 
 
-def _state(folder: str) -> tuple[int, int]:
-    """Changes when a distribution is installed into a folder or removed from it."""
-    with suppress(OSError):
-        found = os.stat(folder)  # noqa: PTH116 - entries of the path need be no paths
-        return found.st_ino, found.st_mtime_ns
-    return 0, 0
+@lru_cache(maxsize=64)
+def _described(path: _Path, group: str) -> tuple[InstalledPlugin, ...]:
+    return tuple(
+        _describe(entry) for entry in _entry_points(path) if entry.group == group
+    )
 
 
 def _hint(group: str, name: str) -> str:
