@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hookline_testing.essential import essential
 from hookline_testing.server_process import engine_of
 
 SIMULATED = ("--model=demo", "--executor=simulated")
@@ -122,7 +123,9 @@ def test_requests_may_come_through_a_pipe(tmp_path: Path) -> None:
     assert sorted(each["custom_id"] for each in results(output)) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", essential([signal.SIGINT, signal.SIGTERM], signal.SIGTERM)
+)
 def test_an_interrupted_batch_goes_on(tmp_path: Path, number: int) -> None:
     """No response is lost and none comes twice, and nothing but the part is left."""
     source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
