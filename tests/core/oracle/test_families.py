@@ -104,7 +104,15 @@ def test_greedy_output_equals_generate(
         assert again[-1].cached_tokens == 32
 
 
-@pytest.mark.parametrize("head_dim", [None, 32], ids=["own heads", "tiled heads"])
+@pytest.mark.parametrize(
+    ("family", "head_dim"),
+    essential(
+        product(sorted(FAMILIES), [None, 32]),
+        *product(ESSENTIAL_FAMILIES, [None]),
+        ("llama", 32),
+    ),
+    indirect=["family"],
+)
 def test_bfloat16_output_is_what_float32_finds_likely(
     head_dim: int | None, family: str, oracle: Oracle, tmp_path: Path
 ) -> None:

@@ -165,7 +165,7 @@ def test_lengths_at_the_borders_of_blocks_and_tiles(
         assert_equal_to_reference(SHAPES[0], step, device, window=window)
 
 
-@pytest.mark.parametrize("window", [None, 100, 300])
+@pytest.mark.parametrize("window", essential([None, 100, 300], 100))
 def test_prompts_of_many_tiles(window: int | None, device: torch.device) -> None:
     """Tiles within, across and outside of the window are right."""
     shape = (2, 1, 16, 16, 16)
