@@ -106,7 +106,10 @@ def test_short_names_and_disabled_statistics() -> None:
         ),
         ("--speculative-config.a=1 --speculative-config.a+=1", "a is not a list"),
         ("--speculative-config x --speculative-config.a=1", "'x' is not a JSON object"),
-        ("--speculative-config.methd x", "unknown key 'methd'; did you mean method?"),
+        (
+            "--speculative-config.methods x",
+            "unknown key 'methods'; did you mean method?",
+        ),
         ("--dtype.a=1", "unrecognized arguments: --dtype.a; did you mean --dtype?"),
     ],
 )
