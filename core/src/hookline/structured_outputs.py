@@ -21,11 +21,11 @@ REFUSED = "invalid_grammar"
 """Error code of requests whose grammar cannot be compiled or followed."""
 
 _LONGEST_MARKER = 256
-"""Bytes of a text that begins or ends reasoning."""
+"""Maximum bytes of a text that begins or ends reasoning."""
 
 
 class GrammarKind(StrEnum):
-    """What a grammar is made of."""
+    """The kinds of grammars."""
 
     JSON = "json"
     JSON_OBJECT = "json_object"
@@ -44,7 +44,7 @@ class GrammarSpec(msgspec.Struct, frozen=True, array_like=True):
     """A grammar as a backend compiles it.
 
     Attributes:
-        kind: What `source` is.
+        kind: The kind of `source`.
         source: The schema or structural tag as JSON, the regular expression, the EBNF,
             or a JSON list of choices; empty for `json_object`.
         any_whitespace: Whether JSON may have whitespace between its tokens.
@@ -67,7 +67,7 @@ class GrammarSpec(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CompiledGrammar(msgspec.Struct, frozen=True, array_like=True):
-    """A grammar as the backend that has compiled it reads it.
+    """A compiled grammar, which the backend that compiled it can read.
 
     Attributes:
         key: The specification's key.
@@ -85,9 +85,9 @@ class ReasoningSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     Attributes:
         begin: Text with which the model begins it; empty if it has begun.
-        is_optional: Whether there is none unless the model writes `begin`.
+        is_optional: Whether the model may skip it by not writing `begin`.
         end: Text that ends it.
-        lead: Text between it and the structured output.
+        lead: Text between the reasoning and the structured output.
 
     Raises:
         RequestError: A text is malformed or too long, or `end` is missing.

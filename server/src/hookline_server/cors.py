@@ -1,7 +1,7 @@
 """Cross-origin resource sharing: which web pages may use the API from a browser.
 
-Off unless origins are allowed. Browsers ask first, by a preflight without a key; it is
-answered before authentication and reaches no handler.
+Off unless origins are allowed. Browsers first send a preflight request without a key;
+it is answered before authentication and reaches no handler.
 """
 
 import json
@@ -21,7 +21,7 @@ EXPOSED = "Retry-After, X-Request-Id"
 
 
 def read_words(text: str) -> list[str]:
-    """Reads words between commas, or vLLM's form, a JSON list of texts.
+    """Reads comma-separated words, or a JSON list of texts, as in vLLM.
 
     Raises:
         ValueError: It is neither.

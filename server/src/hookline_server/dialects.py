@@ -1,4 +1,4 @@
-"""How responses are written: in the forms of OpenAI's API, or in Anthropic's."""
+"""The wire formats of responses: OpenAI's and Anthropic's."""
 
 from typing import Protocol
 
@@ -32,7 +32,7 @@ ANTHROPIC_TYPES = {
 
 
 class Dialect(Protocol):
-    """The form of errors and events.
+    """The format of errors and events.
 
     Attributes:
         done: What ends a stream.
@@ -56,7 +56,7 @@ class Dialect(Protocol):
 
 
 class OpenAi:
-    """OpenAI's form, and that of all endpoints that neither API has."""
+    """OpenAI's format, and that of all endpoints that belong to neither API."""
 
     done = DONE
     id_header = ""
@@ -72,7 +72,7 @@ class OpenAi:
 
 
 class Responses(OpenAi):
-    """That of OpenAI's `/v1/responses`, whose events have names and no end mark."""
+    """The format of `/v1/responses`, whose events have names and no end mark."""
 
     done = b""
 
@@ -81,7 +81,7 @@ class Responses(OpenAi):
 
 
 class Anthropic:
-    """Anthropic's form, in which events have names, too."""
+    """Anthropic's format, in which events also have names."""
 
     done = b""
     id_header = "request-id"
@@ -102,14 +102,14 @@ ANTHROPIC: Dialect = Anthropic()
 
 
 def dialect_of(request: web.BaseRequest) -> Dialect:
-    """Returns the form of a request's response, which its path tells."""
+    """Returns the format of a request's response, according to its path."""
     if is_anthropic(request.path):
         return ANTHROPIC
     return RESPONSES if request.path == RESPONSES_PATH else OPENAI
 
 
 def is_anthropic(path: str) -> bool:
-    """Whether responses to requests for a path have the form of Anthropic's API."""
+    """Whether a path belongs to Anthropic's API."""
     return path == MESSAGES_PATH or path.startswith(f"{MESSAGES_PATH}/")
 
 

@@ -71,6 +71,6 @@ async def _decoded(body: bytes, kind: type[T]) -> T:
 
 
 async def _others(body: bytes) -> None:
-    """Gives others their turns between two passes over a large body."""
+    """Lets other tasks run between two passes over a large body."""
     if len(body) > UNCHECKED_BYTES:
         await asyncio.sleep(0)

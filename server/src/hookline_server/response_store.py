@@ -1,7 +1,7 @@
-"""Keeps responses in memory for `previous_response_id` and later reading, in bounds.
+"""A bounded store of responses in memory, for `previous_response_id` and retrieval.
 
-Each owner has a shelf of their own, and nobody finds what is on another's. Beyond the
-bounds the shelf that holds most loses what has not been used for longest.
+Each owner has a separate shelf and cannot see the others. When the store is full, the
+largest shelf loses its least recently used response.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from hookline.front_end_parts import ResponseEviction, ResponseStoreStats
 from hookline_server.response_store_settings import ResponseStoreSettings
 
 ENTRY_BYTES = 1024
-"""What an entry takes besides its texts, about."""
+"""Approximate size of an entry without its texts."""
 
 ITEM_BYTES = 256
-"""What an item takes besides its text, about."""
+"""Approximate size of an item without its text."""
 
 Owner = tuple[str, str]
 """Name of the API key and tenant; empty if there is none."""
@@ -27,15 +27,15 @@ Owner = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredResponse:
-    """A response and what it was generated from, as JSON.
+    """A response and its input, as JSON.
 
     Attributes:
         id: The response's id.
         owner: Whose it is.
         previous_id: Id of the response that it continues; None if it is the first.
         response: The response.
-        input: List of the items of its own request.
-        output: List of the items of its output, as a conversation has them.
+        input: List of the input items of its request.
+        output: List of its output items, in the form that a conversation has.
         item_ids: Ids of all these items.
     """
 
@@ -49,7 +49,7 @@ class StoredResponse:
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, about."""
+        """Its approximate size in memory."""
         texts = len(self.response) + self.num_item_bytes
         return texts + ENTRY_BYTES + ITEM_BYTES * len(self.item_ids)
 
@@ -89,7 +89,7 @@ class ResponseStore:
         settings: ResponseStoreSettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Is empty at first."""
+        """Starts empty."""
         self._settings = settings
         self._clock = clock
         self._shelves: dict[Owner, _Shelf] = {}
@@ -106,7 +106,7 @@ class ResponseStore:
     def keep(self, entry: StoredResponse) -> None:
         """Adds a response, and drops others if they are too many or too large.
 
-        A response that is larger than the whole store is dropped itself.
+        A response that is larger than the whole store is not kept.
         """
         if not self.is_enabled:
             return
@@ -123,7 +123,7 @@ class ResponseStore:
         self._plan()
 
     def find(self, owner: Owner, response_id: str) -> StoredResponse | None:
-        """Returns an owner's response, which is used by that; None if there is none."""
+        """Returns an owner's response and marks it as used; None if there is none."""
         self._expire()
         shelf = self._shelves.get(owner)
         entry = None if shelf is None else shelf.entries.get(response_id)
@@ -135,9 +135,9 @@ class ResponseStore:
         return entry
 
     def chain(self, owner: Owner, response_id: str) -> Iterator[StoredResponse]:
-        """Yields a response and those that it continues, from the last to the first.
+        """Yields a response and those that it continues, newest first.
 
-        It ends early where one is gone; then the last one has a `previous_id`.
+        It ends early where one is missing; the last one then has a `previous_id`.
         """
         next_id: str | None = response_id
         while next_id is not None:
@@ -148,20 +148,20 @@ class ResponseStore:
             next_id = entry.previous_id
 
     def holder(self, owner: Owner, item_id: str) -> StoredResponse | None:
-        """Returns the owner's response with an item; None if there is none."""
+        """Returns the owner's response that contains an item; None if there is none."""
         shelf = self._shelves.get(owner)
         response_id = None if shelf is None else shelf.holders.get(item_id)
         return None if response_id is None else self.find(owner, response_id)
 
     def delete(self, owner: Owner, response_id: str) -> bool:
-        """Drops an owner's response; False if there is none."""
+        """Deletes an owner's response; returns False if there is none."""
         if self.find(owner, response_id) is None:
             return False
         self._drop(owner, response_id)
         return True
 
     def stats(self) -> ResponseStoreStats:
-        """What it holds, and totals since the start."""
+        """Its contents in numbers, and totals since the start."""
         return ResponseStoreStats(
             entries=len(self._used),
             bytes=self._size,
@@ -183,7 +183,7 @@ class ResponseStore:
         self._evictions[reason] += 1
 
     def _expire(self) -> None:
-        """Drops what has not been used for too long."""
+        """Drops responses that have expired."""
         latest = self._clock() - self._settings.response_store_seconds
         while self._used and next(iter(self._used.values())) <= latest:
             self._drop(*next(iter(self._used)))
@@ -197,7 +197,7 @@ class ResponseStore:
             del self._shelves[owner]
 
     def _plan(self) -> None:
-        """Sets the timer to the end of the least recently used response."""
+        """Sets the timer to the expiry of the least recently used response."""
         if self._timer is not None or not self._used:
             return
         age = self._clock() - next(iter(self._used.values()))

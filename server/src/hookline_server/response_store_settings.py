@@ -1,4 +1,4 @@
-"""Options of the store of responses."""
+"""Options of the response store."""
 
 from dataclasses import dataclass, field
 

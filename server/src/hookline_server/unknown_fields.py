@@ -11,7 +11,7 @@ from hookline.front_end_parts import UnknownFieldStats
 
 OTHER = "other"
 MAX_NAMES = 31
-"""Names that are counted each; later ones count as `other`."""
+"""Maximum names that are counted separately; further ones count as `other`."""
 MAX_LENGTH = 64
 
 _UNUSUAL = re.compile(r"[^A-Za-z0-9_.-]")
@@ -25,7 +25,7 @@ class UnknownFields:
         self._counts: Counter[str] = Counter()
 
     def add(self, body: bytes, kind: type) -> None:
-        """Counts those of a body that was decoded as this kind of struct."""
+        """Counts the unknown fields of a body that was decoded as this struct."""
         known = _names(kind)
         try:
             names = _decoder.decode(body)

@@ -1,20 +1,20 @@
-"""What has become of the grammars that were compiled last."""
+"""A bounded cache of compiled grammars and refusals."""
 
 from collections import OrderedDict
 
 from hookline.structured_outputs import CompiledGrammar
 
 _ENTRY_BYTES = 256
-"""What an entry takes besides its bytes or its reason."""
+"""Approximate size of an entry without its data or its reason."""
 
 Outcome = CompiledGrammar | str
 """A compiled grammar, or why it cannot be compiled."""
 
 
 class GrammarCache:
-    """Outcomes by the keys of their specifications, the least recently used go first.
+    """An LRU cache of outcomes, by the keys of their specifications.
 
-    Refusals are kept, too: a client that tries again need not cost a second of
+    Refusals are cached, too, so that a client that retries does not cost a second of
     processor time each time.
     """
 
@@ -24,13 +24,13 @@ class GrammarCache:
         self.num_bytes = 0
 
     def get(self, key: bytes) -> Outcome | None:
-        """Returns the outcome, which becomes the most recently used; or None."""
+        """Returns the outcome, now the most recently used; None if there is none."""
         if (outcome := self._outcomes.get(key)) is not None:
             self._outcomes.move_to_end(key)
         return outcome
 
     def put(self, key: bytes, outcome: Outcome) -> None:
-        """Adds an outcome; one that is larger than the cache is left out."""
+        """Adds an outcome; one that is larger than the cache is not kept."""
         self._remove(key)
         size = _size(outcome)
         if size > self._max_bytes:

@@ -1,4 +1,4 @@
-"""A fork of the compiling process: what ends it costs no second import.
+"""A fork of the compiling process, which is cheap to replace when it is killed.
 
 The process imports the backends once and compiles nothing itself. A grammar that
 exceeds a limit ends the fork, and the next grammar gets another one within
@@ -15,7 +15,7 @@ from hookline.child_limits import LENGTH_BYTES, end_with_owner, next_frame
 
 
 class CompilingFork:
-    """A fork of this process that replies to frames with frames, one by one."""
+    """A fork of this process that answers one frame with one frame at a time."""
 
     def __init__(self, serve: Callable[[socket.socket], None]) -> None:
         """Forks; the fork calls `serve`, and ends when that returns or raises."""
@@ -29,14 +29,15 @@ class CompilingFork:
         self._incoming = self._channel.makefile("rb")
 
     def reply(self, request: bytes, owner: socket.socket) -> bytes | int:
-        """Passes a message on, and waits.
+        """Forwards a message and waits for the reply.
 
         Args:
             request: The message, without its length.
-            owner: Who waits for the reply; nobody does any more once it can be read.
+            owner: Socket of the process that waits for the reply; it becomes readable
+                when that process gives up.
 
         Returns:
-            The reply's frame; or the exit code of the fork, which has ended without.
+            The reply's frame, or the fork's exit code if it ended without a reply.
         """
         try:
             self._channel.sendall(len(request).to_bytes(LENGTH_BYTES, "little"))

@@ -21,11 +21,11 @@ from hookline.structured.messages import (
 from hookline.structured_outputs import GrammarSpec
 
 _START_SECONDS = 120.0
-"""Until a process has made its backend, on a machine that is busy."""
+"""Time limit for creating the backend, on a busy machine."""
 _SLOWEST = 20.0
-"""Seconds by the clock for one of processor time, on a machine that is busy."""
+"""Wall-clock seconds allowed per second of processor time, on a busy machine."""
 _LEAVE_SECONDS = 1.0
-"""For ending its fork, before it is ended itself."""
+"""Time for the process to end its fork before it is killed itself."""
 _CHUNK_BYTES = 1 << 18
 
 
@@ -43,7 +43,7 @@ class CompileLimits:
 
 
 class CompilingProcess:
-    """A process that compiles one grammar at a time; for one thread, but for `kill`."""
+    """A process that compiles one grammar at a time; only `kill` is thread-safe."""
 
     def __init__(self, setup_fd: int, limits: CompileLimits) -> None:
         """Starts the process and returns at once; `setup_fd` has the `Setup`."""
@@ -61,7 +61,7 @@ class CompilingProcess:
             )
 
     def wait_until_ready(self) -> str:
-        """Waits for the backend; returns why there is none, or nothing."""
+        """Waits for the backend; returns why it failed, or an empty text."""
         match self._reply(_START_SECONDS):
             case Ready():
                 return ""
@@ -103,7 +103,7 @@ class CompilingProcess:
         self._channel.close()
 
     def _death(self, otherwise: str) -> str:
-        """Ends the process, if it has not; returns the cause in words."""
+        """Ends the process if it is still running; returns the cause in words."""
         was_late = self._process.poll() is None
         self.close()
         return too_slow(self._limits.cpu_seconds) if was_late else otherwise

@@ -28,7 +28,7 @@ _LEAVE_SECONDS = 2.0
 
 
 class MatcherSource(Protocol):
-    """Makes matchers of compiled grammars; for the thread that fills masks."""
+    """Creates matchers for compiled grammars; used by the thread that fills masks."""
 
     def matcher(
         self,
@@ -48,11 +48,11 @@ class MatcherSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """What a service is made of.
+    """What a service needs.
 
     Attributes:
-        backends: Names of the backends' entry points; the first that takes a grammar
-            compiles and follows it.
+        backends: Names of the backends' entry points; the first that accepts a grammar
+            compiles and matches it.
         options: Their options.
         tokenizer: Folder of the model's tokenizer.
         vocab_size: The model's number of token ids.
@@ -70,7 +70,7 @@ class ServiceSettings:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A grammar whose compiling has ended.
+    """A grammar that has been compiled or refused.
 
     Attributes:
         key: The specification's key.
@@ -97,11 +97,11 @@ class Ended:
 
 
 class GrammarService:
-    """Compiles grammars one by one, clients in turn, in a process of limited means.
+    """Compiles grammars one at a time, clients in turn, in a process with limits.
 
     Nothing is imported or started before the first grammar: tokenizer, backend and
-    process are made in a thread of their own, which ends with `close`. A grammar that
-    exceeds a limit ends a fork of the process; the next one gets a new fork.
+    process are created in a thread of their own, which ends with `close`. A grammar
+    that exceeds a limit ends a fork of the process; the next one gets a new fork.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -121,7 +121,7 @@ class GrammarService:
         self._backends: dict[int, GrammarBackend] = {}
 
     def begin(self, key: bytes, spec: GrammarSpec, client: str) -> None:
-        """Queues a grammar that is not under way; `take_ended` returns it."""
+        """Queues a grammar that is not queued yet; `take_ended` returns it later."""
         with self._condition:
             self._dropped.discard(key)
             if key in self._queued or self._is_closed:
@@ -136,7 +136,7 @@ class GrammarService:
             self._condition.notify()
 
     def drop(self, key: bytes) -> bool:
-        """Takes a grammar back that nobody waits for any more.
+        """Cancels a grammar that nobody waits for any more.
 
         Returns:
             False if it is being compiled already, so that `take_ended` returns it.
@@ -220,7 +220,7 @@ class GrammarService:
                 self._dropped.remove(key)
 
     def _make(self, file: BinaryIO) -> None:
-        """Starts a process, and makes the backend of this one meanwhile."""
+        """Starts a process, and creates this process's own backend meanwhile."""
         settings = self._settings
         # Not before the first grammar: transformers takes half a second.
         from hookline.structured.vocabulary import token_bytes  # noqa: PLC0415
@@ -249,7 +249,7 @@ class GrammarService:
         self._own_backend(0)
 
     def _own_backend(self, index: int) -> GrammarBackend:
-        """Returns a backend of this process; one but the first is made when needed."""
+        """Returns a backend of this process; further ones are created when needed."""
         if (known := self._backends.get(index)) is None:
             assert self._context is not None, "the thread has made it"
             known = make_backend(self._settings.backends[index], self._context)

@@ -1,4 +1,4 @@
-"""Walks JSON schemas, and writes formats as patterns."""
+"""Walks JSON schemas, and replaces formats with patterns."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -33,14 +33,14 @@ PATTERNS: Mapping[str, str] = {
     "date-time": f"^{_DATE}T{_TIME}$",
     "ipv4": rf"^{_BYTE}(?:\.{_BYTE}){{3}}$",
 }
-"""Formats that libraries take too widely, such as the 30th of February.
+"""Patterns for formats that libraries match too loosely, such as February 30.
 
-Written without repetitions in optional parts, which xgrammar gets wrong.
+They have no repetitions in optional parts, which xgrammar gets wrong.
 """
 
 
 def subschemas(schema: Schema) -> Iterator[object]:
-    """Yields the schemas right within a schema, whether they are of use or not."""
+    """Yields the direct subschemas of a schema, whether they are used or not."""
     for word in _BY_NAME:
         if isinstance(named := schema.get(word), dict):
             yield from named.values()
@@ -54,9 +54,9 @@ def subschemas(schema: Schema) -> Iterator[object]:
 
 
 def every_schema(root: object) -> Iterator[Schema]:
-    """Yields a schema and all that it consists of, outer ones first, each once.
+    """Yields a schema and all its subschemas, outer ones first, each once.
 
-    Also what its references lead to, wherever that is.
+    The targets of its references are included, wherever they are.
     """
     seen: set[int] = set()
     waiting = [root]
@@ -73,7 +73,7 @@ def every_schema(root: object) -> Iterator[Schema]:
 
 
 def _at(root: object, reference: str) -> object:
-    """Returns what a reference within a schema leads to, or None."""
+    """Returns the target of a reference within a schema; None if there is none."""
     if not reference.startswith("#"):
         return None
     found = root
@@ -87,7 +87,7 @@ def _at(root: object, reference: str) -> object:
 
 
 def formats_as_patterns(schema: object) -> bool:
-    """Writes strings' formats in `PATTERNS` as patterns; returns whether it has."""
+    """Replaces strings' formats in `PATTERNS` with patterns; returns whether it did."""
     has_changed = False
     for each in every_schema(schema):
         name, kind = each.get("format"), each.get("type")
@@ -102,9 +102,9 @@ def formats_as_patterns(schema: object) -> bool:
 
 
 def has_repeated_names(schema: Mapping[str, Any]) -> bool:
-    """Whether properties may be counted twice, because they have the same name.
+    """Whether `minProperties` may count properties of the same name twice.
 
-    A name that is generated anew counts for `minProperties` only once.
+    JSON Schema counts a name that is generated again only once.
     """
     least = schema.get("minProperties", 0)
     if not isinstance(least, int) or isinstance(least, bool):

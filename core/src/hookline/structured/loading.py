@@ -13,7 +13,7 @@ BACKENDS_GROUP = "hookline.structured_output_backends"
 AUTO, NONE = "auto", "none"
 _PREFERRED = ("xgrammar", "llguidance")
 _ALIASES: Mapping[str, str] = {"guidance": "llguidance"}
-"""Names that vLLM has for a backend."""
+"""vLLM's other names of backends."""
 
 
 def chosen_backends(name: str) -> tuple[str, ...]:
@@ -42,10 +42,10 @@ def chosen_backends(name: str) -> tuple[str, ...]:
 
 
 def make_backend(name: str, context: BackendContext) -> GrammarBackend:
-    """Imports a backend and makes it.
+    """Imports and creates a backend.
 
     Raises:
-        ConfigError: It cannot be imported, or is no backend.
+        ConfigError: It cannot be imported, or is not a backend.
     """
     try:
         factory = load_value(BACKENDS_GROUP, name)

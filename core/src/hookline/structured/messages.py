@@ -7,7 +7,7 @@ class Setup(msgspec.Struct, frozen=True, array_like=True):
     """What a compiling process needs; it is read from a file.
 
     Attributes:
-        backends: Names of the backends' entry points; the first that takes a grammar
+        backends: Names of the backends' entry points; the first that accepts a grammar
             compiles it.
         options: Their options.
         tokens: See `BackendContext`.
@@ -23,11 +23,11 @@ class Setup(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ready(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The first reply: the backend has been made."""
+    """The first reply: the backend is ready."""
 
 
 class Broken(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The only reply: the backend cannot be made.
+    """The only reply: the backend cannot be created.
 
     Attributes:
         reason: Why.
@@ -67,9 +67,9 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=True):
 Reply = Ready | Broken | Compiled | Refused
 
 ENDED = "it ends the process that compiles it"
-"""Why there is no grammar after that."""
+"""Why a grammar is refused that kills its process."""
 
 
 def too_slow(cpu_seconds: float) -> str:
-    """Returns why there is no grammar after this much processor time."""
+    """Returns why a grammar is refused that exceeds this processor time."""
     return f"compiling it takes more than {cpu_seconds:g} s of processor time"

@@ -1,4 +1,4 @@
-"""Takes regular expressions apart, as far as backends differ in them."""
+"""Splits regular expressions into the parts that backends treat differently."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _MANY = frozenset("dDsSwWpPbB")
 
 @dataclass(frozen=True, slots=True)
 class CharacterSet:
-    """A set in brackets.
+    """A character class in brackets.
 
     Attributes:
         text: How it is written.
@@ -32,9 +32,10 @@ class CharacterSet:
 
 
 def parts(pattern: str) -> Iterator[str | CharacterSet]:
-    """Yields the characters and sets of a pattern, its operators as characters.
+    """Yields the characters and character classes of a pattern.
 
-    Escapes of one character are that character; those of many are left out.
+    Operators count as characters. Escapes of one character are that character; those of
+    many are left out.
     """
     for match in _PART.finditer(pattern):
         text = match.group()

@@ -49,11 +49,11 @@ from hookline.structured_outputs import GrammarSpec
 from hookline_registry import Failure, isolate
 
 _NICENESS = 5
-"""Steps of the engine come first."""
+"""Lets the engine's steps go first."""
 MOST_BYTES = 32 * 2**20
-"""Of a compiled grammar."""
+"""Maximum size of a compiled grammar."""
 _MOST_REASON = 500
-"""Characters of a backend's reason."""
+"""Maximum characters of a backend's reason."""
 
 
 def main(setup_fd: int, cpu_seconds: float, memory_bytes: int, owner: int) -> None:
@@ -77,7 +77,7 @@ def main(setup_fd: int, cpu_seconds: float, memory_bytes: int, owner: int) -> No
 
 
 class _Compiler:
-    """The fork that compiles; another one after each that has ended."""
+    """The fork that compiles, and is replaced whenever it ends."""
 
     def __init__(
         self, serve: Callable[[socket.socket], None], cpu_seconds: float
@@ -110,7 +110,7 @@ def _serve(
     limits: CompileLimits,
     channel: socket.socket,
 ) -> None:
-    """Compiles what comes, in the fork."""
+    """Compiles the grammars that arrive; runs in the fork."""
     limit_memory(limits.memory_bytes)
     decoder = msgspec.msgpack.Decoder(GrammarSpec)
     with channel.makefile("rb") as incoming:
@@ -163,10 +163,10 @@ def compiled_and_tried(
 ) -> tuple[bytes, int]:
     """Compiles a grammar and follows it for a while.
 
-    There are grammars that compile at once and take the longer the longer the text is.
+    Some grammars compile at once, but slow down as the text grows.
 
     Returns:
-        Its bytes, and the index of the first backend that takes it.
+        Its bytes, and the index of the first backend that accepts it.
     """
     data, index = _compiled(backends, spec)
     if len(data) > MOST_BYTES:

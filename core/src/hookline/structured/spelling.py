@@ -1,4 +1,4 @@
-"""Spells a text by the longest tokens."""
+"""Spells a text with the longest tokens."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Follows a grammar for a while, to see that it can be followed."""
+"""A trial run of a grammar, which finds those that cannot be matched."""
 
 from enum import Enum, auto
 
@@ -16,10 +16,10 @@ _SEED = 20
 
 
 class Way(Enum):
-    """Which of the tokens that a grammar allows comes next."""
+    """How a trial chooses among the tokens that a grammar allows."""
 
     SAME = auto()
-    """The one that came last, which is what explodes most ambiguous grammars."""
+    """The previous token again, which makes most ambiguous grammars explode."""
     LONGEST = auto()
     """One of the longest: they bring many characters at once."""
     RANDOM = auto()
@@ -28,12 +28,11 @@ class Way(Enum):
 def walk(matcher: GrammarMatcher, context: BackendContext, way: Way) -> None:
     """Accepts some tokens that the grammar allows, and fills the mask before each.
 
-    Avoids the end of the text as long as there is another way. Its time is limited from
-    outside.
+    Does not end the text while another token is allowed. The caller limits its time.
 
     Args:
         matcher: A matcher at the start of a text.
-        context: What its backend was made of.
+        context: The context of its backend.
         way: Which token to accept; any, where the grammar does not allow that one.
 
     Raises:
@@ -66,7 +65,7 @@ def walk(matcher: GrammarMatcher, context: BackendContext, way: Way) -> None:
 
 
 def dead_end(at: int) -> str:
-    """Returns the reason against a grammar that allows no token at a place."""
+    """Returns why a grammar is refused that allows no token at some point."""
     if at == 0:
         return "no text matches the grammar"
     return f"the grammar has a dead end: no token can follow its first {at} tokens"

@@ -101,7 +101,7 @@ def _replace(sums: list[int], old: Sequence[int], new: Sequence[int]) -> None:
 
 
 def transfer_params(output: RequestOutput) -> TransferParams:
-    """Returns the KV connector's parameters for the client, or the omitted field."""
+    """Returns the KV connector's parameters for the client; UNSET if there are none."""
     return UNSET if output.kv_transfer_params is None else output.kv_transfer_params
 
 

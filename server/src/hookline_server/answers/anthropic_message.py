@@ -44,7 +44,7 @@ from hookline_server.streams import Batch
 _ID_BYTES = 12
 
 INVALID_JSON = "INVALID_JSON"
-"""Key of the text in the input of a call whose arguments are no JSON object."""
+"""Key of the text in the input of a call whose arguments are not a JSON object."""
 
 
 class AnthropicAnswer:
@@ -142,7 +142,7 @@ class AnthropicAnswer:
 
 
 def _kind(part: Part) -> type[Part]:
-    """Returns what kind of block a part belongs to."""
+    """Returns the kind of block that a part belongs to."""
     return CallBegun if isinstance(part, CallArguments) else type(part)
 
 

@@ -24,7 +24,7 @@ from hookline_server.protocol.embedding import (
 )
 
 _NUMBERS_PER_TOKEN = 256
-"""Numbers whose conversion takes about as long as that of a token elsewhere."""
+"""How many numbers take about as long to convert as one token elsewhere."""
 _SLICE_NUMBERS = _NUMBERS_PER_TOKEN * SLICE_TOKENS
 
 

@@ -1,4 +1,4 @@
-"""The metrics of a request, as its response notes them."""
+"""The metrics of a request in its response."""
 
 from msgspec import UNSET, UnsetType
 
@@ -13,7 +13,7 @@ class MetricsNote:
     """Waits for the last output of a request, which has the metrics."""
 
     def __init__(self, settings: ResponseSettings) -> None:
-        """Notes nothing yet; `settings` say what is told."""
+        """Starts empty; `settings` choose the metrics."""
         self._has_times = settings.enable_per_request_metrics
         spec = settings.per_request_spec_decode_metrics
         self._has_drafts = spec is not SpecDecodeMetrics.NONE
@@ -34,7 +34,7 @@ class MetricsNote:
 
     @property
     def noted(self) -> NotedMetrics:
-        """The metrics; None of several completions, unset if nothing is told."""
+        """The metrics; None for several completions, UNSET if they are switched off."""
         if not self._tells:
             return UNSET
         return self._noted if self._is_one else None

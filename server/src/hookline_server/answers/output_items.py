@@ -1,4 +1,4 @@
-"""The items of a response's output, and the events that tell of them."""
+"""The items of a response's output, and their events."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class OpenItem(Protocol):
         ...
 
     def begin(self) -> Events:
-        """Yields the events behind that of the new item."""
+        """Yields the events that follow that of the new item."""
         ...
 
     def add(self, text: str, logprobs: Sequence[bytes]) -> Events:
@@ -78,7 +78,7 @@ class OpenItem(Protocol):
         ...
 
     def end(self) -> Events:
-        """Yields the events before that of the whole item."""
+        """Yields the events that precede that of the whole item."""
         ...
 
 
@@ -108,7 +108,7 @@ class OutputItems:
         return [*self.done, *last]
 
     def take_logprobs(self, pieces: Sequence[bytes]) -> None:
-        """Takes log-probabilities, which the next text has; JSON without brackets."""
+        """Takes the log-probabilities of the next text, as JSON without brackets."""
         self._logprobs += pieces
 
     def take(self, part: Part) -> Events:
@@ -123,7 +123,7 @@ class OutputItems:
             yield from self._open.add(part.text, logprobs)
 
     def end(self, status: ItemStatus) -> Events:
-        """Ends the last item; a reply without any has an empty message."""
+        """Ends the last item; a reply without items gets an empty message."""
         if self._open is None and not self.done:
             yield from self._begun(Content(""))
             self._kind = Content
@@ -174,7 +174,7 @@ class _OpenMessage:
         self._whole: OutputText | None = None
 
     def _part(self) -> OutputText:
-        """Joins the part, once it has ended only the first time: it may be large."""
+        """The part, which is joined only once, as it may be large."""
         if self._whole is not None:
             return self._whole
         return OutputText("".join(self._texts), json_list(self._logprobs))

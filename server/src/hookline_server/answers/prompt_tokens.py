@@ -13,7 +13,7 @@ from hookline_server.protocol.prompt_logprobs import PromptLogprob
 
 
 def raw_token_ids(token_ids: Sequence[int]) -> Raw:
-    """Returns token ids as JSON, to be repeated at no cost."""
+    """Returns token ids as JSON, which several messages can share."""
     return Raw(msgspec.json.encode(token_ids))
 
 

@@ -108,7 +108,7 @@ class ReplyStream:
     def deltas(
         self, completion: CompletionOutput, *, wants_tokens: bool
     ) -> Iterator[Delta]:
-        """Yields the deltas of the next output; one at least if tokens are told."""
+        """Yields the deltas of the next output; at least one if token ids are shown."""
         if self._reader is None:
             if completion.text or completion.token_ids:
                 yield Delta(content=completion.text)

@@ -56,13 +56,13 @@ class ResponsesAnswer:
         *,
         keep: Keep | None = None,
     ) -> None:
-        """Has nothing to tell yet.
+        """Starts without output.
 
         Args:
             begun: The response without any output.
             engine: Knows the tokens' texts.
             reading: How the reply is read.
-            keep: Keeps the response once it has ended; None if nobody wants it.
+            keep: Stores the response when it ends; None if it is not stored.
         """
         self._begun = begun
         self._token_bytes = engine.token_bytes
@@ -120,7 +120,8 @@ class ResponsesAnswer:
         return ResponseFailed(next(self._numbers), response)
 
     def _events(self, completion: CompletionOutput) -> Iterator[ResponseEvent]:
-        word = finish_word(completion.finish_reason)  # raises before all seems complete
+        # Raises before the response seems complete.
+        word = finish_word(completion.finish_reason)
         if completion.logprobs:
             self._items.take_logprobs([self._logprobs(completion.logprobs)])
         for part in next_parts(self._reader, completion, self._token_bytes):
@@ -158,6 +159,6 @@ class ResponsesAnswer:
 
 
 def _skip(events: Iterable[ResponseEvent]) -> None:
-    """Lets items grow without telling of it."""
+    """Discards the events of growing items."""
     for _ in events:
         pass

@@ -1,4 +1,4 @@
-"""Options of what responses of completions and chats say besides the text."""
+"""Options of what the responses of completions and chats contain besides text."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,7 +15,7 @@ class SpecDecodeMetrics(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseSettings:
-    """What responses have that is off by default."""
+    """Optional fields of responses, off by default."""
 
     enable_per_request_metrics: bool = field(
         default=False,

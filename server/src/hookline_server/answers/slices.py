@@ -12,7 +12,7 @@ SLICE_TOKENS = 64
 
 
 class Turns:
-    """Gives the event loop to others after each slice."""
+    """Lets other tasks run after each slice."""
 
     def __init__(self) -> None:
         self._tokens = 0

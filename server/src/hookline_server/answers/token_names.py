@@ -1,4 +1,4 @@
-"""What responses call tokens: by their text, or by their ids."""
+"""How responses name tokens: by their text, or by their ids."""
 
 from hookline_server.engine import ServingEngine
 

@@ -8,10 +8,10 @@ from msgspec import Raw
 from hookline_server.protocol.wire import encode
 
 REFUSED_FOR_NOW = (429, 503)
-"""Statuses of a server that has no room for a request yet."""
+"""Statuses of a server that is full for now."""
 
 SHOWN_CHARACTERS = 256
-"""Maximum length of what an error shows of a line."""
+"""Maximum characters of a line in an error."""
 
 
 class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class BatchResponse(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_final(self) -> bool:
-        """Whether the same request would have this response again."""
+        """Whether a retry would get the same response."""
         return self.status_code < 500 and self.status_code not in REFUSED_FOR_NOW
 
 
@@ -53,16 +53,16 @@ class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the client gets nothing but an error."""
+        """Whether the result is an error."""
         return self.response is None or self.response.status_code != 200
 
 
 class LineError(Exception):
-    """A line is no request that can be sent.
+    """A line that cannot be sent as a request.
 
     Attributes:
-        custom_id: The request's, as far as it is known.
-        error: What the output has for it.
+        custom_id: The request's id, if it could be read.
+        error: The error in the output.
     """
 
     def __init__(self, code: str, message: str, custom_id: str | None = None) -> None:
@@ -88,7 +88,7 @@ def read_request(line: bytes, number: int, urls: frozenset[str]) -> BatchRequest
         urls: The paths that a request may have.
 
     Raises:
-        LineError: It is no request, or one for another path.
+        LineError: It is not a request, or one for another path.
     """
     try:
         request = _decode_request(line)

@@ -1,4 +1,4 @@
-"""Writes a batch's output: a part that grows, which takes its name when it is whole."""
+"""Writes a batch's output to a part file, which is renamed when it is complete."""
 
 import hashlib
 import os
@@ -20,10 +20,10 @@ _decode_result = msgspec.json.Decoder(BatchResult).decode
 
 
 class OutputFile:
-    """The output file of a run.
+    """The output file of a batch.
 
     Attributes:
-        part: Path of what is written before it is whole.
+        part: Path of the file while it is incomplete.
         done: Digests of the requests that an earlier run has answered.
     """
 
@@ -63,7 +63,7 @@ class OutputFile:
             raise self._failed(error) from error
 
     def commit(self) -> None:
-        """Gives the whole output its name.
+        """Renames the complete part to the output.
 
         Raises:
             CommandFailedError: The file system refuses.
@@ -91,7 +91,7 @@ class OutputFile:
         return CommandFailedError(f"cannot write {self.part}: {error.strerror}")
 
     def _keep_responses(self) -> None:
-        """Leaves only responses in the part: what has none is tried again."""
+        """Keeps only the responses in the part; all other requests are retried."""
         if not self.part.exists():
             return
         kept = self.part.with_name(self.part.name + _KEPT)
@@ -104,7 +104,7 @@ class OutputFile:
 
 
 def digest(custom_id: str) -> int:
-    """Returns a number that stands for a request's id, and takes less memory."""
+    """Returns a short hash of a request's id, which takes less memory."""
     data = custom_id.encode("utf-8", "surrogatepass")
     found = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
     return int.from_bytes(found, "little")
@@ -116,7 +116,7 @@ def _responses(part: Path) -> Iterator[tuple[bytes, str]]:
             try:
                 result = _decode_result(line)
             except (ValueError, RecursionError):
-                continue  # the last line, which was being written
+                continue  # a last line that is incomplete
             response, custom_id = result.response, result.custom_id
             if response is not None and response.is_final and custom_id:
                 yield line, custom_id

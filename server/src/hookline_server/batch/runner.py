@@ -26,7 +26,7 @@ _WAIT_SECONDS = 0.5
 
 @dataclass(slots=True)
 class Progress:
-    """How far a batch is.
+    """The progress of a batch.
 
     Attributes:
         done: Requests with a line in the output.
@@ -43,7 +43,7 @@ class BatchRunner:
     """Runs the requests of one input file.
 
     Attributes:
-        progress: How far it is.
+        progress: Its progress.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class BatchRunner:
         self._seen: set[int] = set()
 
     async def run(self) -> None:
-        """Sends all requests; ends when every line has its result.
+        """Sends all requests, and returns when every line has a result.
 
         Raises:
             CommandFailedError: The output cannot be written.
@@ -122,7 +122,7 @@ class BatchRunner:
         )
 
     async def _send(self, request: BatchRequest) -> BatchResponse:
-        """Sends a request, again if the server has no room for it yet."""
+        """Sends a request, and retries while the server is full."""
         name = uuid.uuid4().hex
         for tries in range(1, MOST_TRIES + 1):
             response = await self._post(request, name)

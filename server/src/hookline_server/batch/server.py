@@ -41,7 +41,7 @@ async def batch_server(
         served = [(app, _listen(path))]
         if pages is not None:
             served.append((app[PAGES_APP], pages))
-        # Nobody else connects, so that a client that pauses is no attack.
+        # Nobody else connects, so a client that pauses is no attack.
         limits = ConnectionLimits(keep_alive=_NO_LIMIT)
         async with sites(served, limits) as connections, _client(path) as session:
             report_parts(engine, app, connections)

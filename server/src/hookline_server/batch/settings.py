@@ -120,7 +120,7 @@ class BatchSettings:
             request_timeout=self.request_timeout,
             max_body_bytes=self.max_body_bytes,
             replies=self.replies,
-            # Nobody could ask for them once the batch has ended.
+            # Nobody could read them after the end of the batch.
             response_store=ResponseStoreSettings(max_stored_responses=0),
             metrics_host=self.host if self.enable_metrics else None,
             metrics_port=self.port if self.enable_metrics else None,

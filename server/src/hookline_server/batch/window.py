@@ -1,4 +1,4 @@
-"""Bounds the requests of a batch that are open at once."""
+"""Bounds how many requests of a batch are open at once."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import asyncio
 class Window:
     """Room for a number of requests, and for the bytes of their bodies.
 
-    A body that is larger than all the room is sent alone.
+    A body that exceeds the limit by itself is sent alone.
     """
 
     def __init__(self, most_requests: int, most_bytes: int) -> None:
@@ -25,7 +25,7 @@ class Window:
         self._open_bytes += size
 
     def leave(self, size: int) -> None:
-        """Gives back the room of a request."""
+        """Releases the room of a request."""
         self._num_open -= 1
         self._open_bytes -= size
         self._changed.set()

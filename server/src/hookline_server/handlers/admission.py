@@ -54,7 +54,7 @@ class Admission(Generic[Body]):
         may_be_shorter: bool = False,
         pooling: PoolingParams | None = None,
     ) -> Submission:
-        """Returns what the engine gets.
+        """Returns the submission for the engine.
 
         Args:
             identity: The identity of the response.

@@ -111,7 +111,7 @@ async def _tokenized(
     *,
     most_tokens: int | None,
 ) -> Sequence[Prompt]:
-    """Tokenizes texts here if the engine would do it otherwise, or too late."""
+    """Tokenizes texts here if the engine would do it differently, or too late."""
     has_special = body.add_special_tokens is not False
     is_scored = body.prompt_logprobs is not None or (
         body.echo and body.logprobs is not None

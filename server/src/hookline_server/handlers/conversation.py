@@ -1,4 +1,4 @@
-"""Turns a conversation into a prompt, and settles how the replies to it are read."""
+"""Turns a conversation into a prompt, and determines how its replies are read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from hookline_server.tenants import client_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """What a prompt is made of.
+    """Everything that makes up a prompt.
 
     Attributes:
         messages: The messages, as the chat template gets them.
@@ -31,7 +31,7 @@ class Conversation:
         variables: Further variables of the template, `tools` included.
         add_generation_prompt: Whether the prompt ends with the beginning of a reply.
         continue_final_message: Whether it ends with the text of the last message.
-        chat_template: Template that takes the place of the model's; None keeps that.
+        chat_template: Template that replaces the model's; None keeps the model's.
         most_tokens: Number of the prompt's last tokens that are kept; None keeps all.
         shows_reasoning: Whether the client gets the reasoning.
     """
@@ -58,7 +58,7 @@ async def read_conversation(
 
     Raises:
         OverloadedError: Too much text is waiting.
-        RequestError: Messages, tools or arguments are wrong, or the template refuses
+        RequestError: Messages, tools or arguments are invalid, or the template refuses
             them.
     """
     engine, settings = request.app[ENGINE], request.app[SETTINGS].replies

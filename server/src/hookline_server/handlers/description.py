@@ -6,12 +6,12 @@ from hookline_server.openapi.description import DESCRIPTION
 from hookline_server.openapi.operation import Operation, Tag, described
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
-"""The page needs nothing but its own style."""
+"""The page loads nothing but its own inline style."""
 
 
 @described(Operation(tag=Tag.SERVER, answer=dict[str, object]))
 async def openapi(request: web.Request) -> web.Response:
-    """Describes the API as a document of OpenAPI 3.1."""
+    """Describes the API as an OpenAPI 3.1 document."""
     body = await request.app[DESCRIPTION].json()
     return web.Response(body=body, content_type="application/json")
 

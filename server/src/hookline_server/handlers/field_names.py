@@ -1,4 +1,4 @@
-"""Names of fields in errors: endpoints call the same things differently."""
+"""Names of fields in errors, as endpoints name the same parameters differently."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from hookline.structured_outputs import PARAM
 
 @contextmanager
 def fields_named(names: Mapping[str, str]) -> Iterator[None]:
-    """Replaces names of fields in an error by those that the endpoint has for them."""
+    """Replaces the names of fields in an error by the endpoint's own names."""
     try:
         yield
     except RequestError as error:
@@ -24,7 +24,7 @@ def fields_named(names: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def format_named(field: str) -> Iterator[None]:
-    """Replaces the names that a grammar has elsewhere in an error by a field."""
+    """Replaces the names of other fields for grammars in an error by this field."""
     try:
         yield
     except RequestError as error:

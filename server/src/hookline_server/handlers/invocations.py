@@ -36,11 +36,11 @@ HANDLERS: Mapping[str, Handler] = {
     "task": pooling,
     "input": embeddings,
 }
-"""Who handles a body, by the first of these fields that it has."""
+"""The handler of a body, by the first of these fields that it has."""
 
 
 class _Told(msgspec.Struct, frozen=True):
-    """The fields that tell what a body is for."""
+    """The fields that determine the handler of a body."""
 
     messages: Raw | UnsetType = UNSET
     prompt: Raw | UnsetType = UNSET
@@ -59,7 +59,7 @@ class _Told(msgspec.Struct, frozen=True):
     )
 )
 async def invocations(request: web.Request) -> web.StreamResponse:
-    """Handles a body as the endpoint does whose fields it has.
+    """Handles a body like the endpoint whose fields it has.
 
     With `messages` it is a chat, with `prompt` completions, with `task` a request to
     `/pooling`, otherwise with `input` one for embeddings.

@@ -9,7 +9,7 @@ from hookline_server.openapi.operation import Operation, Tag, described
 
 
 class Load(msgspec.Struct, frozen=True):
-    """The load, by vLLM's name.
+    """The load, under vLLM's name.
 
     Attributes:
         server_load: Prompts that are being served or wait for it.
@@ -20,5 +20,5 @@ class Load(msgspec.Struct, frozen=True):
 
 @described(Operation(tag=Tag.SERVER, answer=Load))
 async def show_load(request: web.Request) -> web.Response:
-    """Returns how much the server has to do."""
+    """Returns the load of the server."""
     return json_response(Load(request.app[OPEN_STREAMS].count))

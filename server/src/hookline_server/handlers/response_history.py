@@ -1,4 +1,4 @@
-"""What a response is generated from: its own input, and what the server has kept."""
+"""The input of a response: that of its request, and what the server has stored."""
 
 import asyncio
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ async def read_history(request: web.Request, body: ResponsesRequest) -> list[Pla
     """Returns the items of the responses that a request continues.
 
     Raises:
-        ApiError: One is unknown, or no longer kept.
+        ApiError: One is unknown, or no longer stored.
         LimitError: They are too large.
     """
     response_id = body.previous_response_id
@@ -56,7 +56,7 @@ async def read_history(request: web.Request, body: ResponsesRequest) -> list[Pla
 
 
 async def items_of(chain: Sequence[StoredResponse]) -> list[InputItem]:
-    """Returns the items of all responses of a chain, from the first to the last."""
+    """Returns the items of all responses in a chain, oldest first."""
     items: list[InputItem] = []
     for entry in reversed(chain):
         items += own_input(entry)
@@ -66,15 +66,15 @@ async def items_of(chain: Sequence[StoredResponse]) -> list[InputItem]:
 
 
 def own_input(entry: StoredResponse) -> list[InputItem]:
-    """Returns the items of the request itself that led to a response."""
+    """Returns the input items of the request that led to a response."""
     return _decoder.decode(entry.input)
 
 
 async def read_input(request: web.Request, body: ResponsesRequest) -> list[Placed]:
-    """Returns the items of a request itself, references replaced by what they name.
+    """Returns a request's own items, with references resolved.
 
     Raises:
-        ApiError: A reference names an item that is not kept.
+        ApiError: A reference names an item that is not stored.
         LimitError: They are too many, or too large.
         RequestError: An item has a type that is not supported.
     """
@@ -98,12 +98,12 @@ async def read_input(request: web.Request, body: ResponsesRequest) -> list[Place
 def stored_response(
     owner: Owner, response: ResponseObject, items: Sequence[InputItem]
 ) -> StoredResponse:
-    """Returns what is kept of a response.
+    """Returns the stored form of a response.
 
     Args:
-        owner: Whose it is.
+        owner: The owner of the response.
         response: The response.
-        items: The items of its own request.
+        items: The input items of its request.
     """
     given = shown_items(items)
     output = [_bare(item) for item in response.output]
@@ -120,7 +120,7 @@ def stored_response(
 
 
 class _References:
-    """Finds the items that the references of one request name."""
+    """Resolves the item references of one request."""
 
     def __init__(self, store: ResponseStore, owner: Owner) -> None:
         self._store = store
@@ -136,7 +136,7 @@ class _References:
         return self._known[item.id]
 
     async def _read(self, item_id: str, place: str) -> None:
-        """Reads all items of the response that has one of them."""
+        """Reads all items of the response that contains this one."""
         entry = self._store.holder(self._owner, item_id)
         if entry is None:
             raise ApiError(

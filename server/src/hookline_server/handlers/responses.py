@@ -56,12 +56,12 @@ from hookline_server.protocol.template_variables import template_variables
 from hookline_server.replies.reading import ReplyReading, check_use
 
 _FORMAT = "text.format"
-"""The field that asks for a form of the text, unless vLLM's does."""
+"""OpenAI's field for the format of the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """A request that has been read, and is right.
+    """A request that has been read and checked.
 
     Attributes:
         prompt: The prompt's tokens.
@@ -116,7 +116,8 @@ async def _read(
     params = sampling_params(
         generation, max_tokens=body.max_output_tokens, logprobs=body.likeliest_tokens
     )
-    check_kept_logprobs(params, max_model_len)  # a stream's last event has them, too
+    # Also of a stream, whose last event repeats them.
+    check_kept_logprobs(params, max_model_len)
     use = responses_tool_use(body)
     check_use(use, request.app[PARSERS], engine)
     history = await read_history(request, body)
@@ -139,7 +140,7 @@ async def _read(
 
 
 def _identity(request: web.Request) -> Identity:
-    """Returns a new identity, unlike any earlier one: others may be kept by theirs."""
+    """Returns an identity with a unique id, under which the response may be stored."""
     return replace(make_identity(request, ""), id=f"resp_{uuid.uuid4().hex}")
 
 

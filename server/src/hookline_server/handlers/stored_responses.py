@@ -20,7 +20,7 @@ from hookline_server.protocol.wire import Name, convert_query
 from hookline_server.response_store import StoredResponse
 
 MOST_ITEMS = 100
-"""OpenAI's limit of a page, too."""
+"""Maximum items of a page, the same as OpenAI's."""
 
 
 class Order(Enum):
@@ -65,7 +65,7 @@ async def show_response(request: web.Request) -> web.Response:
 
 @described(Operation(tag=Tag.GENERATION, answer=DeletedResponse, errors=(404,)))
 async def delete_response(request: web.Request) -> web.Response:
-    """Deletes a stored response, which no request can continue from then on."""
+    """Deletes a stored response, so that no request can continue it."""
     entry, *_ = _chain(request)
     request.app[RESPONSE_STORE].delete(entry.owner, entry.id)
     return json_response(DeletedResponse(id=entry.id))
@@ -75,9 +75,9 @@ async def delete_response(request: web.Request) -> web.Response:
     Operation(tag=Tag.GENERATION, answer=ItemList, query=ItemsQuery, errors=(400, 404))
 )
 async def list_input_items(request: web.Request) -> web.Response:
-    """Lists the items that a stored response was generated from.
+    """Lists the input items of a stored response.
 
-    Those of the responses that it continues are among them, as long as they are stored.
+    They include those of the responses that it continues, while these are stored.
     """
     query = convert_query(request.query, ItemsQuery)
     last, *earlier = _chain(request)
@@ -87,7 +87,7 @@ async def list_input_items(request: web.Request) -> web.Response:
 
 @described(Operation(tag=Tag.GENERATION, answer=ResponseObject, errors=(400, 404)))
 async def cancel_response(request: web.Request) -> web.Response:
-    """Refuses: only a response in the background could be cancelled.
+    """Refuses to cancel: only background responses could be cancelled.
 
     A client cancels its request by closing the connection.
     """
@@ -108,7 +108,7 @@ STORED_RESPONSE_ROUTES = (
 
 
 def _chain(request: web.Request) -> list[StoredResponse]:
-    """Returns the response of the path, and those that it continues."""
+    """Returns the response that the path names, and those that it continues."""
     response_id = request.match_info["response_id"]
     store = request.app[RESPONSE_STORE]
     chain = list(store.chain(owner_of(request), response_id))

@@ -1,1 +1,1 @@
-"""The description of the API as a document of OpenAPI, made from the message types."""
+"""The OpenAPI document of the API, generated from the message types."""

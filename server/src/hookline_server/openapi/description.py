@@ -1,4 +1,4 @@
-"""The description of a server, made once, when somebody first asks for it."""
+"""The description of a server, generated once, on the first request for it."""
 
 import asyncio
 from functools import cached_property
@@ -11,7 +11,7 @@ from hookline_server.openapi.page import html_page
 
 
 class Description:
-    """The document of an application and its page."""
+    """The OpenAPI document of an application, and its page."""
 
     def __init__(self, app: web.Application) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The document of OpenAPI 3.1 that describes a server's routes."""
+"""The OpenAPI 3.1 document that describes a server's routes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class DescribedRoute:
 
 
 def described_routes(app: web.Application) -> Iterator[DescribedRoute]:
-    """Yields the routes of an application that its document has.
+    """Yields the routes of an application that its document describes.
 
     Raises:
         KeyError: A handler declares nothing.

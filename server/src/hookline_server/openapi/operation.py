@@ -1,4 +1,4 @@
-"""What a handler takes and returns; each handler of a route declares it."""
+"""What a handler takes and returns, which every route's handler declares."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ H = TypeVar("H", bound=Function)
 
 
 GENERATION_ERRORS = (404, 429, 503)
-"""Statuses of errors of an engine that may be busy, or not ready."""
+"""Error statuses of an engine that may be busy or not ready."""
 
 
 ADMINISTRATION_ERRORS = (409, 503, 504)
-"""Statuses of errors of commands that engines carry out."""
+"""Error statuses of commands to engines."""
 
 
 class Tag(Enum):
@@ -37,15 +37,15 @@ class Operation:
 
     Attributes:
         tag: The group that it belongs to.
-        answer: Message of a successful response, or several, one of which it is; None
-            if it is no JSON.
-        body: Message of the request's body, or several, one of which it is.
+        answer: Message of a successful response, or all possible ones; None if it is
+            not JSON.
+        body: Message of the request's body, or all possible ones.
         query: Struct of the query's parameters.
-        events: Messages that a stream consists of, if one can be asked for.
+        events: Messages of a stream, if the client can ask for one.
         ends_with_done: Whether such a stream ends with `[DONE]`.
-        errors: Statuses of errors, besides those that all such requests can have.
+        errors: Error statuses, besides those that all such requests can have.
         generates: Whether requests may name their objectives and their session.
-        media_type: Media type of a response that is no JSON.
+        media_type: Media type of a response that is not JSON.
     """
 
     tag: Tag
@@ -93,7 +93,7 @@ def undescribed(handler: H) -> H:
 
 
 def operation_of(handler: Function) -> Operation | None:
-    """Returns what a handler declares; None if the document has no place for it.
+    """Returns what a handler declares; None if it is left out of the document.
 
     Raises:
         KeyError: It declares nothing.

@@ -1,4 +1,4 @@
-"""The document as a page of HTML that needs nothing but itself."""
+"""The document as a self-contained HTML page."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
@@ -21,7 +21,7 @@ section { margin-left: 1.5em; }
 
 _HIDDEN = {"$ref", "anyOf", "description", "items", "properties", "required"}
 _HIDDEN |= {"title", "type", "additionalProperties", "discriminator", "enum", "const"}
-"""Keywords of schemas that are shown in words, or not at all."""
+"""Schema keywords that are shown in words, or not at all."""
 
 
 def html_page(document: Document) -> str:

@@ -1,4 +1,4 @@
-"""Schemas of messages, made from their types."""
+"""Schemas of messages, generated from their types."""
 
 from collections.abc import Iterable, Iterator
 from inspect import cleandoc
@@ -45,7 +45,7 @@ class Schemas:
             _require_all_that_is_sent(self.components[name])
 
     def of(self, kind: object) -> Schema:
-        """Returns the schema of a message, as a rule a reference to it."""
+        """Returns the schema of a message, usually a reference."""
         return self._schemas[kind]
 
     def _reachable(self, kinds: Iterable[object]) -> set[str]:
@@ -63,7 +63,7 @@ class Schemas:
 def _require_all_that_is_sent(schema: Schema) -> None:
     """Adds fields with defaults to those that are required.
 
-    Servers send them always; what may be missing has no default but `UNSET`.
+    Servers always send them; fields that may be missing default to `UNSET`.
     """
     properties, required = schema.get("properties"), schema.get("required")
     if isinstance(properties, dict) and isinstance(required, list):
@@ -74,7 +74,7 @@ def _require_all_that_is_sent(schema: Schema) -> None:
 
 
 def _apply_notes(value: object) -> None:
-    """Replaces bounds of types by those of the notes, and drops defaults of null."""
+    """Replaces the bounds of types by those of the notes, and drops null defaults."""
     if isinstance(value, dict):
         value.update(value.pop(BOUNDS, {}))
         if isinstance(text := value.get("description"), str):

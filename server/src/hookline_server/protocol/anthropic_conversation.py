@@ -58,8 +58,8 @@ def conversation_messages(
 ) -> list[dict[str, object]]:
     """Returns the messages for the chat template.
 
-    Neighbours of one role become one turn, as in Anthropic's API. Results of tools are
-    messages of their own.
+    Consecutive messages of one role become one turn, as in Anthropic's API. Results of
+    tools are messages of their own.
 
     Raises:
         LimitError: They are too many, or calls are nested too deeply.

@@ -64,7 +64,7 @@ class AnthropicChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CountTokensRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a prompt is made of; null means a field's default."""
+    """The parts of a prompt; null means a field's default."""
 
     model: str | None = None
     messages: Annotated[list[InputMessage], bounds(minItems=1, maxItems=MESSAGES.most)]
@@ -84,7 +84,7 @@ class CountTokensRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def format_field(self) -> str:
-        """The field with the format of the output; the other name is the former one."""
+        """The field with the output's format; `output_format` is the former name."""
         return "output_config.format" if self._format is not None else "output_format"
 
     @property
@@ -98,7 +98,7 @@ class CountTokensRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def chat_template_kwargs(self) -> dict[str, object] | None:
-        """Switches of reasoning, by the names that chat templates have for them."""
+        """Switches of reasoning, under the names that chat templates use."""
         if self.thinking is None or self.thinking.type == "adaptive":
             return None
         is_on = self.thinking.type == "enabled"
@@ -106,11 +106,11 @@ class CountTokensRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def documents(self) -> None:
-        """Variables of chat templates that this API does not set."""
+        """A variable of chat templates that this API does not set."""
 
     @property
     def reasoning_effort(self) -> None:
-        """The same."""
+        """Another variable that this API does not set."""
 
 
 class MessagesRequest(CountTokensRequest, frozen=True, kw_only=True):
@@ -136,7 +136,7 @@ class MessagesRequest(CountTokensRequest, frozen=True, kw_only=True):
 
 
 def generation_request(request: MessagesRequest) -> GenerationRequest:
-    """Returns what concerns sampling, stopping and delivery."""
+    """Returns the part of the request for sampling, stopping and delivery."""
     thinking = request.thinking
     budget = None if thinking is None else thinking.budget_tokens
     return GenerationRequest(

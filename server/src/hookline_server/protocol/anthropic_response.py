@@ -119,7 +119,7 @@ class MessageStop(msgspec.Struct, frozen=True, tag="message_stop"):
 
 
 class Ping(msgspec.Struct, frozen=True, tag="ping"):
-    """An event without meaning."""
+    """An event that clients ignore."""
 
 
 class TokenCount(msgspec.Struct, frozen=True):
@@ -136,7 +136,7 @@ class AnthropicErrorDetail(msgspec.Struct, frozen=True):
 
 
 class AnthropicError(msgspec.Struct, frozen=True, tag="error"):
-    """The body of every error response, and the event of a later error."""
+    """The body of every error response, and the event of an error in a stream."""
 
     error: AnthropicErrorDetail
     request_id: str

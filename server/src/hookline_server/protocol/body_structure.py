@@ -12,7 +12,7 @@ _NO_BRACKETS = bytes(each for each in range(256) if each not in b"[]{}")
 
 
 class Counts(NamedTuple):
-    """What a body consists of.
+    """The numbers of values in a body.
 
     Attributes:
         strings: Strings, keys included.
@@ -38,7 +38,7 @@ def count(body: bytes) -> Counts:
 def check_structure(body: bytes) -> None:
     """Checks how many values a body has.
 
-    A decoder pays for each of them, not for their bytes: 8 MB of empty lists take it a
+    Decoding costs time per value rather than per byte: 8 MB of empty lists take a
     hundred times as long as 8 MB of text.
 
     Args:
@@ -55,8 +55,7 @@ def check_structure(body: bytes) -> None:
 def depth(json: bytes, most: int) -> int:
     """Returns the levels of lists and objects in valid JSON, counted up to `most`.
 
-    It reads the text, not the decoded values: those may be a thousand times as many as
-    their lists.
+    It scans the text, because there may be a thousand times as many values as lists.
     """
     brackets = _outside_strings(_without_escapes(json)).translate(None, _NO_BRACKETS)
     level = deepest = 0

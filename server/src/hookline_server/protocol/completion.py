@@ -103,7 +103,7 @@ def prompts(
         most_tokens: Number of last token ids of each prompt that are kept, or None.
 
     Raises:
-        RequestError: They are of no kind or of several, or too many.
+        RequestError: They are of an unknown or of several kinds, or too many.
         PromptTooLongError: Token ids leave no room for a token to generate.
     """
     given = request.prompt

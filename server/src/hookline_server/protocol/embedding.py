@@ -49,7 +49,7 @@ Vectors = Annotated[
 
 
 class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request of either path; null means a field's default."""
+    """A request to either path; null means a field's default."""
 
     input: str | list[str | Int64 | list[Int64]]
     model: str | None = None
@@ -79,12 +79,12 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pooling_task(self) -> str:
-        """Which vectors it asks for."""
+        """The kind of vectors that it asks for."""
         return "embed"
 
 
 class PoolingRequest(EmbeddingRequest, frozen=True, kw_only=True):
-    """A request of `/pooling`."""
+    """A request to `/pooling`."""
 
     task: Annotated[Name, bounds(enum=TASKS)] | None = None
 
@@ -150,10 +150,10 @@ def check(request: EmbeddingRequest) -> None:
 
 
 def pooling_params(request: EmbeddingRequest) -> PoolingParams:
-    """Returns what the request asks of the pooling.
+    """Returns the pooling parameters of the request.
 
     Raises:
-        RequestError: It says twice whether vectors are normalized.
+        RequestError: It contradicts itself on whether vectors are normalized.
     """
     normalize, activated = request.normalize, request.use_activation
     if None not in (normalize, activated) and normalize is not activated:
@@ -172,7 +172,7 @@ def inputs(request: EmbeddingRequest) -> list[Input]:
     """Returns the inputs, one or several of the same kind.
 
     Raises:
-        RequestError: They are of no kind or of several, or too many.
+        RequestError: They are of an unknown or of several kinds, or too many.
     """
     given = request.input
     if isinstance(given, str):

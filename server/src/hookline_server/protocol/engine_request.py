@@ -1,4 +1,4 @@
-"""What every request for the engine says besides what it is to generate or embed."""
+"""The fields that every request for the engine has, whatever it generates or embeds."""
 
 from typing import Protocol
 

@@ -38,7 +38,7 @@ BUDGET_ARGUMENT = "thinking_token_budget"
 """The argument of logits processors that limit the reasoning."""
 
 DEFAULTS = SamplingParams(max_tokens=None)
-"""The parameters of a request without any."""
+"""The parameters of a request that sets none."""
 
 T = TypeVar("T")
 

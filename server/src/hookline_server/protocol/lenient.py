@@ -1,4 +1,4 @@
-"""Numbers and booleans that clients send as strings, where they can mean nothing else.
+"""Accepts numbers and booleans that clients send as strings, where that is unambiguous.
 
 vLLM takes them, so clients send them: `"max_tokens": "5"`.
 """
@@ -12,7 +12,7 @@ import msgspec
 from msgspec import inspect
 
 Convert = Callable[[object], object]
-"""Returns a converted value, or the same if it cannot be converted."""
+"""Returns the converted value, or the value itself if it cannot be converted."""
 
 _NUMBER = re.compile(r"[+-]?\d{1,32}(\.\d{0,32})?([eE][+-]?\d{1,3})?", re.ASCII)
 _BOOLEANS = {
@@ -24,7 +24,7 @@ _BOOLEANS = {
 def with_numbers(body: bytes, kind: type) -> bytes | None:
     """Returns a body whose strings have become the numbers that its fields expect.
 
-    It reads no more of the body than the fields that can have numbers.
+    It reads only the fields of the body that can hold numbers.
 
     Args:
         body: The body, valid JSON or not.
@@ -65,7 +65,7 @@ def _converters(kind: type) -> Mapping[str, Convert]:
 
 
 def _converter(expected: inspect.Type) -> Convert | None:
-    """Returns the conversion to a type; None if it has no numbers, or also strings."""
+    """Returns the conversion to a type; None if it has no numbers, or has strings."""
     match expected:
         case inspect.Metadata(type=noted):
             return _converter(noted)

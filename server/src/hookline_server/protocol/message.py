@@ -64,7 +64,7 @@ def assistant_text(message: ChatMessage) -> str:
 
 
 def reasoning_names(reasoning: str | None, content: object) -> dict[str, object]:
-    """Returns an assistant's reasoning by the names that templates have for it.
+    """Returns an assistant's reasoning under the names that templates use.
 
     Args:
         reasoning: The reasoning; None or empty if there is none.

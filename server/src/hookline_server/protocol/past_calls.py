@@ -1,4 +1,4 @@
-"""Calls of functions in a conversation's history."""
+"""Function calls in a conversation's history."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -12,7 +12,7 @@ from hookline_server.protocol.schema_notes import bounds, held
 from hookline_server.protocol.wire import Name, convert
 
 _FEW_VALUES = TOOL_CALL_DEPTH.most
-"""So many values of all calls together need no closer look."""
+"""Up to this many values in all calls together, nothing needs to be checked."""
 
 
 class PastFunction(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Where the prompt of a conversation ends, and which template makes it."""
+"""How the prompt of a conversation ends, and which template renders it."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,7 +9,7 @@ from hookline_server.protocol.message import ChatMessage
 
 
 class PromptFields(Protocol):
-    """The fields of a request that say how a prompt is made of its messages."""
+    """The fields of a request that say how its messages become a prompt."""
 
     @property
     def add_generation_prompt(self) -> bool | None: ...
@@ -28,10 +28,11 @@ def adds_generation_prompt(request: PromptFields) -> bool:
 
 
 def check_final_message(request: PromptFields, messages: Sequence[ChatMessage]) -> None:
-    """Checks whether the final message can be continued, if it is to be.
+    """Checks that the final message can be continued, if the request asks for that.
 
     Raises:
-        RequestError: A new reply is to begin behind it, or it does not end with text.
+        RequestError: The request also asks for a new reply, or the message does not end
+            with text.
     """
     if not request.continue_final_message:
         return
@@ -54,11 +55,11 @@ def check_template(request: PromptFields, *, is_trusted: bool) -> None:
 
     Args:
         request: The request.
-        is_trusted: Whether this server takes templates of requests.
+        is_trusted: Whether this server accepts templates from requests.
 
     Raises:
         LimitError: It is too long.
-        RequestError: This server takes none.
+        RequestError: This server accepts none.
     """
     if request.chat_template is None:
         return

@@ -8,7 +8,7 @@ from hookline_server.protocol.schema_notes import HELD, REFERENCE
 
 
 class PromptLogprob(msgspec.Struct, frozen=True, gc=False):
-    """A token at a position of the prompt, in vLLM's words."""
+    """A token at a position of the prompt, in vLLM's format."""
 
     logprob: float
     rank: int
@@ -26,4 +26,4 @@ PromptLogprobsJson = Annotated[
     msgspec.Raw,
     msgspec.Meta(extra_json_schema={"type": "array", "items": _POSITION}),
 ]
-"""The log-probabilities at each position, as JSON already."""
+"""The log-probabilities at each position, already encoded as JSON."""

@@ -1,4 +1,4 @@
-"""How much of a prompt is used, and what a response says of its tokens."""
+"""How much of a prompt is used, and what a response says about its tokens."""
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import LOGPROB_ENTRIES, LOGPROBS, RETURNED_TOKEN_IDS
@@ -59,7 +59,7 @@ def check_prompt_tokens(
     copies: int = 1,
     has_echo: bool = False,
 ) -> None:
-    """Checks how much a response says of its prompts' tokens.
+    """Checks how much a response says about its prompts' tokens.
 
     Args:
         request: The request.

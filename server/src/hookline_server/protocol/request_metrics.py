@@ -1,4 +1,4 @@
-"""The metrics of one request in its response, by vLLM's names."""
+"""The metrics of one request in its response, under vLLM's names."""
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -58,8 +58,8 @@ def response_metrics(
     Args:
         metrics: Its metrics.
         output_tokens: Tokens that were generated.
-        has_times: Whether the times are told.
-        has_drafts: Whether the drafts are told.
+        has_times: Whether to include the times.
+        has_drafts: Whether to include the drafts.
     """
     drafts = _speculative(metrics) if has_drafts else UNSET
     if not has_times:

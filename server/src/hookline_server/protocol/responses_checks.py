@@ -22,7 +22,7 @@ _UNSUPPORTED = {
     "previous_response": "a whole response as history",
     "prompt": "a stored prompt",
 }
-"""Fields that are refused, and what they ask for."""
+"""Refused fields, and the features that they ask for."""
 
 
 def check(request: ResponsesRequest) -> None:

@@ -16,7 +16,7 @@ from hookline_server.protocol.responses_items import (
 )
 
 _TEXTS = ("input_text", "output_text", "refusal")
-"""Parts of messages and results."""
+"""Types of parts in messages and results."""
 
 _TEMPLATE_ROLES = {"developer": "system"}
 
@@ -29,7 +29,7 @@ def conversation_messages(
 ) -> list[dict[str, object]]:
     """Returns the messages for the chat template.
 
-    What the assistant has written without anybody in between is one message.
+    Consecutive items of the assistant become one message.
 
     Raises:
         LimitError: They are too many, or calls are nested too deeply.
@@ -119,7 +119,7 @@ def _assistant(items: Iterable[Placed], past_calls: PastCalls) -> dict[str, obje
 
 
 def _reasoning(item: InputItem, place: str) -> Iterator[str]:
-    """Yields the texts of reasoning, or of its summary if that is all there is.
+    """Yields the texts of reasoning, or of its summary if there is nothing else.
 
     Encrypted reasoning is left out: only the server that made it can read it.
     """

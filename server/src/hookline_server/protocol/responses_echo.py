@@ -1,4 +1,4 @@
-"""What a response repeats of its request, with the defaults that were used."""
+"""The fields of its request that a response repeats, with the defaults in use."""
 
 from collections.abc import Sequence
 

@@ -28,7 +28,7 @@ class ResponseCreated(_WholeEvent, frozen=True, tag="response.created"):
 
 
 class ResponseInProgress(_WholeEvent, frozen=True, tag="response.in_progress"):
-    """The model writes."""
+    """The model has begun to write."""
 
 
 class ResponseCompleted(_WholeEvent, frozen=True, tag="response.completed"):

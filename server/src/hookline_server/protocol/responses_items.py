@@ -1,4 +1,4 @@
-"""Items of `/v1/responses`: what clients send, and what is kept for later requests."""
+"""Items of `/v1/responses`, as clients send them and as the server stores them."""
 
 import secrets
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from hookline_server.protocol.schema_notes import bounds
 from hookline_server.protocol.wire import Name
 
 KINDS = ("message", "function_call", "function_call_output", "reasoning")
-"""Types of items that a conversation consists of."""
+"""Types of items in a conversation."""
 
 REFERENCE = "item_reference"
-"""Type of an item that stands for one that the server has kept."""
+"""Type of an item that refers to a stored one."""
 
 ROLES = ("user", "assistant", "system", "developer")
 
@@ -58,7 +58,7 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ItemList(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of the items that a response was generated from."""
+    """A page of a response's input items."""
 
     object: Literal["list"] = "list"
     data: list[ShownItem]

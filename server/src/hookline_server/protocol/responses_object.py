@@ -11,7 +11,7 @@ from hookline_server.protocol.schema_notes import REFERENCE, held
 from hookline_server.protocol.usage import Usage
 
 AnyJson = object
-"""The type, where a field has its name."""
+"""The builtin type, where a field hides its name."""
 
 NO_LOGPROBS = Raw(b"[]")
 
@@ -29,7 +29,7 @@ LogprobsJson = Annotated[
         }
     ),
 ]
-"""Log-probabilities that are JSON already."""
+"""Log-probabilities that are already JSON."""
 
 
 class OutputText(msgspec.Struct, frozen=True, tag="output_text"):
@@ -47,7 +47,7 @@ class ReasoningText(msgspec.Struct, frozen=True, tag="reasoning_text"):
 
 
 class SummaryText(msgspec.Struct, frozen=True, tag="summary_text"):
-    """Summary of reasoning; there is none, as reasoning is told in full."""
+    """Summary of reasoning; always empty, as reasoning is shown in full."""
 
     text: str
 
@@ -62,7 +62,7 @@ class OutputMessage(msgspec.Struct, frozen=True, kw_only=True, tag="message"):
 
 
 class ReasoningItem(msgspec.Struct, frozen=True, kw_only=True, tag="reasoning"):
-    """What the model wrote for itself."""
+    """The model's reasoning."""
 
     id: str
     status: ItemStatus
@@ -85,7 +85,7 @@ ContentPart = OutputText | ReasoningText
 
 
 class InputTokensDetails(msgspec.Struct, frozen=True):
-    """Sources of the input's tokens; writing to the cache is no work of its own."""
+    """Sources of the input's tokens; writing to the cache costs nothing extra."""
 
     cached_tokens: int
     cache_write_tokens: int = 0
@@ -145,9 +145,9 @@ class EchoedTool(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
 
 
 class ResponseObject(msgspec.Struct, frozen=True, kw_only=True):
-    """A response; in a stream first without output, usage and end.
+    """A response; in a stream, the first events lack output, usage and end.
 
-    From `instructions` on it repeats the request, with the defaults that were used.
+    From `instructions` on, the fields repeat the request, with the defaults in use.
     """
 
     id: str
@@ -193,7 +193,7 @@ class DeletedResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def response_usage(usage: Usage, reasoning_tokens: int) -> ResponseUsage:
-    """Returns token counts by the names that they have in responses."""
+    """Returns token counts under the names that they have in responses."""
     return ResponseUsage(
         input_tokens=usage.prompt_tokens,
         input_tokens_details=InputTokensDetails(

@@ -36,7 +36,7 @@ INCLUDABLE = (
     "computer_call_output.output.image_url",
     "code_interpreter_call.outputs",
 )
-"""Values of `include`; all but the first concern what responses never have here."""
+"""Values of `include`; all but the first concern items that never occur here."""
 
 FORMATS = ("text", "json_object", "json_schema")
 """Types of `text.format`."""
@@ -66,14 +66,14 @@ class TextFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of the text; the verbosity is only repeated."""
+    """Options of the text; the verbosity has no effect and is only repeated."""
 
     format: TextFormat | None = None
     verbosity: Annotated[Name, bounds(enum=VERBOSITIES)] | None = None
 
 
 class ReasoningOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of reasoning, which is told in full: summaries are only repeated."""
+    """Options of reasoning; it is shown in full, so summaries have no effect."""
 
     effort: Annotated[Name, bounds(enum=REASONING_EFFORTS)] | None = None
     summary: Annotated[Name, bounds(enum=SUMMARIES)] | None = None
@@ -155,7 +155,7 @@ class ResponsesRequest(SampledRequest, frozen=True, kw_only=True):
 
 
 def generation_request(request: ResponsesRequest) -> GenerationRequest:
-    """Returns what concerns sampling, stopping and delivery."""
+    """Returns the part of the request for sampling, stopping and delivery."""
     fields = {name: getattr(request, name) for name in SampledRequest.__struct_fields__}
     return GenerationRequest(
         **fields,

@@ -1,4 +1,4 @@
-"""The tools of `/v1/responses`, whose definitions are flat."""
+"""The tools of `/v1/responses`, which are defined without a nested `function`."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,6 +1,6 @@
-"""What the schemas of messages say beyond their types: bounds, and what JSON holds.
+"""Notes for the schemas of messages: bounds, and the contents of undecoded JSON.
 
-Decoders ignore these notes; the code that reads a field is what checks it.
+Decoders ignore these notes; the code that reads a field checks it.
 """
 
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from typing import Annotated
 import msgspec
 
 REFERENCE = "#/components/schemas/{name}"
-"""Where the document of the API has the schema of a message."""
+"""Location of a message's schema in the API's document."""
 
 BOUNDS = "x-bounds"
-"""Keyword of bounds until they have replaced those of the type."""
+"""Keyword that holds bounds until they replace those of the type."""
 
 HELD: dict[str, type] = {}
-"""Messages that others hold as undecoded JSON, by name."""
+"""Messages that others contain as undecoded JSON, by name."""
 
 
 def bounds(**keywords: object) -> msgspec.Meta:
@@ -48,4 +48,4 @@ TokenIdsJson = Annotated[
     msgspec.Raw,
     msgspec.Meta(extra_json_schema={"type": "array", "items": {"type": "integer"}}),
 ]
-"""Token ids that are JSON already."""
+"""Token ids that are already JSON."""

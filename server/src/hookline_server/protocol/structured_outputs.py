@@ -17,7 +17,7 @@ RESPONSE_FORMATS = ("text", "json_object", "json_schema", "structural_tag")
 
 
 class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """A named schema of OpenAI's API; without a schema, any JSON object matches."""
+    """OpenAI's named schema; without a schema, any JSON object matches."""
 
     name: str | None = None
     description: str | None = None

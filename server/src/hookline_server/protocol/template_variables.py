@@ -1,4 +1,4 @@
-"""What a request gives to the chat template besides its messages."""
+"""The variables that a request passes to the chat template besides its messages."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -48,13 +48,13 @@ RESERVED = frozenset(
         "additional_special_tokens",
     }
 )
-"""Names that `chat_template_kwargs` cannot have."""
+"""Names that `chat_template_kwargs` must not contain."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
 
 class TemplateFields(Protocol):
-    """The fields of a request that its chat template gets."""
+    """The fields of a request that become template variables."""
 
     @property
     def chat_template_kwargs(self) -> dict[str, object] | None: ...
@@ -78,7 +78,7 @@ def template_variables(
 
     Raises:
         LimitError: They are too many, too large or nested too deeply.
-        RequestError: One has a name that is reserved, or a value that is wrong.
+        RequestError: One has a reserved name or an invalid value.
     """
     variables = {**defaults, **_effort(request.reasoning_effort)}
     if request.chat_template_kwargs:
@@ -95,7 +95,7 @@ def check_arguments(arguments: Mapping[str, object], field: str) -> None:
 
     Raises:
         LimitError: They are too large, or nested too deeply.
-        RequestError: A name is reserved, or no name of a variable.
+        RequestError: A name is reserved, or is not a valid variable name.
     """
     _check_sizes(arguments, field)
     for name in arguments:
@@ -124,7 +124,7 @@ def _effort(given: str | None) -> dict[str, object]:
             f"{given[:64]!r}",
             param="reasoning_effort",
         )
-    # Templates that can switch reasoning off know one of these names.
+    # Templates that can switch reasoning off use one of these names.
     switches = {"enable_thinking": False, "thinking": False} if given == "none" else {}
     return {"reasoning_effort": given, **switches}
 

@@ -65,7 +65,7 @@ class Chosen(NamedTuple):
     name: str | None
     """The function that it names."""
     tools: tuple[Tool, ...]
-    """The tools that it leaves."""
+    """The tools that the model may still call."""
 
 
 class ToolFields(Protocol):
@@ -80,7 +80,7 @@ class ToolFields(Protocol):
 
 
 class ChatToolFields(ToolFields, Protocol):
-    """Those of a chat, which may have the former names, too."""
+    """The fields of a chat, which may also use the former names."""
 
     @property
     def functions(self) -> list[object] | None: ...

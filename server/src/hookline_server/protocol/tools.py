@@ -75,7 +75,7 @@ def read_tools(given: Sequence[object]) -> tuple[Tool, ...]:
 
     Raises:
         LimitError: They are too many, too large or nested too deeply.
-        RequestError: One is no definition of a function, or two have one name.
+        RequestError: One is not a function definition, or two have the same name.
     """
     _check_sizes(given, "tools")
     definitions = [_definition(each, index) for index, each in enumerate(given)]
@@ -88,7 +88,7 @@ def read_functions(
     """Reads `functions`, the former name of `tools`; raises what `read_tools` does.
 
     Args:
-        given: The definitions, without what `tools` has around them.
+        given: The definitions, without the wrapper that they have in `tools`.
         field: The request's field, for errors.
     """
     _check_sizes(given, field)

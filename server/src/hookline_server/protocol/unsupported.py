@@ -26,7 +26,7 @@ def refuse(request: msgspec.Struct, what: Mapping[str, str] = WHAT) -> None:
 
     Args:
         request: The request.
-        what: What fields ask for that is not supported, by their names.
+        what: Unsupported features, by the names of the fields that ask for them.
     """
     for name in request.__struct_fields__:
         if name in what and _asks(request, name):

@@ -12,13 +12,13 @@ _MAX_LOGGED = 10
 
 
 class FailureCounts:
-    """The failures of a server's parsers, which are two at most."""
+    """The failures of a server's parsers, of which there are at most two."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[ParserKind, str]] = Counter()
 
     def watch(self, kind: ParserKind, name: str) -> None:
-        """Lets a parser be seen before its first failure."""
+        """Makes a parser appear in metrics before its first failure."""
         self._counts[kind, name] += 0
 
     def add(

@@ -14,10 +14,10 @@ from hookline_server.replies.parsers import ChosenParser
 
 
 def forced_schema(use: ToolUse) -> Mapping[str, object]:
-    """Returns the JSON schema of the text that a forced choice leads to."""
+    """Returns the JSON schema of the text that a forced call must match."""
     if use.choice is Choice.NAMED:
         return next(tool.parameters for tool in use.tools if tool.name == use.name)
-    # Each function's schema keeps its own definitions, at a place that they can name.
+    # Each function's schema keeps its own definitions, where its references reach them.
     definitions = {
         f"tool{index}": _moved(tool.parameters, f"#/$defs/tool{index}")
         for index, tool in enumerate(use.tools)
@@ -45,7 +45,7 @@ def forced_schema(use: ToolUse) -> Mapping[str, object]:
 
 
 def forced_parser(use: ToolUse, failures: FailureCounts) -> ChosenParser:
-    """Returns the parser of the text that a forced choice leads to."""
+    """Returns the parser for the text of forced calls."""
     is_named = use.choice is Choice.NAMED
     return ChosenParser(
         kind="tool",
@@ -57,7 +57,7 @@ def forced_parser(use: ToolUse, failures: FailureCounts) -> ChosenParser:
 
 
 class NamedCallParser(SteppedToolParser):
-    """The whole text is the arguments of the named function, the only one it knows."""
+    """Takes the whole text for the arguments of the named function."""
 
     needs_special_tokens = False
 
@@ -90,7 +90,7 @@ class RequiredCallsParser(SteppedToolParser):
 
 
 def _moved(schema: object, root: str) -> object:
-    """Returns a schema whose references begin at another root."""
+    """Returns a schema whose references start at another root."""
     if isinstance(schema, list):
         return [_moved(each, root) for each in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Runs a parser so that it fails only its own reply, whose text is not lost."""
+"""Contains the failures of a parser: other replies go on, and no text is lost."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -32,11 +32,11 @@ class _Parser(Protocol):
 
 
 class GuardedParser:
-    """A parser of one reply, around that of a plugin.
+    """Wraps a plugin's parser of one reply.
 
-    Once that raises, returns what it must not, or has used up its processor time, it is
-    not called again: the text that it has not passed on, and all that follows, is
-    content.
+    Once the plugin's parser raises, returns something invalid, or exceeds its processor
+    time, it is not called again: the text that it has not passed on, and all that
+    follows, is content.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class GuardedParser:
         return [*outcome, *self._fail(late, None)]
 
     def _wrong(self, outcome: object) -> str | None:
-        """Describes what a parser must not return; None if all is right."""
+        """Returns what is wrong with the parts that a parser returned, or None."""
         if not isinstance(outcome, list | tuple):
             return f"{type(outcome).__name__}, not a list of parts"
         for part in outcome:

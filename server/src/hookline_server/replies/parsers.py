@@ -43,7 +43,7 @@ class ChosenParser:
         make: Makes one for a reply.
         needs_special_tokens: Whether the text must contain special tokens.
         failures: Counts its failures.
-        precedes_grammars: Whether it knows where a structured output begins.
+        precedes_grammars: Whether it can tell where a structured output begins.
         has_structural_tags: Whether it can make calls follow their schemas.
     """
 
@@ -56,7 +56,7 @@ class ChosenParser:
     has_structural_tags: bool = False
 
     def parser(self, context: ParserContext) -> GuardedParser | None:
-        """Returns a parser for one reply; None, and counts it, if it cannot be made."""
+        """Returns a parser for one reply; a failure is counted, and returns None."""
         made = isolate(self.make, context)
         if isinstance(made, Failure):
             self.failures.add(self.kind, self.name, made.summary, made.error)
@@ -69,7 +69,7 @@ class ChosenParser:
     def reasoning_span(self, context: ReasoningParserContext) -> ReasoningSpan | None:
         """Returns the reasoning that may precede a structured output.
 
-        None, and counts it, if the parser does not say.
+        Returns None if the parser does not say, and counts that as a failure.
         """
         outcome = isolate(_reasoning_span, self.make, context)
         if isinstance(outcome, Failure):
@@ -80,9 +80,9 @@ class ChosenParser:
     def structural_tag(
         self, context: ToolParserContext, strict: Collection[str]
     ) -> Mapping[str, object] | None:
-        """Returns the tag that makes calls follow their schemas.
+        """Returns the structural tag that makes calls follow their schemas.
 
-        None if the format allows none, and, counted, if the parser fails.
+        Returns None if the format has none, or if the parser fails, which is counted.
         """
         outcome = isolate(_structural_tag, self.make, context, strict)
         if isinstance(outcome, Failure):
@@ -93,7 +93,7 @@ class ChosenParser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenParsers:
-    """Both kinds; None if an option is not set, or tools are not called.
+    """The parsers of both kinds; None for an option that is not set.
 
     Attributes:
         failures: Counts the failures of both.
@@ -105,10 +105,10 @@ class ChosenParsers:
 
 
 def choose_parsers(settings: ReplySettings) -> ChosenParsers:
-    """Imports the parsers that the settings name, and makes one of each to check it.
+    """Imports the parsers that the settings name, and creates each once as a check.
 
     Raises:
-        ConfigError: One is not installed, cannot be imported, or makes no parser.
+        ConfigError: One is not installed, cannot be imported, or cannot be created.
     """
     failures = FailureCounts()
     tool = reasoning = None
@@ -168,7 +168,7 @@ def _structural_tag(
 
 
 def _traits(kind: ParserKind, make: Callable[..., object]) -> tuple[bool, bool]:
-    """Returns whether it needs special tokens, and whether it knows of grammars."""
+    """Returns whether it needs special tokens, and whether it supports grammars."""
     context: ParserContext = ToolParserContext(tools={})
     protocol: type = ToolParser
     if kind == "reasoning":

@@ -18,7 +18,7 @@ from hookline_server.replies.reply_reader import ReplyReader
 from hookline_server.replies.strict_calls import strict_tag
 
 _TOLD_TOKENS = 32
-"""Tokens at the prompt's end that a parser of reasoning is told."""
+"""Number of the prompt's last tokens that a reasoning parser gets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +65,12 @@ class ReplyReading:
     def adapted(self, params: SamplingParams) -> SamplingParams:
         """Returns the parameters that these parsers need.
 
-        A forced call takes the place of other JSON, which would have shaped the text.
+        A forced call takes precedence over another JSON format of the text.
 
         Raises:
             LimitError: The schemas of calls that must follow them are too large.
-            RequestError: They are wrong, or the request wants output of another form.
+            RequestError: They are invalid, or the request asks for another form of
+                output.
         """
         if self.needs_special_tokens:
             params = msgspec.structs.replace(params, skip_special_tokens=False)
@@ -95,7 +96,7 @@ class ReplyReading:
             return StructuredOutputsParams(structural_tag=self.tag)
         return StructuredOutputsParams(
             json=forced_schema(self.use),
-            disable_any_whitespace=True,  # models lose themselves in it
+            disable_any_whitespace=True,  # models get stuck in it
         )
 
     def _with_reasoning(self, params: SamplingParams) -> SamplingParams:
@@ -113,8 +114,9 @@ class ReplyReading:
     ) -> str:
         """Returns the finish reason of a reply, given that of its text.
 
-        A reply that was cut short has the reason of that, even if it has calls; a stop
-        string cuts every forced call. A named function ends with `stop`, as at OpenAI.
+        A reply that was cut short keeps its reason, even if it has calls; so does a
+        forced call that a stop string cuts. A named function ends with `stop`, as with
+        OpenAI.
         """
         is_cut = self.is_forced and isinstance(stop_reason, str)
         is_named = self.use.choice is Choice.NAMED
@@ -181,8 +183,8 @@ def reply_reading(
 ) -> ReplyReading:
     """Returns how the replies to a prompt are read.
 
-    Where reasoning cannot precede a grammar, all text of forced calls is the calls.
-    What continues a message is content, as that is.
+    Where reasoning cannot precede a grammar, forced calls take up the whole text. A
+    continuation of a message is content, like the message.
     """
     if continues:
         parsers = replace(parsers, reasoning=None)

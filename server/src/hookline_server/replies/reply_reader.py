@@ -7,7 +7,7 @@ from hookline.reply_parsing.parts import CallArguments, CallBegun, Content, Part
 from hookline_server.replies.guarded_parser import GuardedParser
 
 SLICE_CHARS = 4096
-"""Characters that are read at once."""
+"""Maximum characters that are read at once."""
 
 TokenBytes = Callable[[int], bytes]
 
@@ -32,7 +32,7 @@ class ReplyReader:
         Args:
             reasoning: Finds the reasoning; None takes all text for content.
             tools: Finds the calls; None finds none.
-            is_parallel: Whether calls behind the first one count.
+            is_parallel: Whether calls after the first one count.
         """
         self._reasoning = reasoning
         self._tools = tools
@@ -94,7 +94,7 @@ class ReplyReader:
                 yield part
 
     def _wanted(self, parts: Iterable[Part]) -> Iterator[Part]:
-        """Leaves out empty parts, and calls that are too many."""
+        """Leaves out empty parts, and surplus calls."""
         for part in parts:
             if isinstance(part, CallBegun):
                 self._calls += 1
@@ -125,7 +125,7 @@ def joined(parts: Iterable[Part]) -> list[Part]:
 def _by_token(
     text: str, token_ids: Sequence[int], token_bytes: TokenBytes
 ) -> Iterator[str]:
-    """Cuts a text where its tokens end, as far as their bytes tell."""
+    """Splits a text where its tokens end, as far as their bytes show it."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     data, at = text.encode("utf-8", "replace"), 0
     for token_id in token_ids[:-1]:

@@ -29,7 +29,7 @@ def checked_arguments(given: TemplateArguments) -> TemplateArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplySettings:
-    """Which parsers read the replies of chats."""
+    """Which parsers read the replies to chats."""
 
     tool_call_parser: str | None = field(
         default=None,

@@ -1,4 +1,4 @@
-"""Calls of strict functions that the model may make, but need not."""
+"""Calls of strict functions that the model is free to make."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,7 +8,7 @@ from hookline_server.protocol.tool_use import Choice, ToolUse
 from hookline_server.replies.parsers import ChosenParser
 
 _FIXED = ("begin", "end", "separator", "triggers")
-"""Keys of a structural tag whose values are text that the model writes."""
+"""Keys of a structural tag whose values the model writes literally."""
 
 
 def strict_tag(
@@ -16,9 +16,9 @@ def strict_tag(
 ) -> Mapping[str, object] | None:
     """Returns the structural tag that makes calls follow their schemas.
 
-    None if nothing is to be enforced, or cannot be: without a grammar backend, in a
-    format that has no such tag, or where special tokens mark calls, which no grammar
-    contains.
+    Returns None if there is nothing to enforce, or if it cannot be enforced: without a
+    grammar backend, in a format without such a tag, or where calls are marked by
+    special tokens, which no grammar contains.
     """
     strict = frozenset(tool.name for tool in use.tools if tool.strict)
     if (
@@ -39,7 +39,7 @@ def strict_tag(
 
 
 def _fixed(value: object, key: str = "") -> Iterator[str]:
-    """Yields the texts that a structural tag has around what it describes."""
+    """Yields the literal texts of a structural tag."""
     if isinstance(value, str):
         if key in _FIXED:
             yield value

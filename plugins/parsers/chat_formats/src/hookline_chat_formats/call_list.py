@@ -12,7 +12,7 @@ def listed_calls(
     names: Container[str] | None = None,
     make_id: Callable[[], str | None] = lambda: None,
 ) -> ToolSteps[bool]:
-    """Yields the calls of a list, and what follows them in it and is none.
+    """Yields the calls of a list, and whatever follows them that is not a call.
 
     Args:
         parser: The parser, whose reader is at the list.

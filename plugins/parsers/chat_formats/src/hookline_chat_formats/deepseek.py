@@ -72,7 +72,7 @@ class DeepSeekV31Parser(SteppedToolParser):
         return triggered(tokens.calls_begin, [section])
 
     def _around(self, name: str) -> tuple[str, str]:
-        """Returns what is before and behind the arguments of a call."""
+        """Returns the texts before and after the arguments of a call."""
         return f"{name}{self.tokens.separator}", self.tokens.call_end
 
     def steps(self) -> ToolSteps[None]:
@@ -116,7 +116,7 @@ class DeepSeekV31Parser(SteppedToolParser):
 
 
 class DeepSeekV3Parser(DeepSeekV31Parser):
-    """The same with a type before the separator; name and arguments are behind it.
+    """The same with a type before the separator; name and arguments follow it.
 
     The arguments are in a block of Markdown.
     """

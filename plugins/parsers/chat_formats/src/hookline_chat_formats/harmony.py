@@ -1,7 +1,7 @@
 """Messages with channels: gpt-oss (OpenAI's harmony format).
 
 A reply is a series of messages, `<|channel|>CHANNEL<|message|>…<|end|>`, each but the
-first behind `<|start|>assistant`. The channel `analysis` is reasoning and `final` is
+first after `<|start|>assistant`. The channel `analysis` is reasoning and `final` is
 content; a message with a recipient, `to=functions.NAME` in its header, is a call.
 """
 
@@ -30,7 +30,7 @@ _REASONING = re.compile(r"<\|channel\|>analysis\b")
 
 
 def _header(reader: Reader) -> Waits[str | None]:
-    """Reads the rest of a header and the marker behind it; None if there is none."""
+    """Reads the rest of a header and the marker after it; None if there is none."""
     header = yield from reader.before(_MESSAGES)
     if header is not None:
         yield from reader.accept(_MESSAGE)
@@ -92,7 +92,7 @@ class HarmonyReasoningParser(SteppedReasoningParser):
     def reasoning_span(self) -> ReasoningSpan:
         """Where a structured output begins; see `ReasoningBeforeGrammar`.
 
-        It is a message to the user, behind one with reasoning.
+        It is a message to the user, after one with reasoning.
         """
         return ReasoningSpan(
             begin=f"{_CHANNEL}analysis{_MESSAGE}",

@@ -1,4 +1,4 @@
-"""Calls as JSON behind a tag: Hermes and others, each with its own tags."""
+"""Calls as JSON after a tag: Hermes and others, each with its own tags."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ from hookline_chat_formats.strict_calls import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTags:
-    """What is around the JSON.
+    """The delimiters of the JSON.
 
     Attributes:
         opens: Tags before it.
-        closes: Tags behind it, which may be missing.
+        closes: Tags after it, which may be missing.
         is_bare: Whether JSON needs no tag at the start of a reply, but the name of one
             of the request's functions, as any other does then.
         is_object: Whether a tag is always followed by one object, and a closing tag.
@@ -49,7 +49,7 @@ class TaggedJsonParser(SteppedToolParser):
         self._names = self.tools if tags.is_bare else None
 
     def structural_tag(self, strict: Collection[str]) -> Format | None:
-        """See `StrictToolParser`; models write a line break behind the tag, or none."""
+        """See `StrictToolParser`; models may write a line break after the tag."""
         if not self._tags.is_object:
             return None
         (opens,), (closes,) = self._tags.opens, self._tags.closes
@@ -86,7 +86,7 @@ class TaggedJsonParser(SteppedToolParser):
             yield from self.reader.accept(close)
 
     def _more_calls(self) -> ToolSteps[bool]:
-        """Reads further objects behind one; returns False at one that is no call."""
+        """Reads further objects after one; returns False at one that is not a call."""
         while True:
             self.reader.record()
             yield from self.reader.skip_space()

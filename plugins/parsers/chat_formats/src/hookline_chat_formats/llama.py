@@ -71,7 +71,7 @@ class LlamaJsonParser(SteppedToolParser):
         return (yield from call.steps())
 
     def _rest(self) -> ToolSteps[None]:
-        """Yields what followed a call and is none."""
+        """Yields what follows a call and is not one."""
         text = self.reader.recorded()
         if text.strip().strip(";,"):
             self.not_a_call("")

@@ -1,4 +1,4 @@
-"""Literals of Python as JSON, piece by piece; nothing is evaluated."""
+"""Converts Python literals to JSON piece by piece, without evaluating anything."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from hookline.reply_parsing.reader import Markers, Reader, Waits
 from hookline.reply_parsing.stepped_parser import ToolSteps
 
 DEEPEST = 64
-"""Levels of lists and dictionaries; what is nested more deeply is no literal."""
+"""Maximum levels of lists and dictionaries; deeper nesting is not a literal."""
 
 _QUOTES = ('"""', "'''", '"', "'")
 _ENDS = {quote: Markers(quote, "\\") for quote in _QUOTES}
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
 class PythonLiteral:
-    """Reads one literal; words that mean nothing are strings."""
+    """Reads one literal; unknown words are strings."""
 
     def __init__(self, reader: Reader) -> None:
         """Reads nothing yet; the reader is at the literal."""
@@ -38,7 +38,8 @@ class PythonLiteral:
         """Yields the literal as JSON.
 
         Returns:
-            Whether it ended; False if the text did before, or at what is no literal.
+            Whether the literal is complete; False if the text ended before, or it is
+            not one.
         """
         while True:
             yield from self._reader.skip_space()
@@ -139,7 +140,7 @@ class PythonLiteral:
 
 
 def json_of(text: str) -> str | None:
-    """Returns a literal as JSON; None if the text is none."""
+    """Returns a literal as JSON; None if the text is not one."""
     reader = Reader()
     reader.add(text)
     reader.end()

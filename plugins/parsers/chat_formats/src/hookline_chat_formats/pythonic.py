@@ -19,11 +19,11 @@ _AFTER_KEY = Markers("=", ")", ",", "(")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonicTags:
-    """What is around the calls.
+    """The delimiters of the calls.
 
     Attributes:
         opens: Tags before them.
-        closes: Tags behind them, which may be missing.
+        closes: Tags after them, which may be missing.
         is_bare: Whether they need no tag at the start of a reply, but the name of one
             of the request's functions.
         has_brackets: Whether they are a list; otherwise each has a line.
@@ -58,7 +58,7 @@ class PythonicParser(SteppedToolParser):
             yield from self._calls(marker)
 
     def _calls(self, marker: str) -> ToolSteps[None]:
-        """Reads calls; what is none is content."""
+        """Reads calls; anything else is content."""
         yield from self.reader.skip_space()
         is_list = yield from self.reader.accept("[")
         if self._tags.has_brackets and not is_list:

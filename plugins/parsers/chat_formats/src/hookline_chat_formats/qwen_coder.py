@@ -33,9 +33,9 @@ class ParameterTags:
         parameter: Start of the tag with a parameter's name.
         parameter_end: Closing tag of a parameter.
         name_end: What follows a name in its tag.
-        has_attributes: Whether a parameter's tag goes on behind its name; there
+        has_attributes: Whether a parameter's tag goes on after its name; there
             `string="true"` says that the value is text, and `"false"` that it is JSON.
-        closes: Tags behind a function's, which may be missing.
+        closes: Tags after a function's, which may be missing.
         unclosed: What ends a value without its closing tag: the next parameter, and the
             end of the call.
         has_lines: See `ArgumentWriter`.
@@ -145,7 +145,7 @@ class ParameterTagsParser(SteppedToolParser):
             yield from self.reader.accept(tags.function_end)
 
     def _argument(self, writer: ArgumentWriter) -> ToolSteps[str | None]:
-        """Reads a parameter behind the start of its tag; returns what has ended it."""
+        """Reads a parameter after the start of its tag; returns what ended it."""
         key = yield from self.reader.before(self._name_ends)
         if key is None:
             return None

@@ -33,7 +33,7 @@ class Tags:
         begins_by_itself: Whether reasoning begins even if nothing says so.
         interrupts: Texts that end it, too, and are content: the start of a call, and
             what has to follow that and white space; anything, if that is empty.
-        answer: Tags around the content behind it, which are left out; none if empty.
+        answer: Tags around the content after it, which are left out; none if empty.
         end: Text that ends it in all spellings; empty for the only one of `closes`.
     """
 
@@ -59,7 +59,7 @@ class _Interrupt:
 
 
 class ThinkingParser(SteppedReasoningParser):
-    """Whoever reasons begins with an opening tag.
+    """Models that reason begin with an opening tag.
 
     The chat template may write that, or rule it out with the closing one. White space
     beside the tags belongs to neither part.
@@ -138,7 +138,7 @@ class ThinkingParser(SteppedReasoningParser):
             yield Content(call.text)
 
     def _call(self, marker: str, followers: tuple[str, ...]) -> Waits[_Interrupt]:
-        """Reads on behind the start of a call, as far as it takes to be sure."""
+        """Reads on after the start of a call until it is certain."""
         self.reader.record()
         yield from self.reader.skip_space()
         is_one = not followers
@@ -176,7 +176,9 @@ class ThinkingParser(SteppedReasoningParser):
 _THINKS_ALWAYS = Tags(begins_by_itself=True)
 
 DeepSeekR1Parser = partial(ThinkingParser, tags=_THINKS_ALWAYS)
-"""DeepSeek R1, QwQ, MiniMax M2 and Step 3 always reason, whoever writes `<think>`."""
+"""DeepSeek R1, QwQ, MiniMax M2 and Step 3 always reason, whether model or template
+writes `<think>`.
+"""
 
 ErnieParser = partial(
     ThinkingParser,

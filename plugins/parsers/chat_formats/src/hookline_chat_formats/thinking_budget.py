@@ -39,7 +39,7 @@ class _Budget:
 class ThinkingBudget:
     """A logits processor: forces `</think>` when the reasoning has used its budget.
 
-    All of its state follows from the tokens, so that it holds for drafts, too.
+    Its state follows from the tokens alone, so that it also works for drafts.
     """
 
     needs_prepare = False

@@ -1,6 +1,6 @@
 """Arguments that a model writes between tags, as JSON of the schema's types.
 
-Nothing is evaluated: what is not JSON, or a literal of Python, is text.
+Nothing is evaluated: whatever is neither JSON nor a Python literal is text.
 """
 
 import json
@@ -13,7 +13,7 @@ from hookline_chat_formats.python_literal import json_of
 from hookline_chat_formats.value_types import takes
 
 _LITERALS = {"True": "true", "False": "false", "None": "null"}
-"""Python's spelling, which models confuse with that of JSON."""
+"""Python's spelling, which models confuse with JSON's."""
 
 
 class ArgumentWriter:
@@ -34,7 +34,7 @@ class ArgumentWriter:
             schema: JSON schema of the arguments.
             has_lines: Whether the line break after the opening tag, and that before the
                 closing one, are not part of a value.
-            followers: What may come behind a closing tag and white space. A closing tag
+            followers: What may come after a closing tag and white space. A closing tag
                 before anything else is part of the value.
         """
         self._reader = parser.reader
@@ -56,7 +56,7 @@ class ArgumentWriter:
             is_text: Whether the value is text, and no JSON; None asks the schema.
 
         Returns:
-            Which of these ended it; None if the text did.
+            Which of these ended it; None if the text ended first.
         """
         comma = ", " if self._written else "{"
         self._written += 1
@@ -122,8 +122,8 @@ def _is_text(schema: object) -> bool:
 def as_json(text: str, schema: object, root: Mapping[str, object]) -> str:
     """Returns what a model wrote for a value of a schema as JSON.
 
-    What the schema does not take in any spelling is the JSON that the model wrote, or
-    text; the client may judge it.
+    A value that the schema does not accept in any spelling stays the JSON that the
+    model wrote, or text; the client may judge it.
 
     Args:
         text: What the model wrote.
@@ -146,7 +146,7 @@ def as_json(text: str, schema: object, root: Mapping[str, object]) -> str:
 
 
 def _other_spellings(text: str, value: object) -> Iterator[str]:
-    """Yields what a text may mean where text is wrong."""
+    """Yields what a text may mean where the schema accepts no text."""
     if isinstance(value, str):  # JSON within a string
         yield value.strip()
     yield text.lower()

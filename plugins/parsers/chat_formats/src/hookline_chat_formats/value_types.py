@@ -1,13 +1,13 @@
-"""Which values a JSON schema takes, as far as its types say so.
+"""Which values a JSON schema accepts, judged by its types.
 
-A value between tags may be JSON or text: `12` is a number, unless the schema takes
+A value between tags may be JSON or text: `12` is a number, unless the schema accepts
 only strings.
 """
 
 from collections.abc import Mapping
 
 _MOST_STEPS = 64
-"""Schemas that are looked at for one value; references may go in circles."""
+"""Maximum schemas inspected for one value, as references may be circular."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -20,7 +20,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def takes(schema: object, value: object, root: Mapping[str, object]) -> bool:
-    """Returns whether a schema takes a value; True if that is unclear.
+    """Returns whether a schema accepts a value; True if that is unclear.
 
     Args:
         schema: The schema.

@@ -20,11 +20,11 @@ from hookline.structured_outputs import GrammarSpec
 from hookline_llguidance.grammar_text import grammar_text
 
 _KEPT_BYTES = 16 * 2**20
-"""Of grammars, as text, whose first matchers are kept for further requests."""
+"""Maximum size of the grammars whose matchers are kept for further requests."""
 _LIMITS = LLParserLimits(verbose_errors=False)
-"""Otherwise errors repeat the whole grammar."""
+"""Verbose errors repeat the whole grammar."""
 _DEAD_ENDS = {"NoExtension", "NoExtensionBias"}
-"""Reasons to stop of a grammar that nothing can continue."""
+"""Stop reasons of a grammar that has reached a dead end."""
 _MOST_TOKENS = 1 << 20
 _JSON, _TEXT = b"J", b"T"
 """First byte of a compiled grammar: whether the whole text is JSON."""
@@ -47,10 +47,10 @@ class _Vocabulary:
 
 
 class LLGuidanceBackend:
-    """A `GrammarBackend`, whose compiled grammars are texts."""
+    """A `GrammarBackend` whose compiled grammars are texts."""
 
     def __init__(self, context: BackendContext) -> None:
-        """Reads the vocabulary; raises `ConfigError` for options, which it lacks."""
+        """Reads the vocabulary; raises `ConfigError` for options, as it has none."""
         option = "structured-outputs-config"
         refuse_unknown("llguidance", option, context.options, ())
         self._spelling = LongestTokens(context.tokens)

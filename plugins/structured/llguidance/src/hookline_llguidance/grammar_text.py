@@ -13,7 +13,7 @@ _FORMATS = (
     *("date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time"),
     *("uri", "uuid"),
 )
-"""Formats that llguidance follows."""
+"""Formats that llguidance enforces."""
 
 
 def grammar_text(spec: GrammarSpec) -> str:
@@ -58,7 +58,7 @@ def _of_schema(schema: dict[str, Any], spec: GrammarSpec) -> Any:
 
 
 def _leave_unknown_formats(schema: object) -> None:
-    """Takes out formats that mean nothing here: they are annotations."""
+    """Removes formats that are only annotations here."""
     for each in every_schema(schema):
         if isinstance(name := each.get("format"), str) and name not in _FORMATS:
             del each["format"]
@@ -78,7 +78,7 @@ def _close(schema: object) -> None:
 
 
 def _of_tag(tag: dict[str, Any], spec: GrammarSpec) -> Any:
-    """Takes vLLM's older form and `triggered_tags`."""
+    """Accepts vLLM's older form and `triggered_tags`."""
     if "structures" in tag:
         found = [(each, each["schema"]) for each in tag["structures"]]
         triggers = tag["triggers"]
@@ -109,7 +109,7 @@ def _of_tag(tag: dict[str, Any], spec: GrammarSpec) -> Any:
 def _as_text(trigger: str) -> str:
     """Returns a trigger without its last bracket: with both it would be a token.
 
-    Special tokens have no text here, so that none can be meant.
+    Special tokens have no text here, so none can be meant.
     """
     is_token = trigger.startswith("<") and trigger.endswith(">") and len(trigger) > 2
     return trigger[:-1] if is_token else trigger

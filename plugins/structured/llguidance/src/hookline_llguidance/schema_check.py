@@ -11,11 +11,11 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 _QUOTED = '"\\'
 _CONTROLS = [chr(code) for code in range(32) if chr(code) not in "\t\n\r\f\v"]
 _OPERATORS = ("[", "&&", "--", "~~")
-"""What combines sets for llguidance, and for nobody else who reads schemas."""
+"""Operators on character classes that only llguidance knows."""
 
 
 def check_schema(schema: object) -> None:
-    """Raises `ValueError` with the first rule that would not be followed."""
+    """Raises `ValueError` with the first rule that would not be enforced."""
     for each in every_schema(schema):
         for reason in _reasons(each):
             raise ValueError(f"{reason} is not supported")
@@ -26,7 +26,7 @@ def _reasons(schema: dict[str, Any]) -> Iterator[str]:
         yield "'minProperties' beyond the required properties"
     named = _names(schema.get("properties"))
     if schema.get("additionalProperties", True) is not False:
-        # It looks for one way to write a name, and there are two.
+        # It looks for one spelling of a name, and there are two.
         for name in filter(_CONTROL.search, named):
             yield f"a name with control characters ({name!r}) beside others"
     patterns = [schema.get("pattern"), *_names(schema.get("patternProperties"))]
@@ -46,9 +46,9 @@ def _of_pattern(pattern: str) -> Iterator[str]:
 
 
 def _is_wrong(text: str) -> bool:
-    """Whether a set has an operator, or control characters and not what is escaped.
+    """Whether a character class has an operator, or control characters unescaped.
 
-    As JSON, llguidance writes such a set with all escapes that there are.
+    In JSON, llguidance writes such a class with all possible escapes.
     """
     inner = text[1:-1]
     if any(each in re.sub(r"\\.", "", inner) for each in _OPERATORS):

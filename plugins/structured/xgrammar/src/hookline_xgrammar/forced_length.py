@@ -1,11 +1,11 @@
 """Bounds how many bytes in a row a grammar may force.
 
-xgrammar returns all of them at once, however many, and nothing interrupts it: of
-`root ::= "a" root` there is no end. So the bound is computed ahead, from the grammar's
-rules, and where it is too high nothing is asked for.
+xgrammar returns all forced bytes at once, and nothing interrupts it, even where they
+never end, as with `root ::= "a" root`. So the bound is computed in advance from the
+grammar's rules, and where it is too high, xgrammar is not asked for forced bytes.
 
-A run of forced bytes stops where two different bytes may come next. What is counted
-here is at least as long: choices count as their longest alternative.
+A run of forced bytes stops where two different bytes may come next. The bound is never
+too low: choices count as their longest alternative.
 """
 
 import json
@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 MOST = 1024
-"""Bytes that take a third of a millisecond."""
+"""Maximum forced bytes in a row; they take a third of a millisecond."""
 _MOST_CHANGES = 64
-"""Of one rule; one that needs more grows with each round of a recursion."""
+"""Maximum changes of one rule; one that needs more grows with each recursion."""
 _CHARACTER_BYTES = 4
 _CLOSING_BYTES = 2
-"""Of what closes a level of nesting, such as a bracket."""
+"""Bytes that close a level of nesting, such as a bracket."""
 _AUTOMATA = ',"complete_fsm":'
-"""What stands behind the rules in a serialized grammar, and is many times as long."""
+"""What follows the rules in a serialized grammar, and is many times as long."""
 
 
 class _Kind(IntEnum):
-    """Kinds of expressions in serialized grammars, as far as they are known here."""
+    """The kinds of expressions in serialized grammars that are known here."""
 
     BYTES = 0
     CLASS = 1
@@ -47,7 +47,7 @@ class _Run:
         first: Bytes that may come first, two at most.
         is_empty: Whether it matches nothing, too.
         length: The longest run.
-        passes: Whether a run may go on behind it.
+        passes: Whether a run may continue after it.
     """
 
     first: frozenset[int] = frozenset()
@@ -74,11 +74,11 @@ def is_bounded(serialized: str) -> bool:
 
 
 class _UnknownError(Exception):
-    """The grammar has something that is not known here, or grows without end."""
+    """The grammar has an unknown expression, or grows without end."""
 
 
 class _Work:
-    """Rules that are to be computed again, each once."""
+    """Rules that must be computed again, each once."""
 
     def __init__(self, count: int) -> None:
         self._queue = dict.fromkeys(reversed(range(count)))
@@ -90,7 +90,7 @@ class _Work:
             yield rule
 
     def change(self, rule: int, users: Iterable[int]) -> None:
-        """Notes that a rule has changed, and who is to be computed again therefore."""
+        """Notes that a rule has changed, and which rules must be computed again."""
         self._changes[rule] += 1
         if self._changes[rule] > _MOST_CHANGES:
             raise _UnknownError
@@ -127,7 +127,7 @@ class _Rules:
         )
 
     def _note_uses(self, rule: int, sequence: Sequence[int]) -> None:
-        """Notes the runs that begin in a sequence, and those behind rules in it."""
+        """Notes the runs that begin in a sequence, and those after rules in it."""
         behind = _EMPTY
         for part in reversed(sequence):
             if (used := self._used(part)) is not None:
@@ -146,7 +146,7 @@ class _Rules:
                 work.change(rule, self._users[rule])
 
     def _tails(self) -> list[int]:
-        """Returns the longest run behind each rule, wherever it is used.
+        """Returns the longest run after each rule, wherever it is used.
 
         Short ones do not add up: there are as many as the output has opened levels.
         """

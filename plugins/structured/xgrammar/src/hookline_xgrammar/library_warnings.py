@@ -1,4 +1,4 @@
-"""What xgrammar warns about, which it writes to standard error and nowhere else."""
+"""Captures the warnings of xgrammar, which it writes only to standard error."""
 
 import os
 import re
@@ -11,10 +11,10 @@ _WARNING = re.compile(rb": Warning: (.*)")
 
 @contextmanager
 def warnings_into(found: list[str]) -> Iterator[None]:
-    """Adds the warnings of its body to a list.
+    """Adds the warnings that its body causes to a list.
 
-    Standard error is another file meanwhile, for the whole process: use it only where
-    nothing else writes there, as in the process that compiles.
+    It redirects standard error of the whole process: use it only where nothing else
+    writes there, as in the compiling process.
     """
     file, former = os.memfd_create("xgrammar"), os.dup(_STANDARD_ERROR)
     os.dup2(file, _STANDARD_ERROR)

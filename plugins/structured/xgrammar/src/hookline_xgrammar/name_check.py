@@ -11,7 +11,7 @@ _ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
 
 
 def name_problems(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yields why the properties of an object would not be as a schema says."""
+    """Yields why an object's properties would not follow its schema."""
     named = schema.get("properties", {})
     if not isinstance(named, dict):
         return
@@ -23,7 +23,7 @@ def name_problems(schema: Mapping[str, Any]) -> Iterator[str]:
     if "propertyNames" in schema and (named or schema.get("patternProperties")):
         yield "'propertyNames' beside properties that have schemas"
     if schema.get("additionalProperties", False) is not False:
-        # It looks for the name itself among names as they are written.
+        # It compares the plain name with names in their escaped spelling.
         for name in filter(_ESCAPED.search, named):
             yield f"a name with escapes ({name!r}) beside 'additionalProperties'"
     yield from _of_patterns(schema, named)

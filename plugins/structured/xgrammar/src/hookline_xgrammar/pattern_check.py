@@ -1,7 +1,7 @@
-"""Refuses patterns that xgrammar follows without regard to JSON.
+"""Refuses patterns that xgrammar matches without regard to JSON's escapes.
 
-It takes quotes, backslashes and line feeds out of sets of ASCII characters, for JSON
-writes them otherwise, and leaves them in wherever else a pattern has them.
+JSON escapes quotes, backslashes and line feeds. xgrammar removes them from classes of
+ASCII characters, but leaves them in everywhere else in a pattern.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _LAST_ASCII = "\x7f"
 
 
 def pattern_problems(pattern: object) -> Iterator[str]:
-    """Yields why a pattern would be followed wrongly."""
+    """Yields why a pattern would be matched wrongly."""
     if not isinstance(pattern, str):
         return
     if is_too_wide(pattern):

@@ -1,7 +1,7 @@
-"""Finds repetitions in patterns that xgrammar takes too widely.
+"""Finds repetitions in patterns that xgrammar matches too loosely.
 
-In a JSON schema, and nowhere else, it lets what repeats at the end of an optional part
-or of an alternative come without what is before it: `(ab*)?` would match "b".
+In JSON schemas only, it lets a repetition at the end of an optional part or of an
+alternative match without what precedes it: `(ab*)?` would match "b".
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 _ATOM = re.compile(
     r"\[\^?(?:\\.|[^\]\\])*\]|\\(?:u\{\w+\}|u\w{4}|x\w{2}|c.|.)", re.DOTALL
 )
-"""A set, or an escape: nothing in it is an operator."""
+"""A character class or an escape, in which nothing is an operator."""
 _OPENING = re.compile(r"\(\?(?::|<\w+>|P<\w+>)")
 _TOKEN = re.compile(r"[(|)]|[?*+]|\{\d*,?\d*\}")
 _QUANTIFIER = re.compile(r"[?*+]|\{\d*,?\d*\}")

@@ -1,7 +1,7 @@
 """Refuses what xgrammar would ignore in a JSON schema, or get wrong.
 
-Outputs are to satisfy the whole schema. Where xgrammar leaves a rule out without a
-word, the client hears of it before anything is generated.
+Outputs must satisfy the whole schema. Where xgrammar would silently ignore a rule, the
+client gets an error before anything is generated.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ ASSERTED = (
     *("json-pointer", "relative-json-pointer", "time", "uri", "uri-reference"),
     *("uri-template", "uuid"),
 )
-"""Formats that xgrammar follows in strings."""
+"""String formats that xgrammar enforces."""
 _OF_NUMBERS = {
     "minimum",
     "maximum",
@@ -34,7 +34,7 @@ _OF_ARRAYS = {"minItems", "maxItems"}
 _OF_OBJECTS = {"minProperties", "maxProperties", "propertyNames", "patternProperties"}
 _ARRAYS = {"items", "prefixItems", "unevaluatedItems"}
 _OBJECTS = {"properties", "additionalProperties", "unevaluatedProperties"}
-"""With these, a schema without a type is taken for one of an array or an object."""
+"""Keywords that make xgrammar take a schema without a type for an array or object."""
 _RULES = {
     *_UNSUPPORTED,
     *_OF_NUMBERS,
@@ -46,7 +46,7 @@ _RULES = {
     *("$ref", "additionalItems", "allOf", "anyOf", "const", "enum", "oneOf"),
     *("required", "type", "uniqueItems"),
 }
-"""All other keywords are annotations, or unknown, which is the same."""
+"""All other keywords are annotations, or unknown, which amounts to the same."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -61,7 +61,7 @@ Schema = Mapping[str, Any]
 
 
 def check_schema(schema: object) -> None:
-    """Raises `ValueError` with the first rule that would not be followed."""
+    """Raises `ValueError` with the first rule that would not be enforced."""
     of_names: set[int] = set()
     for each in every_schema(schema):
         of_names.add(id(each.get("propertyNames")))

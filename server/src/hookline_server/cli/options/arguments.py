@@ -71,7 +71,7 @@ def read_arguments(
         command: The subcommand.
         description: One sentence for the help.
         options: All options but those of loggers.
-        argv: What was typed behind the subcommand.
+        argv: The arguments after the subcommand.
         default_loggers: Stat loggers that are used unless `none` is named.
         operand: Flag of an option whose value may also stand without the flag.
 

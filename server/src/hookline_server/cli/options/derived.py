@@ -48,7 +48,7 @@ def number(text: str) -> float:
 
 
 def words(text: str) -> list[str]:
-    """Reads words between commas."""
+    """Reads comma-separated words."""
     found = [word.strip() for word in text.split(",")]
     if not all(found):
         raise ValueError(f"{text!r} has an empty part")

@@ -1,4 +1,4 @@
-"""What to use in place of options and commands of vLLM and SGLang."""
+"""Replacements for options and commands of vLLM and SGLang."""
 
 from collections.abc import Mapping
 

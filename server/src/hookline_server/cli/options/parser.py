@@ -121,7 +121,7 @@ def parse(parser: Parser, argv: Sequence[str]) -> dict[str, object]:
     namespace, rest = parser.parse_known_args(argv)
     found = vars(namespace)
     operand = parser.operand
-    # argparse's own optional operands must not stand behind options.
+    # argparse does not allow its own optional operands after options.
     if operand is not None and len(rest) == 1 and not rest[0].startswith("-"):
         if found.setdefault(operand.target, rest[0]) != rest[0]:
             given = found[operand.target]

@@ -19,7 +19,7 @@ ALIASES = {
     "-q": "--quantization",
     "-tp": "--tensor-parallel-size",
 }
-"""vLLM's other names of options."""
+"""vLLM's aliases of options."""
 
 
 def respelt(argv: Sequence[str], options: Iterable[Option]) -> list[str]:
