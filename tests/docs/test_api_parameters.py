@@ -33,8 +33,8 @@ ENDPOINTS = {
     "/tokenize": "tokenize",
     "/detokenize": "detokenize",
 }
-DISPATCHED = {"/invocations"}
-"""Paths that pass their bodies to other endpoints."""
+DISPATCHED = {"/invocations", "/v1/responses/input_tokens"}
+"""Paths whose bodies are those of other endpoints."""
 
 _ROW = re.compile(r"\| `(\w+)` \| ([\w, ]+) \| (\w+)[^|]* \| `(tests/[^`]+)::(\w+)` \|")
 

@@ -427,6 +427,72 @@ async def test_truncation_keeps_the_end() -> None:
     assert engine.streams[0].prompt[-1] == ord(">")
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"instructions": "Be brief.", "tools": TOOLS, "tool_choice": "none"},
+        {
+            "input": [
+                {"role": "user", "content": "Hi"},
+                {"role": "user", "content": "?"},
+            ]
+        },
+        {"input": "x" * 2000, "truncation": "auto", "max_output_tokens": 24},
+    ],
+)
+async def test_input_tokens_are_those_of_the_response(fields: dict[str, Any]) -> None:
+    """
+    Also where the response continues a stored one, and nothing is generated or stored.
+    """
+    engine = engine_of("Hello")
+    async with client_of(engine, PARSERS) as client:
+
+        async def ask(path: str = "", **more: Any) -> Any:
+            body = {"input": "Hi", **fields, **more}
+            response = await client.post(f"/v1/responses{path}", json=body)
+            assert response.status == 200, await response.text()
+            return await response.json()
+
+        first = await ask()
+        counted = await ask("/input_tokens")
+        second = await ask(previous_response_id=first["id"])
+        num_streams = len(engine.streams)
+        continued = await ask("/input_tokens", previous_response_id=first["id"])
+
+    assert counted == {
+        "object": "response.input_tokens",
+        "input_tokens": first["usage"]["input_tokens"],
+    }
+    assert continued["input_tokens"] == second["usage"]["input_tokens"]
+    assert len(engine.streams) == num_streams
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "param"),
+    [
+        ({"input": "x" * 2000}, 200, None),
+        ({"input": None}, 400, "input"),
+        ({"tools": [{"type": "web_search"}]}, 400, "tools[0].type"),
+        ({"previous_response_id": "resp_x"}, 400, "previous_response_id"),
+        ({"model": "other"}, 404, "model"),
+    ],
+)
+async def test_a_count_is_refused_like_a_response(
+    fields: dict[str, Any], status: int, param: str | None
+) -> None:
+    """
+    Only the context's length does not matter: a client counts to stay below it.
+    """
+    async with client_of(engine_of("a"), PARSERS) as client:
+        body = {"input": "Hi", **fields}
+        response = await client.post("/v1/responses/input_tokens", json=body)
+        answer = await response.json()
+
+    assert response.status == status, answer
+    assert answer.get("error", {}).get("param") == param
+
+
 async def test_each_response_has_an_id_of_its_own() -> None:
     """
     Also if the client names its requests alike: responses are kept by their ids.

@@ -28,7 +28,7 @@ from hookline_server.handlers.load import show_load
 from hookline_server.handlers.missing_metrics import explain_missing_metrics
 from hookline_server.handlers.models import list_models, show_model
 from hookline_server.handlers.prefix_cache import reset_prefix_cache
-from hookline_server.handlers.responses import create_response
+from hookline_server.handlers.responses import count_input_tokens, create_response
 from hookline_server.handlers.sleep import SLEEP_ROUTES
 from hookline_server.handlers.stored_responses import STORED_RESPONSE_ROUTES
 from hookline_server.handlers.tokenize import detokenize, tokenize
@@ -49,6 +49,7 @@ ROUTES = (
     web.post("/v1/completions", completions),
     web.post("/v1/chat/completions", chat_completions),
     web.post(RESPONSES_PATH, create_response),
+    web.post(f"{RESPONSES_PATH}/input_tokens", count_input_tokens),
     *STORED_RESPONSE_ROUTES,
     web.post(MESSAGES_PATH, create_message),
     web.post(f"{MESSAGES_PATH}/count_tokens", count_tokens),

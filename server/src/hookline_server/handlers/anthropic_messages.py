@@ -16,6 +16,7 @@ from hookline_server.handlers.common import (
 )
 from hookline_server.handlers.conversation import (
     Conversation,
+    count_conversation,
     read_prompt,
     template_defaults,
 )
@@ -54,7 +55,6 @@ from hookline_server.replies.reading import (
     check_use,
 )
 from hookline_server.request_message import read_message
-from hookline_server.tenants import client_of
 
 
 @described(
@@ -102,15 +102,7 @@ async def count_tokens(request: web.Request) -> web.Response:
     check_model(engine, body.model)
     check_prompt(body)
     conversation = _conversation(request, body)
-    prompt = await engine.render_chat(
-        conversation.messages,
-        variables=conversation.variables,
-        add_generation_prompt=conversation.add_generation_prompt,
-        continue_final_message=conversation.continue_final_message,
-        is_prompt=False,
-        client=client_of(request),
-    )
-    return json_response(TokenCount(len(prompt)))
+    return json_response(TokenCount(await count_conversation(request, conversation)))
 
 
 async def _read(

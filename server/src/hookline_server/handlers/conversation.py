@@ -91,23 +91,39 @@ async def read_prompt(
         OverloadedError: Too much text is waiting.
         RequestError: The template refuses the conversation.
     """
-    engine, most_tokens = request.app[ENGINE], conversation.most_tokens
-    prompt = await engine.render_chat(
-        conversation.messages,
-        variables=conversation.variables,
-        add_generation_prompt=conversation.add_generation_prompt,
-        continue_final_message=conversation.continue_final_message,
-        chat_template=conversation.chat_template,
-        is_prompt=most_tokens is None,
-        client=client_of(request),
-    )
-    if most_tokens is not None:
-        prompt = prompt[-most_tokens:]
+    is_whole = conversation.most_tokens is None
+    prompt = await _rendered(request, conversation, must_fit=is_whole)
     return prompt, reply_reading(
-        engine,
+        request.app[ENGINE],
         request.app[PARSERS],
         conversation.use,
         prompt,
         shows_reasoning=conversation.shows_reasoning,
         continues=conversation.continue_final_message,
     )
+
+
+async def count_conversation(request: web.Request, conversation: Conversation) -> int:
+    """Returns the length of a prompt, which may exceed the context.
+
+    Raises:
+        OverloadedError: Too much text is waiting.
+        RequestError: The template refuses the conversation.
+    """
+    return len(await _rendered(request, conversation, must_fit=False))
+
+
+async def _rendered(
+    request: web.Request, conversation: Conversation, *, must_fit: bool
+) -> list[int]:
+    prompt = await request.app[ENGINE].render_chat(
+        conversation.messages,
+        variables=conversation.variables,
+        add_generation_prompt=conversation.add_generation_prompt,
+        continue_final_message=conversation.continue_final_message,
+        chat_template=conversation.chat_template,
+        is_prompt=must_fit,
+        client=client_of(request),
+    )
+    most_tokens = conversation.most_tokens
+    return prompt if most_tokens is None else prompt[-most_tokens:]

@@ -1,4 +1,4 @@
-"""`/v1/responses` of OpenAI's API."""
+"""`/v1/responses` and `/v1/responses/input_tokens` of OpenAI's API."""
 
 import uuid
 from collections.abc import Sequence
@@ -12,9 +12,14 @@ from hookline_server.answers.answer import Identity
 from hookline_server.answers.responses import ResponsesAnswer
 from hookline_server.context import ENGINE, PARSERS, RESPONSE_STORE
 from hookline_server.handlers.admission import admit
-from hookline_server.handlers.common import make_identity, rejections_counted
+from hookline_server.handlers.common import (
+    json_response,
+    make_identity,
+    rejections_counted,
+)
 from hookline_server.handlers.conversation import (
     Conversation,
+    count_conversation,
     read_prompt,
     template_defaults,
 )
@@ -44,7 +49,7 @@ from hookline_server.protocol.responses_conversation import conversation_message
 from hookline_server.protocol.responses_echo import begun_response
 from hookline_server.protocol.responses_events import RESPONSE_EVENTS
 from hookline_server.protocol.responses_items import InputItem
-from hookline_server.protocol.responses_object import ResponseObject
+from hookline_server.protocol.responses_object import InputTokens, ResponseObject
 from hookline_server.protocol.responses_request import (
     CHAT_NAMES,
     ResponsesRequest,
@@ -107,6 +112,23 @@ async def create_response(request: web.Request) -> web.StreamResponse:
         )
 
 
+@described(
+    Operation(
+        tag=Tag.GENERATION,
+        body=ResponsesRequest,
+        answer=InputTokens,
+        errors=GENERATION_ERRORS,
+    )
+)
+async def count_input_tokens(request: web.Request) -> web.Response:
+    """Counts the tokens of the prompt that a request for a response becomes."""
+    body = (await admit(request, ResponsesRequest, check)).body
+    with fields_named(CHAT_NAMES):
+        conversation, _ = await _conversation(request, body, generation_request(body))
+        count = await count_conversation(request, conversation)
+    return json_response(InputTokens(input_tokens=count))
+
+
 async def _read(
     request: web.Request, body: ResponsesRequest, generation: GenerationRequest
 ) -> _Read:
@@ -118,8 +140,19 @@ async def _read(
     )
     # Also of a stream, whose last event repeats them.
     check_kept_logprobs(params, max_model_len)
+    conversation, items = await _conversation(request, body, generation)
+    check_use(conversation.use, request.app[PARSERS], engine)
+    prompt, reading = await read_prompt(request, conversation)
+    return _Read(
+        prompt=prompt, params=reading.adapted(params), reading=reading, items=items
+    )
+
+
+async def _conversation(
+    request: web.Request, body: ResponsesRequest, generation: GenerationRequest
+) -> tuple[Conversation, list[InputItem]]:
+    """Returns the conversation, and the request's own items in it."""
     use = responses_tool_use(body)
-    check_use(use, request.app[PARSERS], engine)
     history = await read_history(request, body)
     placed = await read_input(request, body)
     conversation = Conversation(
@@ -127,16 +160,10 @@ async def _read(
         use=use,
         variables=template_variables(body, use.tools, template_defaults(request)),
         most_tokens=most_prompt_tokens(
-            generation, max_model_len, body.max_output_tokens
+            generation, request.app[ENGINE].facts.max_model_len, body.max_output_tokens
         ),
     )
-    prompt, reading = await read_prompt(request, conversation)
-    return _Read(
-        prompt=prompt,
-        params=reading.adapted(params),
-        reading=reading,
-        items=[item for _, item in placed],
-    )
+    return conversation, [item for _, item in placed]
 
 
 def _identity(request: web.Request) -> Identity:

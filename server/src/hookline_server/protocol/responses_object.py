@@ -192,6 +192,13 @@ class DeletedResponse(msgspec.Struct, frozen=True, kw_only=True):
     deleted: Literal[True] = True
 
 
+class InputTokens(msgspec.Struct, frozen=True, kw_only=True):
+    """The response of `/v1/responses/input_tokens`."""
+
+    object: Literal["response.input_tokens"] = "response.input_tokens"
+    input_tokens: int
+
+
 def response_usage(usage: Usage, reasoning_tokens: int) -> ResponseUsage:
     """Returns token counts under the names that they have in responses."""
     return ResponseUsage(
