@@ -217,6 +217,13 @@ def responses() -> None:
 
 
 @feature
+def count_tokens() -> None:
+    counted = CLIENT.responses.input_tokens.count(model=MODEL, input="Hello")
+    response = CLIENT.responses.create(model=MODEL, input="Hello", store=False)
+    assert counted.input_tokens == response.usage.input_tokens
+
+
+@feature
 def responses_streamed() -> None:
     with CLIENT.responses.stream(model=MODEL, input="Think: 2 + 2?") as events:
         kinds = [event.type for event in events]
