@@ -128,10 +128,10 @@ class ServingEngine(Protocol):
     ) -> list[int]:
         """Applies the chat template and tokenizes; clients are served in turn.
 
-        `variables` are further ones of the template, such as `tools`. With
+        `variables` are additional template variables, such as `tools`. With
         `continue_final_message` the prompt ends with the text of the last message.
-        `chat_template` takes the place of the model's template. With `is_prompt` only
-        conversations that fit into the context are of use.
+        `chat_template` replaces the model's template. With `is_prompt`, conversations
+        that do not fit into the context are refused.
 
         Raises:
             RequestError: There is no template, or it rejects the messages.

@@ -1,5 +1,5 @@
 """Parsed replies: content, reasoning and calls of functions.
 
-Parsers are plugins; the protocols are here, and what most formats need to be read piece
+Parsers are plugins; here are their protocols, and tools for reading most formats piece
 by piece.
 """

@@ -27,8 +27,8 @@ class CallObject:
 
         Args:
             parser: The parser, whose reader is at the object.
-            names: Functions that count as calls; None takes any name.
-            needs_arguments: Whether an object without arguments is no call.
+            names: Functions that count as calls; None accepts any name.
+            needs_arguments: Whether a call must have arguments.
             make_id: Makes the call's id.
         """
         self._parser = parser
@@ -44,8 +44,8 @@ class CallObject:
         """Yields the call.
 
         Returns:
-            Whether it was one. If not, nothing was yielded, and the reader has recorded
-            what was read.
+            Whether it was a call. If not, nothing was yielded, and the reader has
+            recorded what was read.
         """
         if not (yield from self._reader.accept("{")):
             return False
@@ -119,7 +119,7 @@ def _is_missing(name: str, names: Container[str] | None) -> bool:
 
 
 def _raw_value(reader: Reader) -> Waits[str]:
-    """Reads a JSON value that is needed as a whole, or not at all."""
+    """Reads a whole JSON value, or skips it."""
     scanner, pieces = JsonScanner(), []
     while not (scanner.is_done or reader.is_over):
         pieces.append((yield from reader.take_json(scanner)))

@@ -8,7 +8,7 @@ _END_OF_SCALAR = re.compile(r"[,\]}\s]")
 
 
 class JsonScanner:
-    """Follows one value from its first character; in linear time, and checks nothing.
+    """Follows one value from its first character, in linear time and unchecked.
 
     Attributes:
         is_done: Whether the value has ended.

@@ -16,7 +16,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """Text that the model writes for itself.
+    """Text of the model's reasoning.
 
     Attributes:
         text: The text; the texts of all such parts, joined, are the reasoning.

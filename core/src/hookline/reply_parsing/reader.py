@@ -1,8 +1,8 @@
 """Reads text that arrives in pieces, as if it were all there.
 
-A method that needs more text than has arrived yields None, and goes on when there is
-more. So a parser is one generator, from the reply's first character to its last, and
-says the same however the text is cut.
+A method that needs more text than has arrived yields None, and continues when there is
+more. So a parser is one generator over the whole reply, and its result does not depend
+on how the text is cut.
 """
 
 import json
@@ -15,18 +15,18 @@ from hookline.reply_parsing.json_scanner import JsonScanner
 R = TypeVar("R")
 
 Waits = Generator[None, None, R]
-"""Yields None whenever it waits for more text, and returns an R in the end."""
+"""Yields None whenever it waits for more text, and finally returns an R."""
 
 LONGEST_WORD = 1024
-"""Characters of a name, a key or a header; a longer one is none."""
+"""Maximum characters of a name, a key or a header."""
 
 _NO_SPACE = re.compile(r"\S")
-# The quantifiers give nothing back: time is linear.
+# Possessive quantifiers keep the time linear.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 class Markers:
-    """Texts that have a meaning in a format, none of them the start of another."""
+    """Marker texts of a format, none of which is the start of another."""
 
     def __init__(self, *markers: str) -> None:
         self._markers = markers
@@ -37,7 +37,7 @@ class Markers:
     def search(
         self, text: str, start: int, most: int | None = None
     ) -> re.Match[str] | None:
-        """Returns the first marker that begins at most that far behind `start`."""
+        """Returns the first marker that begins at most that far after `start`."""
         end = len(text) if most is None else start + most + self._longest
         found = self._pattern.search(text, start, end)
         if found is None or most is None or found.start() - start <= most:
@@ -45,7 +45,7 @@ class Markers:
         return None
 
     def undecided(self, text: str, start: int) -> int:
-        """Returns where text begins that may become a marker; its end if none may."""
+        """Returns where a possible marker begins; the end if there is none."""
         for place in range(max(start, len(text) - self._longest + 1), len(text)):
             if text[place] in self._first:
                 rest = text[place:]
@@ -55,7 +55,7 @@ class Markers:
 
 
 class Reader:
-    """The text of one reply that has arrived and has not been read yet."""
+    """The text of one reply that has arrived but has not been read yet."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -74,15 +74,15 @@ class Reader:
         self._at = 0
 
     def end(self) -> None:
-        """There will be no more pieces."""
+        """Marks the end of the text."""
         self._has_ended = True
 
     def record(self) -> None:
-        """Keeps what is read from now on, until `recorded` returns it."""
+        """Starts to record what is read, until `recorded` returns it."""
         self._recorded = []
 
     def recorded(self) -> str:
-        """Returns what was read since `record`, and stops keeping it."""
+        """Returns what was read since `record`, and stops recording."""
         text = "".join(self._recorded or ())
         self._recorded = None
         return text
@@ -158,7 +158,7 @@ class Reader:
             yield
 
     def json_string(self) -> Waits[str | None]:
-        """Reads a short JSON string; returns None, and reads nothing, if it is none."""
+        """Reads a short JSON string; without one, reads nothing and returns None."""
         if (yield from self.peek()) != '"':
             return None
         while True:
@@ -193,7 +193,7 @@ class Reader:
 
 
 def decoded_string(quoted: str) -> str | None:
-    """Returns the text of a JSON string; None if it is none."""
+    """Returns the text of a JSON string; None if it is not one."""
     try:
         text = json.loads(quoted, strict=False)
     except ValueError:

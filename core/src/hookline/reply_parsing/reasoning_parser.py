@@ -15,7 +15,7 @@ class ReasoningParserContext:
     Attributes:
         prompt_end: The last characters of the prompt, with special tokens: a chat
             template may have begun the reasoning, or have ruled it out.
-        may_call: Whether calls are looked for in the content, so that one may end the
+        may_call: Whether the content may have calls, one of which may end the
             reasoning.
     """
 
@@ -27,8 +27,8 @@ class ReasoningParserContext:
 class ReasoningParser(Protocol):
     """Separates reasoning and content in the text of one reply.
 
-    It comes before the parser of tool calls, which gets the content. What `ToolParser`
-    says of pieces, time and threads holds here, too.
+    It runs before the tool parser, which gets the content. The rules of `ToolParser`
+    for pieces, time and threads apply here, too.
     """
 
     @property
@@ -38,28 +38,28 @@ class ReasoningParser(Protocol):
 
     @property
     def is_reasoning(self) -> bool:
-        """Whether the text so far ends within reasoning; tokens are counted by it."""
+        """Whether the text so far ends within reasoning, whose tokens are counted."""
         ...
 
     def push(self, text: str) -> Sequence[ReasoningPart]:
-        """Takes the next piece of the text; returns what is certain by now."""
+        """Takes the next piece of the text; returns the parts known so far."""
         ...
 
     def finish(self) -> Sequence[ReasoningPart]:
-        """Is called once, after the last piece; returns the rest."""
+        """Called once, after the last piece; returns the remaining parts."""
         ...
 
 
 @runtime_checkable
 class ReasoningBeforeGrammar(Protocol):
-    """What a parser of reasoning implements, too, if structured outputs follow it.
+    """The further interface of a reasoning parser before structured outputs.
 
-    Without it, a structured output leaves no room for reasoning.
+    Without it, requests for structured outputs get no reasoning.
     """
 
     @property
     def reasoning_span(self) -> ReasoningSpan | None:
-        """What precedes a structured output; None if the prompt rules reasoning out.
+        """The reasoning before a structured output; None if the prompt rules it out.
 
         It is read before the reply begins.
         """

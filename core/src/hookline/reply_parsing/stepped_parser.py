@@ -20,13 +20,13 @@ R = TypeVar("R")
 P = TypeVar("P")
 
 Steps = Generator[P | None, None, R]
-"""Yields parts, None whenever it waits for more text, and returns an R in the end."""
+"""Yields parts, or None whenever it waits for more text, and finally returns an R."""
 
 ToolSteps = Steps[ToolPart, R]
 ReasoningSteps = Steps[ReasoningPart, R]
 
 LONGEST_SPACE = 64
-"""Characters of white space before a call that are left out of the content."""
+"""Maximum white space before a call that is left out of the content."""
 
 
 class SteppedParser(ABC, Generic[P]):
@@ -81,8 +81,8 @@ class SteppedReasoningParser(SteppedParser[ReasoningPart]):
 class SteppedToolParser(SteppedParser[ToolPart]):
     """A parser of a format in which markers announce calls.
 
-    White space beside calls is no content, nor are the markers. What follows a marker
-    and is no call is content, marker and white space included.
+    White space around calls is not content, nor are the markers. Text after a marker
+    that is not a call is content, including the marker and white space.
 
     Attributes:
         tools: See `ToolParserContext`.
@@ -95,7 +95,7 @@ class SteppedToolParser(SteppedParser[ToolPart]):
         self._space = ""
 
     def content_until(self, markers: Markers) -> ToolSteps[str | None]:
-        """Yields the content up to the next marker, which is returned; None at the end.
+        """Yields the content up to the next marker and returns that; None at the end.
 
         From there on the reader records, for `not_a_call`.
         """
@@ -116,12 +116,12 @@ class SteppedToolParser(SteppedParser[ToolPart]):
                 return marker
 
     def not_a_call(self, marker: str) -> Content:
-        """Returns what was read since the marker, and all that was left out, too."""
+        """Returns what was read since the marker, including what was left out."""
         self._follows_call = False
         return Content(self._space + marker + self.reader.recorded())
 
     def begin_call(self, name: str, call_id: str | None = None) -> CallBegun:
-        """Returns the start of a call; from now on it cannot become content."""
+        """Returns the start of a call, which can no longer become content."""
         self.reader.recorded()
         self._follows_call = True
         return CallBegun(name, call_id)
@@ -135,5 +135,5 @@ class SteppedToolParser(SteppedParser[ToolPart]):
 
 
 def without_space(text: str) -> int:
-    """Returns the text's length without white space at its end, if that is short."""
+    """Returns the text's length without trailing white space, if that is short."""
     return max(len(text.rstrip()), len(text) - LONGEST_SPACE)

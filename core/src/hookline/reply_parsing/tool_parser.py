@@ -12,8 +12,8 @@ class ToolParserContext:
     """What a parser of one reply may know.
 
     Attributes:
-        tools: JSON schema of each function's arguments, by the function's name. Only
-            to be read.
+        tools: JSON schema of each function's arguments, by the function's name;
+            read-only.
     """
 
     tools: Mapping[str, Mapping[str, object]]
@@ -23,7 +23,7 @@ class ToolParserContext:
 class ToolParser(Protocol):
     """Finds calls of functions in the text of one reply.
 
-    However the text is cut into pieces, the parts say the same when they are joined.
+    The joined parts do not depend on how the text is cut into pieces.
     The methods are called on the server's event loop, for each piece of text of each
     request: they must not block, and their time must be linear in the text.
     """
@@ -40,18 +40,19 @@ class ToolParser(Protocol):
         """Takes the next piece of the text.
 
         Returns:
-            What is certain by now. What may become a marker is kept back.
+            The parts that are certain so far. Text that may become a marker is held
+            back.
         """
         ...
 
     def finish(self) -> Sequence[ToolPart]:
-        """Is called once, after the last piece; returns the rest."""
+        """Called once, after the last piece; returns the remaining parts."""
         ...
 
 
 @runtime_checkable
 class StrictToolParser(Protocol):
-    """What a parser implements, too, if calls can be made to follow their schemas.
+    """The additional interface of a parser whose calls can be made to follow schemas.
 
     Without it, `strict` has no effect where the model chooses whether to call.
     """
@@ -59,8 +60,8 @@ class StrictToolParser(Protocol):
     def structural_tag(self, strict: Collection[str]) -> Mapping[str, object] | None:
         """Returns the structural tag that replies must match.
 
-        Text up to a call must stay free. It is called before the reply begins, and the
-        tag is compiled once for all requests with the same functions.
+        Text before a call must stay unconstrained. It is called before the reply
+        begins, and the tag is compiled once for all requests with the same functions.
 
         Args:
             strict: Names of the functions whose arguments must follow their schemas;

@@ -37,7 +37,7 @@ COUNTED_PATHS = (
 async def authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Passes on requests that have a key of the right scope, or need none.
 
-    Unknown paths and wrong methods need a key, too, so that nobody can try them out.
+    Unknown paths and wrong methods need a key, too, so that nobody can probe them.
     """
     ring = request.app[KEY_RING]
     if ring.is_open:

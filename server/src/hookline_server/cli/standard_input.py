@@ -7,7 +7,7 @@ READERS = frozenset({"generate", "run-batch"})
 
 
 def close_standard_input() -> None:
-    """Lets everything that reads it find its end, so that no library can ask there."""
+    """Makes all readers find the end of the input: no library can prompt there."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     if nothing != 0:
         os.dup2(nothing, 0)
