@@ -13,7 +13,7 @@ MODEL = "demo"
 ENDPOINTS = (
     *("/v1/completions", "/v1/chat/completions", "/v1/messages"),
     *("/v1/messages/count_tokens", "/tokenize", "/detokenize"),
-    *("/v1/responses", "/v1/embeddings", "/pooling"),
+    *("/v1/responses", "/v1/responses/input_tokens", "/v1/embeddings", "/pooling"),
 )
 """Those that a server lacks are 404."""
 
@@ -187,7 +187,7 @@ def _right(draw: st.DrawFn, endpoint: str) -> Members:
             pairs.append(("messages", draw(_anthropic_messages())))
             is_counted = endpoint != "/v1/messages"
             options = ANTHROPIC_PROMPT if is_counted else ANTHROPIC
-        case "/v1/responses":
+        case "/v1/responses" | "/v1/responses/input_tokens":
             pairs.append(("input", draw(st.one_of(_TEXT, _items()))))
             options = RESPONSE
         case "/v1/embeddings" | "/pooling":
