@@ -1,4 +1,4 @@
-"""Schemas by category, for schema_coverage.py: read from a folder, or made here."""
+"""Schemas by category, for schema_coverage.py: read from a folder, or generated."""
 
 import json
 import random
@@ -14,7 +14,7 @@ MADE_EACH = 40
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A schema, and values that are known to be its instances or not to be."""
+    """A schema, with values that are known to be valid or invalid."""
 
     schema: Schema
     values: tuple[object, ...] = ()
@@ -44,7 +44,7 @@ def _case(path: Path) -> Case:
 
 
 def made() -> Mapping[str, list[Case]]:
-    """Makes schemas in the manner of several kinds of users, the same each time."""
+    """Generates schemas as several kinds of users write them, the same each time."""
     return {
         name: [
             Case(make(random.Random(seed)))  # noqa: S311 - the same each time
@@ -165,7 +165,7 @@ def _event(source: random.Random) -> Schema:
 
 
 def _document(source: random.Random) -> Schema:
-    """A document of parts that its readers tell by a constant."""
+    """A document of parts, each with a constant that tells its kind."""
     parts = [
         {
             "type": "object",

@@ -1,4 +1,4 @@
-"""Counts which JSON schemas compile: in Hookline, and in the libraries as they are.
+"""Counts which JSON schemas compile, in Hookline and in the unmodified libraries.
 
 usage: python benchmarks/schema_coverage.py [--schemas DIR] [--most 50] [--model demo]
                                             [--only CATEGORY …]
@@ -38,7 +38,7 @@ Job = tuple[str, str, Case]
 
 
 def verdicts(sides: Sides, jobs: Sequence[Job]) -> list[Verdict]:
-    """Judges each schema in child processes, which the kernel ends where one hangs."""
+    """Tests each schema in child processes, which the kernel ends if they hang."""
     found: list[Verdict] = []
     while len(found) < len(jobs):
         reading, writing = os.pipe()
