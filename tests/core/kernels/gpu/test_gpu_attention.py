@@ -114,7 +114,7 @@ def test_equals_reference(
         assert_equal_to_reference(shape, step, device, window=window, softcap=softcap)
 
 
-@pytest.mark.parametrize("num_splits", [1, 3])
+@pytest.mark.parametrize("num_splits", essential([1, 3], 3))
 @pytest.mark.parametrize("name", ["sinks", "slopes"])
 def test_sinks_and_slopes(name: str, num_splits: int, device: torch.device) -> None:
     """In decodes, whole or in splits, and in prompts, with and without a window."""
@@ -153,7 +153,7 @@ def test_sinks_and_slopes(name: str, num_splits: int, device: torch.device) -> N
         assert_close(decoded, wanted[:2], torch.float32)
 
 
-@pytest.mark.parametrize("length", [1, 15, 16, 17, 63, 64, 65])
+@pytest.mark.parametrize("length", essential([1, 15, 16, 17, 63, 64, 65], 1, 16, 65))
 def test_lengths_at_the_borders_of_blocks_and_tiles(
     length: int, device: torch.device
 ) -> None:
