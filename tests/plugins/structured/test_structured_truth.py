@@ -7,6 +7,7 @@ cannot grow unnoticed.
 import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime, time
+from functools import cache
 from typing import Any
 
 import jsonschema
@@ -87,17 +88,17 @@ REFUSED: Mapping[str, set[str]] = {
 }
 
 
-def compiles(backend: str, schema: Mapping[str, Any]) -> bool:
+@cache
+def compiles(backend: str, schema: str) -> bool:
     """Whether a backend takes a schema; if not, it says why."""
-    spec = StructuredOutputsParams(json=schema).spec
-    for name in chosen_backends(backend):
-        try:
-            make_backend(name, BYTES).compile(spec)
-        except RefusedGrammarError as error:
-            has_reason = str(error).startswith(f"{name}: ")
-        else:
-            return True
-        assert has_reason
+    spec = StructuredOutputsParams(json=SCHEMAS[schema]).spec
+    try:
+        make_backend(backend, BYTES).compile(spec)
+    except RefusedGrammarError as error:
+        has_reason = str(error).startswith(f"{backend}: ")
+    else:
+        return True
+    assert has_reason
     return False
 
 
@@ -106,8 +107,11 @@ def test_these_schemas_are_refused_and_no_others(backend: str) -> None:
     """
     Each with a reason; two hundred can be followed by `auto`.
     """
+    names = chosen_backends(backend)
     refused = {
-        name for name, schema in SCHEMAS.items() if not compiles(backend, schema)
+        schema
+        for schema in SCHEMAS
+        if not any(compiles(each, schema) for each in names)
     }
 
     assert refused == REFUSED[backend]
