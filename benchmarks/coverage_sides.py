@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,14 @@ from hookline.structured.backend import BackendContext, GrammarMatcher
 from hookline.structured.loading import chosen_backends, make_backend
 from hookline.structured.process import compiled_and_tried
 from hookline.structured.spelling import LongestTokens
+from hookline.structured.trial import Trial
 from hookline.structured.vocabulary import token_bytes
 from hookline.tokenizer import Tokenizer
 from hookline_llguidance import LLGuidanceBackend
 from hookline_llguidance.backend import LLGuidanceMatcher
 from hookline_registry import Failure, isolate
 from hookline_xgrammar import XGrammarBackend
-from hookline_xgrammar.backend import XGrammarMatcher
+from hookline_xgrammar.matcher import XGrammarMatcher
 
 Make = Callable[[], GrammarMatcher]
 WALKS = 3
@@ -64,6 +65,7 @@ class Sides:
 
     def __init__(self, context: BackendContext) -> None:
         self._context = context
+        self._trial = Trial(context)
         self._stops = context.eos_token_ids
         self._spelling = LongestTokens(context.tokens)
         self._ours = [make_backend(name, context) for name in chosen_backends("auto")]
@@ -91,7 +93,7 @@ class Sides:
 
     def _hookline(self, case: Case) -> Make:
         spec = StructuredOutputsParams(json=case.schema).spec
-        data, index = compiled_and_tried(self._ours, spec, self._context)
+        data, index = compiled_and_tried(self._ours, spec, self._trial)
         return lambda: self._ours[index].matcher(data, self._stops)
 
     def _plain_xgrammar(self, case: Case) -> Make:
@@ -104,10 +106,11 @@ class Sides:
         )
         grammar = compiler.compile_json_schema(json.dumps(case.schema))
         stops = list(self._stops)
+        vocabulary = replace(self._xgrammar._vocabulary, long_tokens={})  # noqa: SLF001
 
         def make() -> GrammarMatcher:
             inner = library.GrammarMatcher(grammar, override_stop_tokens=stops)
-            return XGrammarMatcher(inner, {}, self._spelling)
+            return XGrammarMatcher(inner, vocabulary, stops, may_force=False)
 
         return make
 

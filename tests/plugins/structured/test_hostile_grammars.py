@@ -20,7 +20,7 @@ from hookline.exceptions import GrammarError
 from hookline.request import FinishReason
 from hookline.structured.backend import BackendContext
 from hookline.structured.loading import make_backend
-from hookline.structured.trial import Way, walk
+from hookline.structured.trial import Trial, Way
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 
@@ -187,4 +187,4 @@ def test_a_long_token_cannot_hang_in_an_ambiguous_grammar() -> None:
     with pytest.raises(TimeoutError):
         all(matcher.accept(256) for _ in range(10))
     with pytest.raises(TimeoutError):
-        walk(backend.matcher(data, (257,)), LONG, Way.LONGEST)
+        Trial(LONG).walk(backend.matcher(data, (257,)), Way.LONGEST)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 from hookline.structured_outputs import GrammarSpec
 
@@ -37,7 +37,10 @@ class BackendContext:
 
 
 class GrammarMatcher(Protocol):
-    """How far one output has matched a grammar; used by one thread at a time."""
+    """How far one output has matched a grammar; used by one thread at a time.
+
+    Its class may also have what `BatchMatcher` has.
+    """
 
     def fill(self, mask: "npt.NDArray[np.int32]") -> None:
         """Writes which tokens may come next.
@@ -70,6 +73,28 @@ class GrammarMatcher(Protocol):
         """Returns up to `most` tokens that spell what must follow; none if it is free.
 
         The model may spell it by other tokens: they are drafts, which it verifies.
+        """
+
+
+class BatchMatcher(GrammarMatcher, Protocol):
+    """A `GrammarMatcher` of a kind that fills many masks faster than one by one."""
+
+    @classmethod
+    def fill_many(
+        cls,
+        matchers: Sequence[Self],
+        masks: "npt.NDArray[np.int32]",
+        rows: Sequence[int],
+    ) -> None:
+        """Writes which tokens may come next for each of n matchers.
+
+        Args:
+            matchers: [n] matchers of this class, at least one.
+            masks: [most, ⌈vocabulary / 32⌉] int32, contiguous; see `fill`.
+            rows: [n] row of `masks` for each matcher.
+
+        Raises:
+            RefusedGrammarError: One of them exceeds a limit. `fill` then tells which.
         """
 
 

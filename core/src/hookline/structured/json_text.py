@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hookline.structured.backend import BackendContext, GrammarMatcher
+from hookline.structured.fill_masks import fill_masks
 
 if TYPE_CHECKING:  # what only compiles need not load numpy
     import numpy as np
@@ -88,6 +89,21 @@ class JsonTextMatcher:
     def fill(self, mask: "npt.NDArray[np.int32]") -> None:
         self._inner.fill(mask)
         mask &= self._text.mask(self._tails[-1])
+
+    @classmethod
+    def fill_many(
+        cls,
+        matchers: "Sequence[JsonTextMatcher]",
+        masks: "npt.NDArray[np.int32]",
+        rows: Sequence[int],
+    ) -> None:
+        fill_masks([each._inner for each in matchers], masks, rows)  # noqa: SLF001
+        by_mask: dict[int, list[int]] = defaultdict(list)
+        kept = [each._text.mask(each._tails[-1]) for each in matchers]  # noqa: SLF001
+        for at, mask in enumerate(kept):
+            by_mask[id(mask)].append(at)
+        for chosen in by_mask.values():  # nearly all have the same one
+            masks[[rows[at] for at in chosen]] &= kept[chosen[0]]
 
     def accept(self, token_id: int) -> bool:
         if not self._inner.accept(token_id):

@@ -44,7 +44,7 @@ from hookline.structured.messages import (
     Setup,
     too_slow,
 )
-from hookline.structured.trial import Way, walk
+from hookline.structured.trial import Trial, Way
 from hookline.structured_outputs import GrammarSpec
 from hookline_registry import Failure, isolate
 
@@ -113,12 +113,11 @@ def _serve(
     """Compiles the grammars that arrive; runs in the fork."""
     limit_memory(limits.memory_bytes)
     decoder = msgspec.msgpack.Decoder(GrammarSpec)
+    trial = Trial(context)
     with channel.makefile("rb") as incoming:
         while (data := next_frame(incoming)) is not None:
             spec = decoder.decode(data)
-            channel.sendall(
-                frame(_compile(backends, spec, context, limits.cpu_seconds))
-            )
+            channel.sendall(frame(_compile(backends, spec, trial, limits.cpu_seconds)))
 
 
 def _context(setup: Setup) -> BackendContext:
@@ -137,12 +136,12 @@ def _backends(names: Sequence[str], context: BackendContext) -> list[GrammarBack
 def _compile(
     backends: Sequence[GrammarBackend],
     spec: GrammarSpec,
-    context: BackendContext,
+    trial: Trial,
     cpu_seconds: float,
 ) -> Reply:
     begun = time.perf_counter()
     with processor_time(cpu_seconds):
-        outcome = isolate(compiled_and_tried, backends, spec, context)
+        outcome = isolate(compiled_and_tried, backends, spec, trial)
     seconds = time.perf_counter() - begun
     if not isinstance(outcome, Failure):
         data, backend = outcome
@@ -159,7 +158,7 @@ def _compile(
 
 
 def compiled_and_tried(
-    backends: Sequence[GrammarBackend], spec: GrammarSpec, context: BackendContext
+    backends: Sequence[GrammarBackend], spec: GrammarSpec, trial: Trial
 ) -> tuple[bytes, int]:
     """Compiles a grammar and follows it for a while.
 
@@ -174,9 +173,8 @@ def compiled_and_tried(
             f"it takes {len(data)} bytes once compiled, and at most {MOST_BYTES} are "
             "allowed"
         )
-    stops = context.eos_token_ids or (0,)
     for way in Way:
-        walk(backends[index].matcher(data, stops), context, way)
+        trial.walk(backends[index].matcher(data, trial.stop_token_ids), way)
     return data, index
 
 

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from hookline.structured.backend import GrammarMatcher
+from hookline.structured.fill_masks import fill_masks
 from hookline.structured_outputs import ReasoningSpan
 
 if TYPE_CHECKING:  # what only compiles need not load numpy
@@ -139,6 +140,20 @@ class ReasoningMatcher:
         else:
             mask[:] = _NONE
         _set(mask, self._fixed[written], is_allowed=True)
+
+    @classmethod
+    def fill_many(
+        cls,
+        matchers: "Sequence[ReasoningMatcher]",
+        masks: "npt.NDArray[np.int32]",
+        rows: Sequence[int],
+    ) -> None:
+        follow = [at for at, each in enumerate(matchers) if each._in_grammar]  # noqa: SLF001
+        inner = [matchers[at]._inner for at in follow]  # noqa: SLF001
+        fill_masks(inner, masks, [rows[at] for at in follow])
+        for row, matcher in zip(rows, matchers, strict=True):
+            if not matcher._in_grammar:  # noqa: SLF001
+                matcher.fill(masks[row])
 
     def accept(self, token_id: int) -> bool:
         if self._in_grammar or (self._is_undecided and not self._begins(token_id)):

@@ -25,43 +25,66 @@ class Way(Enum):
     RANDOM = auto()
 
 
-def walk(matcher: GrammarMatcher, context: BackendContext, way: Way) -> None:
-    """Accepts some tokens that the grammar allows, and fills the mask before each.
+class Trial:
+    """Walks through grammars of one vocabulary.
 
-    Does not end the text while another token is allowed. The caller limits its time.
-
-    Args:
-        matcher: A matcher at the start of a text.
-        context: The context of its backend.
-        way: Which token to accept; any, where the grammar does not allow that one.
-
-    Raises:
-        RefusedGrammarError: Nothing matches the grammar, or it has a dead end.
+    Attributes:
+        stop_token_ids: Tokens that end a text, for the matchers to walk with.
     """
-    lengths = np.array([len(token) for token in context.tokens], np.int32)
-    mask = np.zeros(-(-context.vocab_size // 32), np.int32)
-    stops = np.array(context.eos_token_ids, np.int64)
-    generator = np.random.default_rng(_SEED)
-    last = -1
-    for at in range(STEPS):
-        mask[:] = 0
-        matcher.fill(mask)
-        if not mask.any():
-            raise RefusedGrammarError(dead_end(at))
-        allowed = np.setdiff1d(_indices(mask, context.vocab_size), stops)
-        if not len(allowed):
-            return
-        if way is Way.LONGEST:
-            known = allowed[allowed < len(lengths)]
-            allowed = (
-                known[lengths[known] == lengths[known].max()] if len(known) else allowed
-            )
-        if not (way is Way.SAME and last in allowed):
-            last = int(generator.choice(allowed))
-        if not matcher.accept(last):
-            raise ValueError(f"token {last} is allowed and not accepted")
-        if matcher.is_terminated:
-            return
+
+    def __init__(self, context: BackendContext) -> None:
+        """Prepares for matchers whose backend was made of a context."""
+        self.stop_token_ids = context.eos_token_ids or (0,)
+        self._vocab_size = context.vocab_size
+        self._lengths = np.zeros(context.vocab_size, np.int32)
+        self._lengths[: len(context.tokens)] = [len(each) for each in context.tokens]
+        stops = np.array(context.eos_token_ids, np.int64)
+        self._stops = stops[stops < context.vocab_size]
+        self._mask = np.zeros(-(-context.vocab_size // 32), np.int32)
+
+    def walk(self, matcher: GrammarMatcher, way: Way) -> None:
+        """Accepts some tokens that a grammar allows, and fills the mask before each.
+
+        Does not end the text while another token is allowed. The caller limits its
+        time.
+
+        Args:
+            matcher: A matcher at the start of a text.
+            way: Which token to accept; any, where the grammar does not allow that one.
+
+        Raises:
+            RefusedGrammarError: Nothing matches the grammar, or it has a dead end.
+        """
+        generator = np.random.default_rng(_SEED)
+        last = -1
+        for at in range(STEPS):
+            self._mask[:] = 0
+            matcher.fill(self._mask)
+            if not self._mask.any():
+                raise RefusedGrammarError(dead_end(at))
+            allowed = self._allowed()
+            if not (way is Way.SAME and last >= 0 and allowed[last]):
+                found = self._longest(allowed) if way is Way.LONGEST else allowed
+                candidates = np.flatnonzero(found)
+                if not len(candidates):
+                    return
+                last = int(candidates[generator.integers(len(candidates))])
+            if not matcher.accept(last):
+                raise ValueError(f"token {last} is allowed and not accepted")
+            if matcher.is_terminated:
+                return
+
+    def _allowed(self) -> npt.NDArray[np.bool_]:
+        """Returns which tokens the mask allows, but for those that end the text."""
+        octets = self._mask.view(np.uint8)
+        bits = np.unpackbits(octets, count=self._vocab_size, bitorder="little")
+        bits[self._stops] = 0
+        return bits.view(np.bool_)
+
+    def _longest(self, allowed: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Returns which of the allowed tokens are the longest."""
+        lengths = np.where(allowed, self._lengths, -1)
+        return allowed & (lengths == lengths.max())
 
 
 def dead_end(at: int) -> str:
@@ -69,8 +92,3 @@ def dead_end(at: int) -> str:
     if at == 0:
         return "no text matches the grammar"
     return f"the grammar has a dead end: no token can follow its first {at} tokens"
-
-
-def _indices(mask: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int64]:
-    bits = np.unpackbits(mask.view(np.uint8), count=count, bitorder="little")
-    return np.flatnonzero(bits)

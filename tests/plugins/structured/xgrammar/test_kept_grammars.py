@@ -14,22 +14,18 @@ TOKENS = [bytes([code]) for code in range(END)]
 
 
 def test_grammars_are_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The latest ones are kept, and those that are not are read again."""
-    made = XGrammarBackend(
-        BackendContext(
-            tokens=[*TOKENS, b""],
-            vocab_size=END + 1,
-            eos_token_ids=(END,),
-            options={},
-        )
+    """The latest ones are kept, and those that are not are made again."""
+    context = BackendContext(
+        tokens=[*TOKENS, b""], vocab_size=END + 1, eos_token_ids=(END,), options={}
     )
+    compiling, made = XGrammarBackend(context), XGrammarBackend(context)
     compiled = [
-        made.compile(GrammarSpec(GrammarKind.JSON, json.dumps({"const": name})))
+        compiling.compile(GrammarSpec(GrammarKind.JSON, json.dumps({"const": name})))
         for name in "abcd"
     ]
     for data in compiled[:2]:
         made.matcher(data, (END,))
-    most = made._read_bytes + 1
+    most = made._kept_bytes + 1
     monkeypatch.setattr(backend, "_KEPT_BYTES", most)
 
     mask = np.empty(-(-(END + 1) // 32), np.int32)
@@ -38,7 +34,7 @@ def test_grammars_are_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> Non
         matcher.fill(mask)
 
         assert mask[ord('"') // 32] >> (ord('"') % 32) & 1
-        assert made._read_bytes <= most
+        assert made._kept_bytes <= most
 
-    assert list(made._read) == compiled[-len(made._read) :]
-    assert len(made._read) < len(compiled)
+    assert list(made._kept) == compiled[-len(made._kept) :]
+    assert len(made._kept) < len(compiled)

@@ -22,7 +22,7 @@ _CHARACTER_BYTES = 4
 _CLOSING_BYTES = 2
 """Bytes that close a level of nesting, such as a bracket."""
 _AUTOMATA = ',"complete_fsm":'
-"""What follows the rules in a serialized grammar, and is many times as long."""
+"""What follows the rules in a serialized grammar."""
 
 
 class _Kind(IntEnum):
@@ -104,6 +104,7 @@ class _Rules:
         data, starts = grammar["grammar_expr_data"], grammar["grammar_expr_indptr"]
         self._data: Sequence[int] = data  # type: ignore[assignment]
         self._starts: Sequence[int] = starts  # type: ignore[assignment]
+        self._expressions: dict[int, tuple[_Kind, Sequence[int]]] = {}
         rules: list[list[int]] = grammar["rules"]  # type: ignore[assignment]
         self._bodies = [rule[1] for rule in rules]
         self._runs = [_NOTHING] * len(rules)
@@ -166,9 +167,11 @@ class _Rules:
     # -- expressions -------------------------------------------------------------
 
     def _expression(self, index: int) -> tuple[_Kind, Sequence[int]]:
-        start = self._starts[index]
-        count = self._data[start + 1]
-        return _Kind(self._data[start]), self._data[start + 2 : start + 2 + count]
+        if (known := self._expressions.get(index)) is None:
+            start = self._starts[index]
+            data = self._data[start + 2 : start + 2 + self._data[start + 1]]
+            known = self._expressions[index] = _Kind(self._data[start]), data
+        return known
 
     def _used(self, index: int) -> int | None:
         """Returns the rule that an expression refers to."""

@@ -2,17 +2,18 @@
 
 import logging
 import time
-from collections.abc import Collection
-from itertools import pairwise
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.stats import GrammarUse
 from hookline.step.plan import AdmittedSequence
 from hookline.structured.backend import GrammarMatcher, RefusedGrammarError
+from hookline.structured.fill_masks import fill_masks
 from hookline.structured.grammar_service import MatcherSource
 from hookline.structured_outputs import REFUSED
 from hookline.worker.drafting.verification import first_of_each
@@ -21,10 +22,18 @@ from hookline.worker.sampling.processors.grammar_allowance import (
     TOKEN_NS,
     GrammarAllowance,
 )
+from hookline.worker.sampling.processors.grammar_draft_masks import (
+    DEAD_END,
+    fill_behind,
+)
+from hookline.worker.sampling.processors.grammar_row import GrammarRow
 from hookline.worker.sampling.processors.quick_timer import QuickTimer
 from hookline.worker.sampling.sampled_positions import SampledPositions
 from hookline_kernels.token_mask import TokenMasking, choose_masking
 from hookline_registry import Failure, isolate
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 _logger = logging.getLogger(__name__)
 
@@ -34,32 +43,28 @@ ALL = np.int32(-1)
 _MAX_LOGGED = 10
 """Failures that are logged with their tracebacks."""
 
-DEAD_END = "no token can continue this output as its grammar requires"
+_STEPS_ALONE = 64
+_QUICK_NS = 50_000
+"""For one of many masks; usually it takes a tenth of that."""
+
 TOO_SLOW = "following the grammar takes too much processor time for this output"
 
 
-class _Row:
-    """The matcher of one batch row.
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The positions of one request in a step.
 
     Attributes:
-        num_matched: Number of tokens, prompt included, that the matcher has passed.
-        spent_ns: Processor time that it has taken.
-        drawn_ns: What it has drawn on the common store.
+        row: The request's batch row.
+        matcher: Its matcher, after the tokens before the first position.
+        start: Index of the first position.
+        end: Index behind the last position; the others are behind drafts.
     """
 
-    __slots__ = ("drawn_ns", "matcher", "num_matched", "sequence", "spent_ns")
-
-    def __init__(self, sequence: AdmittedSequence) -> None:
-        self.sequence = sequence
-        self.matcher: GrammarMatcher | None = None
-        self.num_matched = sequence.num_prompt_tokens
-        self.spent_ns = self.drawn_ns = 0
-
-    @property
-    def excess_ns(self) -> int:
-        """What it has taken beyond the time of its tokens."""
-        outputs = self.num_matched - self.sequence.num_prompt_tokens
-        return max(0, self.spent_ns - TOKEN_NS * outputs)
+    row: GrammarRow
+    matcher: GrammarMatcher
+    start: int
+    end: int
 
 
 class GrammarMasks:
@@ -90,17 +95,18 @@ class GrammarMasks:
         self._masking: TokenMasking | None = None
         self._words = -(-vocab_size // 32)
         self._masks: Int32 = np.empty((0, self._words), np.int32)
-        self._rows: dict[int, _Row] = {}
+        self._rows: dict[int, GrammarRow] = {}
         self._allowance = GrammarAllowance()
         self._timer = QuickTimer()
         self._failures: dict[int, FinishCause] = {}
         self._num_logged = 0
         self._fill_ns = self._apply_ns = 0
+        self._steps_alone = 0
 
     def admit(self, row: int, sequence: AdmittedSequence) -> bool:
         if sequence.grammar is None:
             return False
-        self._rows[row] = _Row(sequence)
+        self._rows[row] = GrammarRow(row, sequence, self._matchers)
         return True
 
     def release(self, row: int) -> None:
@@ -133,11 +139,11 @@ class GrammarMasks:
         return outcome
 
     def _fitted(
-        self, row: _Row, tokens: Int32, drafts: list[int], most: int
+        self, row: GrammarRow, tokens: Int32, drafts: list[int], most: int
     ) -> tuple[int, list[int]]:
         begun = self._timer.begin()
         try:
-            matcher = self._advanced(row, tokens)
+            matcher = row.advanced(tokens)
             if matcher.is_terminated:
                 return 0, []
             forced = list(matcher.forced(most))
@@ -180,15 +186,14 @@ class GrammarMasks:
             self._masking = choose_masking(may_compile=self._may_compile)
         if len(self._masks) < len(positions):
             self._masks = np.empty((len(positions), self._words), np.int32)
-        self._masks[: len(positions)] = ALL
-        starts = [*first_of_each(positions.rows).tolist(), len(positions)]
-        rows = positions.rows.tolist()
-        for start, end in pairwise(starts):  # those of a request are adjacent
-            row, masks = rows[start], self._masks[start:end]
-            outcome = isolate(self._fill, self._rows[row], positions, start, masks)
-            if isinstance(outcome, Failure):
-                self._fail(row, outcome)
-                masks[:] = ALL
+        masks = self._masks[: len(positions)]
+        masks[:] = ALL
+        parts = self._parts(positions)
+        self._fill_first(parts, masks)
+        self._fill_behind(parts, positions, masks)
+        if self._failures:  # what is sampled then is never kept
+            failed = np.isin(positions.rows, list(self._failures))
+            masks[failed] = ALL
         self._fill_ns += time.perf_counter_ns() - begun
 
     def apply(self, logits: torch.Tensor, positions: SampledPositions) -> None:
@@ -198,19 +203,79 @@ class GrammarMasks:
         self._masking.apply(logits, positions.indices, masks)
         self._apply_ns += time.perf_counter_ns() - begun
 
-    def _fill(
-        self, row: _Row, positions: SampledPositions, start: int, masks: Int32
-    ) -> None:
-        """Fills the masks of one request's positions, if that is quick."""
-        begun = self._timer.begin()
-        try:
-            self._fill_all(row, positions, start, masks)
-        finally:
-            self._charge(row, self._timer.since(begun))
-        if not self._allowance.permits(row.excess_ns):
-            raise TimeoutError
+    def _parts(self, positions: SampledPositions) -> list[_Part]:
+        """Returns the parts of requests whose outputs go on, with their matchers."""
+        firsts = first_of_each(positions.rows)  # those of a request are adjacent
+        rows = positions.rows[firsts].tolist()
+        starts = [*firsts.tolist(), len(positions)]
+        parts = []
+        for at, start in enumerate(starts[:-1]):
+            row = self._rows[rows[at]]
+            matcher = self._attempt(row, row.advanced, positions.tokens(start))
+            # One has ended if this step was planned before that was known.
+            if matcher is not None and not matcher.is_terminated:
+                parts.append(_Part(row, matcher, start, starts[at + 1]))
+        return parts
 
-    def _charge(self, row: _Row, nanoseconds: int) -> None:
+    def _fill_first(self, parts: Sequence[_Part], masks: Int32) -> None:
+        """Fills the masks before drafts: all together, as long as that is quick."""
+        if self._steps_alone or not self._fill_together(parts, masks):
+            self._steps_alone = max(0, self._steps_alone - 1)
+            for part in parts:
+                self._attempt(part.row, part.matcher.fill, masks[part.start])
+        starts = [part.start for part in parts]
+        is_open = np.bitwise_or.reduce(masks[starts], axis=1).tolist()
+        for part, any_token in zip(parts, is_open, strict=True):
+            is_new = part.row.index not in self._failures
+            if is_new and not any_token:  # anything could be sampled otherwise
+                self._fail(part.row, RefusedGrammarError(DEAD_END))
+
+    def _fill_together(self, parts: Sequence[_Part], masks: Int32) -> bool:
+        """Returns whether that has worked.
+
+        The time of each is not known then, and not counted. After a slow step they are
+        timed one by one for a while.
+        """
+        matchers = [part.matcher for part in parts]
+        begun = self._timer.begin()
+        outcome = isolate(fill_masks, matchers, masks, [part.start for part in parts])
+        taken = self._timer.since(begun)
+        if taken > TOKEN_NS + _QUICK_NS * len(parts):
+            self._steps_alone = _STEPS_ALONE
+        return not isinstance(outcome, Failure)
+
+    def _fill_behind(
+        self, parts: Sequence[_Part], positions: SampledPositions, masks: Int32
+    ) -> None:
+        """Fills the masks behind drafts."""
+        for part in parts:
+            start, end = part.start, part.end
+            if end - start > 1 and part.row.index not in self._failures:
+                drafted = positions.slice(start, end)
+                self._attempt(
+                    part.row, fill_behind, part.matcher, drafted, masks[start:end]
+                )
+
+    def _attempt(
+        self,
+        row: GrammarRow,
+        call: Callable[Parameters, Result],
+        *arguments: Parameters.args,
+        **keywords: Parameters.kwargs,
+    ) -> Result | None:
+        """Does something for a row and counts its time; returns None if that fails."""
+        begun = self._timer.begin()
+        outcome = isolate(call, *arguments, **keywords)
+        self._charge(row, self._timer.since(begun))
+        if isinstance(outcome, Failure):
+            self._fail(row, outcome.error)
+            return None
+        if not self._allowance.permits(row.excess_ns):
+            self._fail(row, TimeoutError())
+            return None
+        return outcome
+
+    def _charge(self, row: GrammarRow, nanoseconds: int) -> None:
         """Adds to a row's time; draws what is beyond its tokens' on the store.
 
         In ambiguous grammars each token takes more time than the one before it.
@@ -220,101 +285,21 @@ class GrammarMasks:
             row.drawn_ns += more
             self._allowance.draw(more)
 
-    def _fill_all(
-        self, row: _Row, positions: SampledPositions, start: int, masks: Int32
-    ) -> None:
-        matcher = self._advanced(row, positions.tokens(start))
-        if matcher.is_terminated:
-            return  # it has ended; this step was planned before that was known
-        _fill(matcher, masks[0])
-        if len(masks) == 1:
-            return
-        part = positions.slice(start, start + len(masks))
-        if part.nodes is None:
-            _fill_chain(matcher, part, masks)
-        else:
-            _fill_tree(matcher, part, masks)
-
-    def _advanced(self, row: _Row, tokens: Int32) -> GrammarMatcher:
-        """Returns the row's matcher after all of its tokens."""
-        if row.matcher is None:
-            grammar = row.sequence.grammar
-            assert grammar is not None
-            params = row.sequence.params
-            asked = params.structured_outputs
-            row.matcher = self._matchers.matcher(
-                grammar,
-                params.stop_token_ids,
-                None if asked is None else asked.reasoning,
-            )
-        for token_id in tokens[row.num_matched :].tolist():
-            if not row.matcher.accept(token_id):
-                raise ValueError(f"the grammar does not allow token {token_id}")
-        row.num_matched = len(tokens)
-        return row.matcher
-
-    def _fail(self, row: int, failure: Failure) -> None:
-        self._failures[row] = cause = _cause(failure)
+    def _fail(self, row: GrammarRow, error: BaseException) -> None:
+        self._failures[row.index] = cause = _cause(error)
         self._num_logged += 1
         if self._num_logged > _MAX_LOGGED:
             return
         if isinstance(cause, Rejected):
             _logger.warning("An output ends: %s", cause.message)
         else:
-            _logger.error(
-                "A grammar cannot be followed: %s",
-                failure.summary,
-                exc_info=failure.error,
-            )
+            _logger.error("A grammar cannot be followed", exc_info=error)
 
 
-def _cause(failure: Failure) -> FinishCause:
+def _cause(error: BaseException) -> FinishCause:
     """Returns a refusal where a second try would end likewise."""
-    if isinstance(failure.error, TimeoutError):
+    if isinstance(error, TimeoutError):
         return Rejected(kind=REFUSED, message=TOO_SLOW)
-    if isinstance(failure.error, RefusedGrammarError):
-        return Rejected(kind=REFUSED, message=str(failure.error))
-    return Failed(f"structured outputs failed: {failure.summary}")
-
-
-def _fill(matcher: GrammarMatcher, mask: npt.NDArray[np.int32]) -> None:
-    matcher.fill(mask)
-    if not mask.any():  # anything could be sampled otherwise
-        raise RefusedGrammarError(DEAD_END)
-
-
-def _fill_chain(
-    matcher: GrammarMatcher, part: SampledPositions, masks: npt.NDArray[np.int32]
-) -> None:
-    """Fills the masks behind each draft, as far as the grammar allows the drafts.
-
-    What is sampled behind a draft that it forbids is never kept.
-    """
-    drafts = part.tokens(len(part) - 1)[part.ends[0] :].tolist()
-    passed = 0
-    for token_id, mask in zip(drafts, masks[1:], strict=True):
-        if not matcher.accept(token_id):
-            break
-        passed += 1
-        if matcher.is_terminated:
-            break
-        _fill(matcher, mask)
-    if passed:
-        matcher.rollback(passed)
-
-
-def _fill_tree(
-    matcher: GrammarMatcher, part: SampledPositions, masks: npt.NDArray[np.int32]
-) -> None:
-    """Fills the masks behind each node, if the grammar allows the path to it."""
-    root = int(part.ends[0])
-    for at in range(1, len(part)):
-        path, passed = part.tokens(at)[root:].tolist(), 0
-        for token_id in path:
-            if matcher.is_terminated or not matcher.accept(token_id):
-                break
-            passed += 1
-        if passed == len(path) and not matcher.is_terminated:
-            _fill(matcher, masks[at])
-        if passed:
-            matcher.rollback(passed)
+    if isinstance(error, RefusedGrammarError):
+        return Rejected(kind=REFUSED, message=str(error))
+    return Failed(f"structured outputs failed: {Failure(error).summary}")

@@ -1,0 +1,67 @@
+"""The matcher of one batch row, which follows the row's tokens."""
+
+from hookline.step.plan import AdmittedSequence
+from hookline.structured.backend import GrammarMatcher
+from hookline.structured.grammar_service import MatcherSource
+from hookline.worker.input_batch import Int32
+from hookline.worker.sampling.processors.grammar_allowance import TOKEN_NS
+
+
+class GrammarRow:
+    """What is known of one request with a grammar.
+
+    Attributes:
+        index: Its batch row.
+        spent_ns: Processor time that its matcher has taken.
+        drawn_ns: What of it was drawn on the common store.
+    """
+
+    __slots__ = (
+        "_matcher",
+        "_matchers",
+        "_num_matched",
+        "_sequence",
+        "drawn_ns",
+        "index",
+        "spent_ns",
+    )
+
+    def __init__(
+        self, index: int, sequence: AdmittedSequence, matchers: MatcherSource
+    ) -> None:
+        self.index = index
+        self.spent_ns = self.drawn_ns = 0
+        self._sequence = sequence
+        self._matchers = matchers
+        self._matcher: GrammarMatcher | None = None
+        self._num_matched = sequence.num_prompt_tokens
+
+    @property
+    def excess_ns(self) -> int:
+        """What it has taken beyond the time of its tokens."""
+        outputs = self._num_matched - self._sequence.num_prompt_tokens
+        return max(0, self.spent_ns - TOKEN_NS * outputs)
+
+    def advanced(self, tokens: Int32) -> GrammarMatcher:
+        """Returns the matcher after all of the row's tokens, prompt included.
+
+        Raises:
+            ValueError: The grammar does not allow one of them.
+            RefusedGrammarError: See `GrammarMatcher.accept`; `TimeoutError` likewise.
+        """
+        matcher = self._matcher or self._begun()
+        for token_id in tokens[self._num_matched :].tolist():
+            if not matcher.accept(token_id):
+                raise ValueError(f"the grammar does not allow token {token_id}")
+        self._num_matched = len(tokens)
+        return matcher
+
+    def _begun(self) -> GrammarMatcher:
+        grammar, params = self._sequence.grammar, self._sequence.params
+        assert grammar is not None
+        asked = params.structured_outputs
+        reasoning = None if asked is None else asked.reasoning
+        self._matcher = self._matchers.matcher(
+            grammar, params.stop_token_ids, reasoning
+        )
+        return self._matcher
