@@ -77,7 +77,7 @@ class GrammarMatcher(Protocol):
 
 
 class BatchMatcher(GrammarMatcher, Protocol):
-    """A `GrammarMatcher` of a kind that fills many masks faster than one by one."""
+    """A `GrammarMatcher` of a kind that is faster for many outputs than one by one."""
 
     @classmethod
     def fill_many(
@@ -95,6 +95,16 @@ class BatchMatcher(GrammarMatcher, Protocol):
 
         Raises:
             RefusedGrammarError: One of them exceeds a limit. `fill` then tells which.
+        """
+
+    @classmethod
+    def accept_many(
+        cls, matchers: Sequence[Self], token_ids: Sequence[int]
+    ) -> Sequence[bool]:
+        """Goes on by a token with each of n matchers; returns which allow theirs.
+
+        Raises:
+            RefusedGrammarError: One of them exceeds a limit. None can be used then.
         """
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hookline.structured.backend import BackendContext, GrammarMatcher
-from hookline.structured.fill_masks import fill_masks
+from hookline.structured.many_matchers import accept_tokens, fill_masks
 
 if TYPE_CHECKING:  # what only compiles need not load numpy
     import numpy as np
@@ -105,11 +105,26 @@ class JsonTextMatcher:
         for chosen in by_mask.values():  # nearly all have the same one
             masks[[rows[at] for at in chosen]] &= kept[chosen[0]]
 
+    @classmethod
+    def accept_many(
+        cls, matchers: "Sequence[JsonTextMatcher]", token_ids: Sequence[int]
+    ) -> Sequence[bool]:
+        accepted = accept_tokens([each._inner for each in matchers], token_ids)  # noqa: SLF001
+        for matcher, token_id, is_allowed in zip(
+            matchers, token_ids, accepted, strict=True
+        ):
+            if is_allowed:
+                matcher._note(token_id)  # noqa: SLF001
+        return accepted
+
     def accept(self, token_id: int) -> bool:
         if not self._inner.accept(token_id):
             return False
-        self._tails.append(self._text.after(self._tails[-1], token_id))
+        self._note(token_id)
         return True
+
+    def _note(self, token_id: int) -> None:
+        self._tails.append(self._text.after(self._tails[-1], token_id))
 
     def rollback(self, count: int) -> None:
         self._inner.rollback(count)

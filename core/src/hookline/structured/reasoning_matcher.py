@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from hookline.structured.backend import GrammarMatcher
-from hookline.structured.fill_masks import fill_masks
+from hookline.structured.many_matchers import accept_tokens, fill_masks
 from hookline.structured_outputs import ReasoningSpan
 
 if TYPE_CHECKING:  # what only compiles need not load numpy
@@ -154,6 +154,21 @@ class ReasoningMatcher:
         for row, matcher in zip(rows, matchers, strict=True):
             if not matcher._in_grammar:  # noqa: SLF001
                 matcher.fill(masks[row])
+
+    @classmethod
+    def accept_many(
+        cls, matchers: "Sequence[ReasoningMatcher]", token_ids: Sequence[int]
+    ) -> Sequence[bool]:
+        follow = [at for at, each in enumerate(matchers) if each._in_grammar]  # noqa: SLF001
+        inner = [matchers[at]._inner for at in follow]  # noqa: SLF001
+        found = accept_tokens(inner, [token_ids[at] for at in follow])
+        accepted = dict(zip(follow, found, strict=True))
+        for at, is_allowed in accepted.items():
+            matchers[at]._num_inner += is_allowed  # noqa: SLF001
+        return [
+            accepted[at] if at in accepted else matcher.accept(token_ids[at])
+            for at, matcher in enumerate(matchers)
+        ]
 
     def accept(self, token_id: int) -> bool:
         if self._in_grammar or (self._is_undecided and not self._begins(token_id)):

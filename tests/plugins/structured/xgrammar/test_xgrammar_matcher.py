@@ -1,19 +1,21 @@
 """Matchers of xgrammar's backend, one by one and many at once."""
 
 import json
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from hookline.structured.backend import BackendContext, GrammarMatcher
-from hookline.structured.fill_masks import fill_masks
+from hookline.structured.many_matchers import accept_tokens, fill_masks
 from hookline.structured_outputs import GrammarKind, GrammarSpec
 from hookline_xgrammar import XGrammarBackend, backend
 
 END = 256
+LONG = 259
 CONTEXT = BackendContext(
-    tokens=[*(bytes([code]) for code in range(END)), b"", b'", "', b"name", b"true"],
+    tokens=[*(bytes([code]) for code in range(END)), b"", b'", "', b"name", 40 * b"9"],
     vocab_size=290,
     eos_token_ids=(END,),
     options={},
@@ -62,10 +64,10 @@ def filled(matcher: GrammarMatcher) -> npt.NDArray[np.int32]:
     return mask
 
 
-def walk(matchers: list[GrammarMatcher], seed: int) -> list[int]:
+def walk(matchers: Sequence[GrammarMatcher], seed: int, steps: int = 60) -> list[int]:
     """Lets all take one way, on which all allow the same; returns its tokens."""
     generator, tokens = np.random.default_rng(seed), []
-    for _ in range(60):
+    for _ in range(steps):
         first, *others = [filled(matcher) for matcher in matchers]
         assert all(each.tolist() == first.tolist() for each in others)
         octets = first.view(np.uint8)
@@ -108,7 +110,7 @@ def test_many_masks_are_filled_at_once() -> None:
     made = XGrammarBackend(CONTEXT)
     matchers = [made.matcher(made.compile(each), (END,)) for each in SPECS.values()]
     for seed, matcher in enumerate(matchers):
-        walk([matcher], seed)
+        walk([matcher], seed, steps=3)
     matchers = [each for each in matchers if not each.is_terminated]
     assert len(matchers) > 2
     rows = list(range(1, 2 * len(matchers), 2))
@@ -118,6 +120,27 @@ def test_many_masks_are_filled_at_once() -> None:
 
     assert masks[rows].tolist() == [filled(each).tolist() for each in matchers]
     assert (masks[::2] == 12345).all()
+
+
+def test_many_tokens_are_accepted_at_once() -> None:
+    """
+    Short, long and stop tokens, allowed or not; each can be taken back.
+    """
+    made = XGrammarBackend(CONTEXT)
+    number = made.compile(GrammarSpec(GrammarKind.REGEX, "[0-9]+"))
+    tokens = [ord("7"), ord("x"), LONG, END, ord("8")]
+    together = [made.matcher(number, (END,)) for _ in tokens]
+    assert all(each.accept(ord("1")) for each in together)
+    before = filled(together[0]).tolist()
+
+    accepted = accept_tokens(together, tokens)
+
+    assert list(accepted) == [True, False, True, True, True]
+    assert [each.is_terminated for each in together] == 3 * [False] + [True, False]
+    for matcher, is_allowed in zip(together, accepted, strict=True):
+        matcher.rollback(int(is_allowed))
+        assert filled(matcher).tolist() == before
+        assert not matcher.is_terminated
 
 
 def test_a_stop_token_ends_a_text_until_it_is_taken_back() -> None:

@@ -87,6 +87,33 @@ class XGrammarMatcher:
         inner = [each._inner for each in matchers]  # noqa: SLF001
         together.batch_fill_next_token_bitmask(inner, masks, rows)
 
+    @classmethod
+    def accept_many(
+        cls, matchers: "Sequence[XGrammarMatcher]", token_ids: Sequence[int]
+    ) -> Sequence[bool]:
+        accepted = [False] * len(matchers)
+        chosen = []
+        for at, (matcher, token_id) in enumerate(zip(matchers, token_ids, strict=True)):
+            if matcher._is_short(token_id):  # noqa: SLF001
+                chosen.append(at)
+            else:
+                accepted[at] = matcher.accept(token_id)
+        found = matchers[0]._vocabulary.together.batch_accept_token(  # noqa: SLF001
+            [matchers[at]._inner for at in chosen],  # noqa: SLF001
+            [token_ids[at] for at in chosen],
+        )
+        for at, is_allowed in zip(chosen, found, strict=True):
+            accepted[at] = is_allowed
+            if is_allowed:
+                matchers[at]._pieces.append(1)  # noqa: SLF001
+        return accepted
+
+    def _is_short(self, token_id: int) -> bool:
+        """Whether a token is text that the library accepts as a whole."""
+        return (
+            token_id not in self._vocabulary.long_tokens and token_id not in self._stops
+        )
+
     def accept(self, token_id: int) -> bool:
         if token_id in self._stops:
             self.is_terminated = bool(self._inner.accept_token(token_id))

@@ -4,7 +4,8 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from itertools import pairwise
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -13,11 +14,11 @@ from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.stats import GrammarUse
 from hookline.step.plan import AdmittedSequence
 from hookline.structured.backend import GrammarMatcher, RefusedGrammarError
-from hookline.structured.fill_masks import fill_masks
 from hookline.structured.grammar_service import MatcherSource
+from hookline.structured.many_matchers import accept_tokens, fill_masks
 from hookline.structured_outputs import REFUSED
 from hookline.worker.drafting.verification import first_of_each
-from hookline.worker.input_batch import Int32, Int64
+from hookline.worker.input_batch import InputBatch, Int32, Int64
 from hookline.worker.sampling.processors.grammar_allowance import (
     TOKEN_NS,
     GrammarAllowance,
@@ -206,43 +207,78 @@ class GrammarMasks:
     def _parts(self, positions: SampledPositions) -> list[_Part]:
         """Returns the parts of requests whose outputs go on, with their matchers."""
         firsts = first_of_each(positions.rows)  # those of a request are adjacent
-        rows = positions.rows[firsts].tolist()
+        rows = [self._rows[row] for row in positions.rows[firsts].tolist()]
+        ends = positions.ends[firsts].tolist()
         starts = [*firsts.tolist(), len(positions)]
+        if not self._steps_alone:
+            self._advance_together(rows, ends, positions.batch)
         parts = []
-        for at, start in enumerate(starts[:-1]):
-            row = self._rows[rows[at]]
-            matcher = self._attempt(row, row.advanced, positions.tokens(start))
+        for row, end, (start, behind) in zip(rows, ends, pairwise(starts), strict=True):
+            matcher = row.matcher
+            if matcher is None or row.num_matched < end:
+                matcher = self._attempt(row, row.advanced, positions.tokens(start))
+            elif row.drawn_ns and not self._is_in_time(row):
+                matcher = None
             # One has ended if this step was planned before that was known.
             if matcher is not None and not matcher.is_terminated:
-                parts.append(_Part(row, matcher, start, starts[at + 1]))
+                parts.append(_Part(row, matcher, start, behind))
         return parts
+
+    def _advance_together(
+        self, rows: Sequence[GrammarRow], ends: Sequence[int], batch: InputBatch
+    ) -> None:
+        """Passes the newest token of all requests that have one, if that works."""
+        chosen, matchers, places = [], [], []
+        for row, end in zip(rows, ends, strict=True):
+            matcher = row.matcher
+            if matcher is not None and end == row.num_matched + 1:
+                chosen.append(row)
+                matchers.append(matcher)
+                places.append(end - 1)
+        newest = batch.token_ids[[row.index for row in chosen], places].tolist()
+        outcome = self._together(accept_tokens, matchers, newest)
+        if isinstance(outcome, Failure):  # which of them has passed is not known
+            for row in chosen:
+                row.begin_again()
+            return
+        for row, is_allowed in zip(chosen, outcome, strict=True):
+            row.num_matched += is_allowed
 
     def _fill_first(self, parts: Sequence[_Part], masks: Int32) -> None:
         """Fills the masks before drafts: all together, as long as that is quick."""
-        if self._steps_alone or not self._fill_together(parts, masks):
+        starts = [part.start for part in parts]
+        is_filled = False
+        if not self._steps_alone:
+            matchers = [part.matcher for part in parts]
+            outcome = self._together(fill_masks, matchers, masks, starts)
+            is_filled = not isinstance(outcome, Failure)
+        if not is_filled:
             self._steps_alone = max(0, self._steps_alone - 1)
             for part in parts:
                 self._attempt(part.row, part.matcher.fill, masks[part.start])
-        starts = [part.start for part in parts]
         is_open = np.bitwise_or.reduce(masks[starts], axis=1).tolist()
         for part, any_token in zip(parts, is_open, strict=True):
             is_new = part.row.index not in self._failures
             if is_new and not any_token:  # anything could be sampled otherwise
                 self._fail(part.row, RefusedGrammarError(DEAD_END))
 
-    def _fill_together(self, parts: Sequence[_Part], masks: Int32) -> bool:
-        """Returns whether that has worked.
+    def _together(
+        self,
+        call: Callable[Concatenate[Sequence[GrammarMatcher], Parameters], Result],
+        matchers: Sequence[GrammarMatcher],
+        *arguments: Parameters.args,
+        **keywords: Parameters.kwargs,
+    ) -> Result | Failure:
+        """Does something for many requests at once.
 
         The time of each is not known then, and not counted. After a slow step they are
         timed one by one for a while.
         """
-        matchers = [part.matcher for part in parts]
         begun = self._timer.begin()
-        outcome = isolate(fill_masks, matchers, masks, [part.start for part in parts])
-        taken = self._timer.since(begun)
-        if taken > TOKEN_NS + _QUICK_NS * len(parts):
+        outcome = isolate(call, matchers, *arguments, **keywords)
+        if self._timer.since(begun) > TOKEN_NS + _QUICK_NS * len(matchers):
             self._steps_alone = _STEPS_ALONE
-        return not isinstance(outcome, Failure)
+        return outcome
 
     def _fill_behind(
         self, parts: Sequence[_Part], positions: SampledPositions, masks: Int32
@@ -270,10 +306,14 @@ class GrammarMasks:
         if isinstance(outcome, Failure):
             self._fail(row, outcome.error)
             return None
-        if not self._allowance.permits(row.excess_ns):
-            self._fail(row, TimeoutError())
-            return None
-        return outcome
+        return outcome if self._is_in_time(row) else None
+
+    def _is_in_time(self, row: GrammarRow) -> bool:
+        """Whether a row may go on; otherwise it fails."""
+        if self._allowance.permits(row.excess_ns):
+            return True
+        self._fail(row, TimeoutError())
+        return False
 
     def _charge(self, row: GrammarRow, nanoseconds: int) -> None:
         """Adds to a row's time; draws what is beyond its tokens' on the store.

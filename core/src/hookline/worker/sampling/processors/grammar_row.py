@@ -14,15 +14,17 @@ class GrammarRow:
         index: Its batch row.
         spent_ns: Processor time that its matcher has taken.
         drawn_ns: What of it was drawn on the common store.
+        matcher: Its matcher; None before the first step.
+        num_matched: Tokens, prompt included, that the matcher has passed.
     """
 
     __slots__ = (
-        "_matcher",
         "_matchers",
-        "_num_matched",
         "_sequence",
         "drawn_ns",
         "index",
+        "matcher",
+        "num_matched",
         "spent_ns",
     )
 
@@ -33,13 +35,13 @@ class GrammarRow:
         self.spent_ns = self.drawn_ns = 0
         self._sequence = sequence
         self._matchers = matchers
-        self._matcher: GrammarMatcher | None = None
-        self._num_matched = sequence.num_prompt_tokens
+        self.matcher: GrammarMatcher | None = None
+        self.num_matched = sequence.num_prompt_tokens
 
     @property
     def excess_ns(self) -> int:
         """What it has taken beyond the time of its tokens."""
-        outputs = self._num_matched - self._sequence.num_prompt_tokens
+        outputs = self.num_matched - self._sequence.num_prompt_tokens
         return max(0, self.spent_ns - TOKEN_NS * outputs)
 
     def advanced(self, tokens: Int32) -> GrammarMatcher:
@@ -49,19 +51,21 @@ class GrammarRow:
             ValueError: The grammar does not allow one of them.
             RefusedGrammarError: See `GrammarMatcher.accept`; `TimeoutError` likewise.
         """
-        matcher = self._matcher or self._begun()
-        for token_id in tokens[self._num_matched :].tolist():
+        matcher = self.matcher or self._begun()
+        for token_id in tokens[self.num_matched :].tolist():
             if not matcher.accept(token_id):
                 raise ValueError(f"the grammar does not allow token {token_id}")
-        self._num_matched = len(tokens)
+        self.num_matched = len(tokens)
         return matcher
+
+    def begin_again(self) -> None:
+        """Lets the next call of `advanced` pass all tokens with a new matcher."""
+        self.matcher, self.num_matched = None, self._sequence.num_prompt_tokens
 
     def _begun(self) -> GrammarMatcher:
         grammar, params = self._sequence.grammar, self._sequence.params
         assert grammar is not None
         asked = params.structured_outputs
         reasoning = None if asked is None else asked.reasoning
-        self._matcher = self._matchers.matcher(
-            grammar, params.stop_token_ids, reasoning
-        )
-        return self._matcher
+        self.matcher = self._matchers.matcher(grammar, params.stop_token_ids, reasoning)
+        return self.matcher

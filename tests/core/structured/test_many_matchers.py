@@ -1,4 +1,4 @@
-"""Masks of many matchers at once are those of each by itself."""
+"""Many matchers at once do what each does by itself."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from hookline import ReasoningSpan
 from hookline.structured.backend import BackendContext, GrammarMatcher
-from hookline.structured.fill_masks import fill_masks
 from hookline.structured.json_text import JsonText, JsonTextMatcher
+from hookline.structured.many_matchers import accept_tokens, fill_masks
 from hookline.structured.reasoning_matcher import ReasoningMatcher, SpanSpelling
 
 STOP = 256
@@ -23,21 +23,24 @@ JSON_TEXT = JsonText(CONTEXT)
 
 
 class Alone:
-    """Allows what has a bit in a pattern, and everything follows."""
+    """Has a pattern as its mask, and accepts every other token."""
 
     is_terminated = False
 
     def __init__(self, pattern: int) -> None:
         self.pattern = pattern
+        self.passed = 0
 
     def fill(self, mask: npt.NDArray[np.int32]) -> None:
         mask[:] = self.pattern
 
     def accept(self, token_id: int) -> bool:
-        return token_id != STOP
+        is_allowed = token_id != self.pattern
+        self.passed += is_allowed
+        return is_allowed
 
     def rollback(self, count: int) -> None:
-        pass
+        self.passed -= count
 
     def forced(self, most: int) -> Sequence[int]:
         return (0,) * min(most, 0)
@@ -58,6 +61,14 @@ class Together(Alone):
         cls.calls.append(len(matchers))
         for matcher, row in zip(matchers, rows, strict=True):
             matcher.fill(masks[row])
+
+    @classmethod
+    def accept_many(
+        cls, matchers: "Sequence[Together]", token_ids: Sequence[int]
+    ) -> Sequence[bool]:
+        cls.calls.append(len(matchers))
+        pairs = zip(matchers, token_ids, strict=True)
+        return [matcher.accept(token_id) for matcher, token_id in pairs]
 
 
 def json_text(inner: GrammarMatcher, text: bytes) -> GrammarMatcher:
@@ -100,3 +111,32 @@ def test_masks_are_the_same_together() -> None:
 
     assert masks.tolist() == expected.tolist()
     assert sorted(Together.calls) == [1, 1, 3]
+
+
+def test_tokens_are_accepted_together_as_alone() -> None:
+    """
+    Each matcher passes its own token, or stays; wrapped ones likewise.
+    """
+
+    def made() -> tuple[list[Alone], list[GrammarMatcher]]:
+        inner = [Alone(65), Together(65), Together(66), Together(67), Alone(68)]
+        text = json_text(inner[1], b"")
+        after = reasoned(json_text(inner[2], b""), b"<x>")
+        before = reasoned(inner[3], b"<")
+        return inner, [inner[0], text, after, before, reasoned(inner[4], b"<x>")]
+
+    for tokens in ([65] * 5, [66] * 5, [67] * 5, [64, 92, 62, 62, 92]):
+        expected, alone = made()
+        accepted = [
+            matcher.accept(token_id)
+            for matcher, token_id in zip(alone, tokens, strict=True)
+        ]
+        found, together = made()
+
+        assert list(accept_tokens(together, tokens)) == accepted
+        assert [each.passed for each in found] == [each.passed for each in expected]
+        masks = np.zeros((2, 5, WORDS), np.int32)
+        for at in range(5):
+            alone[at].fill(masks[0, at])
+            together[at].fill(masks[1, at])
+        assert masks[0].tolist() == masks[1].tolist()
