@@ -11,7 +11,7 @@ from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.structured.backend import BackendContext, RefusedGrammarError
 from hookline.structured.loading import chosen_backends, make_backend
-from hookline.structured.trial import Way, walk
+from hookline.structured.trial import Trial, Way
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 
@@ -169,8 +169,9 @@ def test_grammars_can_be_followed(fields: dict[str, Any]) -> None:
     params = fields.pop("structured", None) or StructuredOutputsParams(**fields)
     data = backend.compile(params.spec)
 
+    trial = Trial(CONTEXT)
     for way in Way:
-        walk(backend.matcher(data, (EOS,)), CONTEXT, way)
+        trial.walk(backend.matcher(data, (EOS,)), way)
 
 
 @pytest.mark.parametrize("kind", CASES)

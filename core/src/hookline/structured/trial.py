@@ -84,7 +84,8 @@ class Trial:
     def _longest(self, allowed: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Returns which of the allowed tokens are the longest."""
         lengths = np.where(allowed, self._lengths, -1)
-        return allowed & (lengths == lengths.max())
+        longest: npt.NDArray[np.bool_] = allowed & (lengths == lengths.max())
+        return longest
 
 
 def dead_end(at: int) -> str:

@@ -84,7 +84,8 @@ STRUCTURED_OUTPUT_METRICS: tuple[Metric, ...] = (
     _of_step(
         "mask_fill_seconds",
         "seconds",
-        "Time that filling the masks of allowed tokens took; the model runs meanwhile.",
+        "Processor time of filling the masks of allowed tokens; the model runs "
+        "meanwhile.",
         lambda use: use.fill_ns / NANOSECONDS,
     ),
     _of_step(
