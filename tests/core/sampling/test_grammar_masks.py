@@ -124,7 +124,8 @@ class Batch:
             batch=self.batch,
         )
         self.masks.prepare(positions)
-        return self.masks._masks[:, 0].tolist()
+        words: list[int] = self.masks._masks[:, 0].tolist()
+        return words
 
     def failures(self) -> dict[int, object]:
         found = self.masks.failures(np.array(self.rows))
