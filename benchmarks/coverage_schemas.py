@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 Schema = dict[str, Any]
-MADE_EACH = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +42,12 @@ def _case(path: Path) -> Case:
     return Case(given["schema"], tuple(each["data"] for each in given["tests"]))
 
 
-def made() -> Mapping[str, list[Case]]:
-    """Generates schemas as several kinds of users write them, the same each time."""
+def made(most: int) -> Mapping[str, list[Case]]:
+    """Generates this many schemas of each of several kinds, the same each time."""
     return {
         name: [
             Case(make(random.Random(seed)))  # noqa: S311 - the same each time
-            for seed in range(MADE_EACH)
+            for seed in range(most)
         ]
         for name, make in MAKERS.items()
     }

@@ -82,14 +82,32 @@ class Sides:
             if token in _CLOSING
         ]
 
-    def judge(self, side: str, case: Case) -> Verdict:
-        """Compiles a schema, and looks for an output that is not an instance."""
+    def compile(self, side: str, case: Case) -> tuple[Make | None, float | None]:
+        """Compiles a schema; returns what makes its matchers, and the seconds.
+
+        Both are None if it is refused, in whatever words.
+        """
         begun = time.perf_counter()
         make = isolate(self.by_name[side], case)
         if isinstance(make, Failure):
-            return Verdict(None)  # refused, in whatever words
-        seconds = time.perf_counter() - begun
-        return Verdict(seconds, self._wrong(make, case))
+            return None, None
+        return make, time.perf_counter() - begun
+
+    def wrong(self, make: Make, case: Case) -> str | None:
+        """Returns an output that the grammar allows and that is not an instance."""
+        newest = jsonschema.Draft202012Validator
+        validator = jsonschema.validators.validator_for(case.schema, default=newest)
+        is_valid = validator(case.schema).is_valid
+        for value in case.values:
+            text = json.dumps(value, ensure_ascii=False)
+            if not _valid(is_valid, text) and self._takes(make(), text):
+                return text
+        generator = np.random.default_rng(0)
+        for _ in range(WALKS):
+            found = self._walk(make(), generator)
+            if found is not None and not _valid(is_valid, found):
+                return found
+        return None
 
     def _hookline(self, case: Case) -> Make:
         spec = StructuredOutputsParams(json=case.schema).spec
@@ -127,21 +145,6 @@ class Sides:
 
         make()
         return make
-
-    def _wrong(self, make: Make, case: Case) -> str | None:
-        newest = jsonschema.Draft202012Validator
-        validator = jsonschema.validators.validator_for(case.schema, default=newest)
-        is_valid = validator(case.schema).is_valid
-        for value in case.values:
-            text = json.dumps(value, ensure_ascii=False)
-            if not _valid(is_valid, text) and self._takes(make(), text):
-                return text
-        generator = np.random.default_rng(0)
-        for _ in range(WALKS):
-            found = self._walk(make(), generator)
-            if found is not None and not _valid(is_valid, found):
-                return found
-        return None
 
     def _takes(self, matcher: GrammarMatcher, text: str) -> bool:
         spelled = self._spelling.spell(text.encode("utf-8", "replace"), len(text) * 4)

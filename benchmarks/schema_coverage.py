@@ -1,6 +1,6 @@
 """Counts which JSON schemas compile, in Hookline and in the unmodified libraries.
 
-usage: python benchmarks/schema_coverage.py [--schemas DIR] [--most 50] [--model demo]
+usage: python benchmarks/schema_coverage.py [--schemas DIR] [--most 20] [--model demo]
                                             [--only CATEGORY …]
 
 Reads the schemas in a folder, such as a checkout of JSONSchemaBench (maskbench/data
@@ -8,8 +8,8 @@ has values with each schema), or makes its own in ten categories. Hookline is
 `backend: auto` with its checks and its trial. The libraries compile without any checks;
 what they allow and the schema does not is found by the values of the folder's files,
 and by a few random outputs, so that "wrong" is a lower bound. `jsonschema` is the
-judge; formats are not judged. Every compilation has ten seconds of processor time, but
-Hookline one, as by default.
+judge; formats are not judged. Every compilation has five seconds of processor time, but
+Hookline's what a server gives it by default; looking for wrong outputs has three.
 
 Prints a row per category: schemas, and for each side the share that compiles, the
 number of those that are wrong, and the median time.
@@ -20,18 +20,27 @@ import os
 import pickle
 import signal
 import statistics
+import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from coverage_schemas import Case, every, made, read
 from coverage_sides import Sides, Verdict, context_of
 
+from hookline.config.structured_outputs import StructuredOutputsConfig
 from hookline.models.description import find_folder
 
 SIDES = ("hookline", "xgrammar", "llguidance")
-LIMITS = {"hookline": 1.0, "xgrammar": 10.0, "llguidance": 10.0}
-JUDGE_SECONDS = 10.0
+LIBRARY_SECONDS = 5.0
+LIMITS = {
+    "hookline": StructuredOutputsConfig().compile_seconds,
+    "xgrammar": LIBRARY_SECONDS,
+    "llguidance": LIBRARY_SECONDS,
+}
+JUDGE_SECONDS = 3.0
 
 Job = tuple[str, str, Case]
 """Category, side and schema."""
@@ -41,30 +50,56 @@ def verdicts(sides: Sides, jobs: Sequence[Job]) -> list[Verdict]:
     """Tests each schema in child processes, which the kernel ends if they hang."""
     found: list[Verdict] = []
     while len(found) < len(jobs):
-        reading, writing = os.pipe()
-        if not (child := os.fork()):
-            os.close(reading)
-            with os.fdopen(writing, "wb") as results:
-                for _, side, case in jobs[len(found) :]:
-                    seconds = LIMITS[side] + JUDGE_SECONDS
-                    signal.setitimer(signal.ITIMER_PROF, seconds)
-                    verdict = sides.judge(side, case)
-                    if verdict.seconds is not None and verdict.seconds > LIMITS[side]:
-                        verdict = Verdict(None)
-                    pickle.dump(verdict, results)
-                    results.flush()
-            os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading, "rb") as results:
-            while True:
-                try:
-                    found.append(pickle.load(results))  # noqa: S301 - our own child
-                except (EOFError, pickle.UnpicklingError):
-                    break
-        os.waitpid(child, 0)
-        if len(found) < len(jobs):
-            found.append(Verdict(None))  # what it has ended at
+        found += _in_a_child(sides, jobs[len(found) :])
+        sys.stdout.write(f"{len(found)} of {len(jobs)}\n")
+        sys.stdout.flush()
     return found
+
+
+def _in_a_child(sides: Sides, jobs: Sequence[Job]) -> list[Verdict]:
+    """Judges schemas up to the first at which the kernel ends the child."""
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        os.close(reading)
+        with os.fdopen(writing, "wb") as results:
+            for _, side, case in jobs:
+                _judge(sides, side, case, results)
+        os._exit(0)
+    os.close(writing)
+    found: list[Verdict] = []
+    is_judged = True
+    with os.fdopen(reading, "rb") as results:
+        for verdict, is_last in _read_records(results):
+            found[len(found) - (not is_judged) :] = [verdict]
+            is_judged = is_last
+    os.waitpid(child, 0)
+    if is_judged and len(found) < len(jobs):
+        found.append(Verdict(None))  # it has ended while it compiled this one
+    return found
+
+
+def _judge(sides: Sides, side: str, case: Case, results: BinaryIO) -> None:
+    """Writes what compiling has come to, and then what the outputs are."""
+    signal.setitimer(signal.ITIMER_PROF, LIMITS[side])
+    make, seconds = sides.compile(side, case)
+    _write_record(results, Verdict(seconds), is_last=make is None)
+    if make is not None:
+        signal.setitimer(signal.ITIMER_PROF, JUDGE_SECONDS)
+        wrong = sides.wrong(make, case)
+        _write_record(results, Verdict(seconds, wrong), is_last=True)
+
+
+def _write_record(results: BinaryIO, verdict: Verdict, *, is_last: bool) -> None:
+    pickle.dump((verdict, is_last), results)
+    results.flush()
+
+
+def _read_records(results: BinaryIO) -> Iterator[tuple[Verdict, bool]]:
+    while True:
+        try:
+            yield pickle.load(results)  # noqa: S301 - our own child
+        except (EOFError, pickle.UnpicklingError):
+            return
 
 
 def table(jobs: Sequence[Job], found: Sequence[Verdict]) -> str:
@@ -91,16 +126,34 @@ def _cells(found: Sequence[Verdict]) -> str:
     return f"{len(times) / len(found):.0%} | {wrong} | {median}"
 
 
-def main() -> None:
+@contextmanager
+def silent_errors() -> Iterator[None]:
+    """Drops what libraries write to standard error, such as xgrammar's warnings."""
+    kept, silent = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(silent)
+
+
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--schemas", type=Path, metavar="DIR")
-    parser.add_argument("--most", type=int, default=50, help="schemas of a category")
+    parser.add_argument("--most", type=int, default=20, help="schemas of a category")
     parser.add_argument("--model", default="demo", help="whose vocabulary is used")
     parser.add_argument("--only", nargs="+", metavar="CATEGORY")
-    options = parser.parse_args()
-    cases = made() if options.schemas is None else read(options.schemas, options.most)
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = arguments()
+    most = options.most
+    cases = made(most) if options.schemas is None else read(options.schemas, most)
     jobs = [
         (category, side, case)
         for category, case in every(cases)
@@ -108,13 +161,8 @@ def main() -> None:
         for side in SIDES
     ]
     sides = Sides(context_of(find_folder(options.model)))
-    silent = os.open(os.devnull, os.O_WRONLY)
-    kept = os.dup(2)
-    os.dup2(silent, 2)  # xgrammar's warnings
-    try:
+    with silent_errors():
         found = verdicts(sides, jobs)
-    finally:
-        os.dup2(kept, 2)
     print(table(jobs, found))
     for (category, side, case), verdict in zip(jobs, found, strict=True):
         if side == "hookline" and verdict.wrong is not None:

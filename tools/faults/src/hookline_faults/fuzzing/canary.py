@@ -17,7 +17,7 @@ from hookline_faults.fuzzing.processor_wait import processor_wait_seconds
 from hookline_faults.fuzzing.responses import read_response
 
 INTERVAL_SECONDS = 0.02
-_NOTED_SECONDS = 0.05
+NOTED_SECONDS = 0.05
 """Shorter waits are not kept."""
 _PATIENCE_SECONDS = 60.0
 _MOST_NOTED = 100_000
@@ -49,7 +49,7 @@ class Watch:
         """Adds a wait that has just ended."""
         self.count += 1
         seconds = time.monotonic() - begun[0]
-        if seconds > _NOTED_SECONDS and len(self.waits) < _MOST_NOTED:
+        if seconds > NOTED_SECONDS and len(self.waits) < _MOST_NOTED:
             waited = processor_wait_seconds(self.pids) - begun[1]
             self.waits.append((begun[0], seconds, waited))
 
