@@ -23,16 +23,23 @@ def read(folder: Path, most: int) -> Mapping[str, list[Case]]:
     """Reads up to `most` schemas of each category, spread over its files.
 
     A file is a schema, or an object with `schema` and `tests`, as JSONSchemaBench has
-    them. Its category is the folder that it is in, or its name as far as "---".
+    them. Its category is its name as far as "---", or the folder that it is in, or
+    its name as far as "_" if it is not in a folder of its own.
     """
     found: dict[str, list[Path]] = defaultdict(list)
     for path in sorted(folder.rglob("*.json")):
-        name, dashes, _ = path.name.partition("---")
-        found[name if dashes else path.parent.name].append(path)
+        found[_category(path, folder)].append(path)
     return {
         name: [_case(path) for path in paths[:: -(-len(paths) // most)]]
         for name, paths in found.items()
     }
+
+
+def _category(path: Path, folder: Path) -> str:
+    name, dashes, _ = path.name.partition("---")
+    if dashes:
+        return name
+    return path.stem.partition("_")[0] if path.parent == folder else path.parent.name
 
 
 def _case(path: Path) -> Case:

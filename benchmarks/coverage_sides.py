@@ -1,6 +1,7 @@
 """What compiles schemas in schema_coverage.py, and what judges the outputs."""
 
 import json
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -8,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import numpy as np
 from coverage_schemas import Case
 from llguidance import LLMatcher
 
 from hookline import StructuredOutputsParams
+from hookline.config.structured_outputs import StructuredOutputsConfig
 from hookline.structured.backend import BackendContext, GrammarMatcher
+from hookline.structured.compiling_process import CompileLimits, CompilingProcess
 from hookline.structured.loading import chosen_backends, make_backend
-from hookline.structured.process import compiled_and_tried
+from hookline.structured.messages import Compiled, Refused, Setup
 from hookline.structured.spelling import LongestTokens
-from hookline.structured.trial import Trial
 from hookline.structured.vocabulary import token_bytes
 from hookline.tokenizer import Tokenizer
 from hookline_llguidance import LLGuidanceBackend
@@ -60,15 +63,36 @@ def context_of(model: Path) -> BackendContext:
     )
 
 
+def compiling_process(
+    names: tuple[str, ...], context: BackendContext
+) -> CompilingProcess:
+    """Starts the process in which a server of default options compiles grammars."""
+    own = StructuredOutputsConfig()
+    setup = Setup(
+        names, {}, [*context.tokens], context.vocab_size, (*context.eos_token_ids,)
+    )
+    limits = CompileLimits(
+        cpu_seconds=own.compile_seconds, memory_bytes=own.compile_memory
+    )
+    with tempfile.TemporaryFile() as file:
+        file.write(msgspec.msgpack.encode(setup))
+        file.flush()
+        process = CompilingProcess(file.fileno(), limits)
+        if problem := process.wait_until_ready():
+            raise RuntimeError(problem)
+    return process
+
+
 class Sides:
-    """All sides for one vocabulary; they compile in this process."""
+    """All sides for one vocabulary; the libraries compile in this process."""
 
     def __init__(self, context: BackendContext) -> None:
         self._context = context
-        self._trial = Trial(context)
         self._stops = context.eos_token_ids
         self._spelling = LongestTokens(context.tokens)
-        self._ours = [make_backend(name, context) for name in chosen_backends("auto")]
+        names = chosen_backends("auto")
+        self._ours = [make_backend(name, context) for name in names]
+        self._process = compiling_process(names, context)
         self._xgrammar: Any = XGrammarBackend(context)
         self._llguidance: Any = LLGuidanceBackend(context)
         self.by_name: Mapping[str, Callable[[Case], Make]] = {
@@ -111,8 +135,11 @@ class Sides:
 
     def _hookline(self, case: Case) -> Make:
         spec = StructuredOutputsParams(json=case.schema).spec
-        data, index = compiled_and_tried(self._ours, spec, self._trial)
-        return lambda: self._ours[index].matcher(data, self._stops)
+        match self._process.compile(spec):
+            case Refused(reason):
+                raise ValueError(reason)
+            case Compiled(data, _, index):
+                return lambda: self._ours[index].matcher(data, self._stops)
 
     def _plain_xgrammar(self, case: Case) -> Make:
         """The library as it is, without the checks of Hookline's backend."""

@@ -253,3 +253,36 @@ def test_what_one_backend_refuses_the_next_one_compiles(
     assert not service.matcher(second.outcome, ()).accept(1)
     assert neither.outcome == "not by this one; nor by that one"
     assert neither.word == "refused"
+
+
+def test_what_explodes_in_one_backend_the_next_one_compiles(
+    make_service: Callable[..., GrammarService],
+) -> None:
+    """
+    Within what is left of the time; a backend that fails for other reasons is no limit.
+    """
+    service = make_service("other")
+
+    loop, crash, memory, wrong = compile_all(service, "loop", "end", "memory", "wrong")
+
+    for end in (loop, crash, memory):
+        assert isinstance(end.outcome, CompiledGrammar)
+        assert end.outcome.backend == 1
+    assert loop.seconds >= 0.5 * 0.7
+    assert wrong.outcome == "ValueError: it is wrong"
+
+
+def test_a_grammar_that_explodes_in_all_backends_is_a_limit(
+    make_service: Callable[..., GrammarService],
+) -> None:
+    """
+    The reason names each backend with its share of the time.
+    """
+    service = make_service("scripted")
+
+    [end] = compile_all(service, "loop")
+
+    assert end.word == "limit"
+    assert str(end.outcome).startswith(
+        "scripted: compiling it takes more than 0.35 s of processor time; scripted: "
+    )

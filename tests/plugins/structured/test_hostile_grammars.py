@@ -70,7 +70,9 @@ def test_a_grammar_that_explodes_is_refused(hostile_llm: LLM, name: str) -> None
     case = Case(StructuredOutputsParams(**EXPLODING[name]), bool)
 
     for _ in range(2):  # the second time without compiling
-        with pytest.raises(RequestError, match="more than 1 s of processor time"):
+        with pytest.raises(
+            RequestError, match="xgrammar: compiling it takes more than"
+        ):
             hostile_llm.generate(PROMPT, sampled(case))
 
     [output] = hostile_llm.generate(PROMPT, sampled(CASES["choice"]))

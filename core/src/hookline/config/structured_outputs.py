@@ -24,7 +24,8 @@ class StructuredOutputsConfig:
             backend's own.
         disable_additional_properties: Whether objects of no request have properties
             that their schema does not name, unless it says otherwise.
-        compile_seconds: Processor time that a grammar may take to compile.
+        compile_seconds: Processor time that a grammar may take to compile, in all
+            backends together.
         compile_memory: Bytes of memory that the compiling process may take for it.
         cache_size: Bytes of compiled grammars that are kept.
         enable_in_reasoning: Whether grammars also apply to reasoning, which leaves no
@@ -35,7 +36,7 @@ class StructuredOutputsConfig:
     backend: str = "auto"
     disable_any_whitespace: bool = False
     disable_additional_properties: bool = False
-    compile_seconds: float = 1.0
+    compile_seconds: float = 0.5
     compile_memory: int = 2**30
     cache_size: int = 256 * 2**20
     enable_in_reasoning: bool = False

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from hookline.structured_outputs import GrammarSpec
+
 
 class Setup(msgspec.Struct, frozen=True, array_like=True):
     """What a compiling process needs; it is read from a file.
@@ -57,11 +59,27 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=True):
         reason: Why, for the client.
         seconds: How long it took.
         is_limit: Whether it takes too much time or memory.
+        is_final: Whether no other backend needs to try it.
     """
 
     reason: str
     seconds: float
     is_limit: bool = False
+    is_final: bool = False
+
+
+class Attempt(msgspec.Struct, frozen=True, array_like=True):
+    """What a fork of the process is asked to do.
+
+    Attributes:
+        backend: Index of the backend that compiles.
+        cpu_seconds: Processor time after which the fork is ended.
+        spec: The grammar.
+    """
+
+    backend: int
+    cpu_seconds: float
+    spec: GrammarSpec
 
 
 Reply = Ready | Broken | Compiled | Refused
@@ -72,4 +90,4 @@ ENDED = "it ends the process that compiles it"
 
 def too_slow(cpu_seconds: float) -> str:
     """Returns why a grammar is refused that exceeds this processor time."""
-    return f"compiling it takes more than {cpu_seconds:g} s of processor time"
+    return f"compiling it takes more than {cpu_seconds:.2g} s of processor time"

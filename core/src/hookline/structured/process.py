@@ -9,11 +9,10 @@ beyond BYTES.
 
 import gc
 import os
-import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
@@ -31,20 +30,18 @@ from hookline.structured.backend import (
     GrammarBackend,
     RefusedGrammarError,
 )
-from hookline.structured.compiling_fork import CompilingFork
-from hookline.structured.compiling_process import CompileLimits
+from hookline.structured.compiler import Compiler
 from hookline.structured.loading import make_backend
 from hookline.structured.messages import (
-    ENDED,
+    Attempt,
     Broken,
     Compiled,
     Ready,
     Refused,
     Reply,
     Setup,
-    too_slow,
 )
-from hookline.structured.trial import Trial, Way
+from hookline.structured.trial import DeadEndError, Trial, Way
 from hookline.structured_outputs import GrammarSpec
 from hookline_registry import Failure, isolate
 
@@ -69,55 +66,30 @@ def main(setup_fd: int, cpu_seconds: float, memory_bytes: int, owner: int) -> No
             return
         gc.freeze()  # so that forks share these objects
         channel.sendall(frame(Ready()))
-        limits = CompileLimits(cpu_seconds=cpu_seconds, memory_bytes=memory_bytes)
-        compiler = _Compiler(partial(_serve, backends, context, limits), cpu_seconds)
+        serve = partial(_serve, backends, context, memory_bytes)
+        compiler = Compiler(setup.backends, serve, cpu_seconds)
+        decoder = msgspec.msgpack.Decoder(GrammarSpec)
         while (data := next_frame(incoming)) is not None:
-            channel.sendall(compiler.reply(data, channel))
+            reply = compiler.reply(decoder.decode(data), channel)
+            channel.sendall(frame(reply))
         compiler.close()
-
-
-class _Compiler:
-    """The fork that compiles, and is replaced whenever it ends."""
-
-    def __init__(
-        self, serve: Callable[[socket.socket], None], cpu_seconds: float
-    ) -> None:
-        self._serve = serve
-        self._cpu_seconds = cpu_seconds
-        self._fork: CompilingFork | None = None
-
-    def reply(self, request: bytes, owner: socket.socket) -> bytes:
-        begun = time.perf_counter()
-        self._fork = self._fork or CompilingFork(self._serve)
-        reply = self._fork.reply(request, owner)
-        if isinstance(reply, bytes):
-            return reply
-        self._fork = None
-        reason = ENDED
-        if reply == -signal.SIGPROF:
-            reason = too_slow(self._cpu_seconds)
-        seconds = time.perf_counter() - begun
-        return frame(Refused(reason, seconds, is_limit=True))
-
-    def close(self) -> None:
-        if self._fork is not None:
-            self._fork.end()
 
 
 def _serve(
     backends: Sequence[GrammarBackend],
     context: BackendContext,
-    limits: CompileLimits,
+    memory_bytes: int,
     channel: socket.socket,
 ) -> None:
     """Compiles the grammars that arrive; runs in the fork."""
-    limit_memory(limits.memory_bytes)
-    decoder = msgspec.msgpack.Decoder(GrammarSpec)
+    limit_memory(memory_bytes)
+    decoder = msgspec.msgpack.Decoder(Attempt)
     trial = Trial(context)
     with channel.makefile("rb") as incoming:
         while (data := next_frame(incoming)) is not None:
-            spec = decoder.decode(data)
-            channel.sendall(frame(_compile(backends, spec, trial, limits.cpu_seconds)))
+            attempt = decoder.decode(data)
+            backend = backends[attempt.backend]
+            channel.sendall(frame(_compile(backend, attempt, trial)))
 
 
 def _context(setup: Setup) -> BackendContext:
@@ -133,61 +105,42 @@ def _backends(names: Sequence[str], context: BackendContext) -> list[GrammarBack
     return [make_backend(name, context) for name in names]
 
 
-def _compile(
-    backends: Sequence[GrammarBackend],
-    spec: GrammarSpec,
-    trial: Trial,
-    cpu_seconds: float,
-) -> Reply:
+def _compile(backend: GrammarBackend, attempt: Attempt, trial: Trial) -> Reply:
     begun = time.perf_counter()
-    with processor_time(cpu_seconds):
-        outcome = isolate(compiled_and_tried, backends, spec, trial)
+    with processor_time(attempt.cpu_seconds):
+        outcome = isolate(compiled_and_tried, backend, attempt.spec, trial)
     seconds = time.perf_counter() - begun
     if not isinstance(outcome, Failure):
-        data, backend = outcome
-        return Compiled(data, seconds, backend)
-    if isinstance(outcome.error, MemoryError):
+        return Compiled(outcome, seconds, attempt.backend)
+    error = outcome.error
+    if isinstance(error, MemoryError):
         reason = "compiling it takes too much memory"
         return Refused(reason, seconds, is_limit=True)
-    if isinstance(outcome.error, TimeoutError):
+    if isinstance(error, TimeoutError):
         reason = "following it takes too much processor time"
         return Refused(reason, seconds, is_limit=True)
-    is_own = isinstance(outcome.error, RefusedGrammarError)
-    reason = str(outcome.error) if is_own else outcome.summary
-    return Refused(reason[:_MOST_REASON], seconds)
+    is_own = isinstance(error, RefusedGrammarError)
+    reason = str(error) if is_own else outcome.summary
+    is_final = isinstance(error, DeadEndError) or not is_own
+    return Refused(reason[:_MOST_REASON], seconds, is_final=is_final)
 
 
 def compiled_and_tried(
-    backends: Sequence[GrammarBackend], spec: GrammarSpec, trial: Trial
-) -> tuple[bytes, int]:
+    backend: GrammarBackend, spec: GrammarSpec, trial: Trial
+) -> bytes:
     """Compiles a grammar and follows it for a while.
 
     Some grammars compile at once, but slow down as the text grows.
-
-    Returns:
-        Its bytes, and the index of the first backend that accepts it.
     """
-    data, index = _compiled(backends, spec)
+    data = backend.compile(spec)
     if len(data) > MOST_BYTES:
         raise RefusedGrammarError(
             f"it takes {len(data)} bytes once compiled, and at most {MOST_BYTES} are "
             "allowed"
         )
     for way in Way:
-        trial.walk(backends[index].matcher(data, trial.stop_token_ids), way)
-    return data, index
-
-
-def _compiled(
-    backends: Sequence[GrammarBackend], spec: GrammarSpec
-) -> tuple[bytes, int]:
-    reasons = []
-    for index, backend in enumerate(backends):
-        try:
-            return backend.compile(spec), index
-        except RefusedGrammarError as error:
-            reasons.append(str(error))
-    raise RefusedGrammarError("; ".join(reasons))
+        trial.walk(backend.matcher(data, trial.stop_token_ids), way)
+    return data
 
 
 if __name__ == "__main__":

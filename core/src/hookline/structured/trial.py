@@ -15,6 +15,10 @@ STEPS = 40
 _SEED = 20
 
 
+class DeadEndError(RefusedGrammarError):
+    """Nothing matches the grammar, or no token can follow what it has allowed."""
+
+
 class Way(Enum):
     """How a trial chooses among the tokens that a grammar allows."""
 
@@ -53,7 +57,7 @@ class Trial:
             way: Which token to accept; any, where the grammar does not allow that one.
 
         Raises:
-            RefusedGrammarError: Nothing matches the grammar, or it has a dead end.
+            DeadEndError: Nothing matches the grammar, or it has a dead end.
         """
         generator = np.random.default_rng(_SEED)
         last = -1
@@ -61,7 +65,7 @@ class Trial:
             self._mask[:] = 0
             matcher.fill(self._mask)
             if not self._mask.any():
-                raise RefusedGrammarError(dead_end(at))
+                raise DeadEndError(dead_end(at))
             allowed = self._allowed()
             if not (way is Way.SAME and last >= 0 and allowed[last]):
                 found = self._longest(allowed) if way is Way.LONGEST else allowed
