@@ -90,4 +90,4 @@ ENDED = "it ends the process that compiles it"
 
 def too_slow(cpu_seconds: float) -> str:
     """Returns why a grammar is refused that exceeds this processor time."""
-    return f"compiling it takes more than {cpu_seconds:.2g} s of processor time"
+    return f"compiling it takes more than {round(cpu_seconds, 2):g} s of processor time"

@@ -83,7 +83,9 @@ def _tags(count: int) -> dict[str, Any]:
 
 
 def _many_names() -> dict[str, Any]:
-    patterns = {f"^(a|b{{1,50}}){{1,50}}{index}$": {} for index in range(300)}
+    patterns: dict[str, object] = {
+        f"^(a|b{{1,50}}){{1,50}}{index}$": {} for index in range(300)
+    }
     return {"type": "object", "patternProperties": patterns}
 
 
