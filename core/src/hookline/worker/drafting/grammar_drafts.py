@@ -10,13 +10,11 @@ from dataclasses import replace
 
 from hookline.step.plan import StepPlan
 from hookline.worker.drafting.drafter import Drafter, StepDrafts
+from hookline.worker.drafting.forced_gain import ForcedGain
+from hookline.worker.drafting.forced_pace import FIRST_FORCED, ForcedPace
 from hookline.worker.drafting.verification import first_of_each
 from hookline.worker.input_batch import InputBatch, Int64
 from hookline.worker.sampling.processors.grammar_masks import GrammarMasks
-
-MOST_FORCED = 16
-"""Tokens that are drafted at once. The model may spell a text otherwise: then a request
-gets as many as it has accepted, and one more, until it accepts all again."""
 
 
 class GrammarDrafts:
@@ -44,7 +42,9 @@ class GrammarDrafts:
         self._drafter = drafter
         self._changes = changes
         self._forced: dict[int, int] = {}
-        self._limits: dict[int, int] = {}
+        self._paces: dict[int, ForcedPace] = {}
+        self._usual = FIRST_FORCED
+        self._gain = ForcedGain()
 
     def fit(
         self,
@@ -65,32 +65,51 @@ class GrammarDrafts:
         forced_before, self._forced = self._forced, {}
         accepted = _accepted(forced_before, plan, tokens)
         use = self._grammars.take_use(sum(accepted.values()))
+        if accepted:
+            drafted = sum(forced_before[request_id] for request_id in accepted)
+            self._gain.verified(sum(accepted.values()), drafted)
         if not self._changes:
             return replace(drafts, grammar_use=use)
+        for request_id, count in accepted.items():
+            pace = self._paces[request_id]
+            pace.verified(count, forced_before[request_id])
+            self._usual = pace.most
         token_ids = dict(drafts.token_ids)
-        limits, self._limits = self._limits, {}
-        for row in rows[first_of_each(rows)].tolist():
+        paces, self._paces = self._paces, {}
+        own_rows = rows[first_of_each(rows)].tolist()
+        for row in own_rows:
             params, request_id = self._batch.params[row], self._batch.request_ids[row]
             if row not in self._grammars.rows or params is None:
                 continue
             proposed = token_ids.pop(request_id, [])
             if not params.speculation:
                 continue
-            most = limits.get(request_id, MOST_FORCED)
-            if (count := accepted.get(request_id)) is not None:
-                is_whole = count == forced_before[request_id]
-                most = min(2 * most, MOST_FORCED) if is_whole else count + 1
-            self._limits[request_id] = most
-            text = self._batch.token_ids[row, : self._batch.num_tokens[row]]
-            forced, chosen = self._grammars.fit(row, text, proposed, most)
-            if not chosen:
-                continue
-            token_ids[request_id] = chosen
-            if forced:
-                self._forced[request_id] = forced
-            if self._drafter is not None and chosen != proposed[: len(chosen)]:
-                self._drafter.forget(request_id)
+            pace = paces.get(request_id) or ForcedPace(self._usual)
+            self._paces[request_id] = pace
+            if chosen := self._fitted(row, proposed, pace):
+                token_ids[request_id] = chosen
+        if not (drafts.token_ids or self._pays(len(own_rows))):
+            token_ids, self._forced = {}, {}
         return replace(drafts, token_ids=token_ids, grammar_use=use)
+
+    def _fitted(self, row: int, proposed: list[int], pace: ForcedPace) -> list[int]:
+        """Returns the drafts of one request, which may be none."""
+        may_force = self._grammars.may_force(row) and not pace.is_pausing()
+        if not (proposed or may_force):
+            return []
+        request_id = self._batch.request_ids[row]
+        text = self._batch.token_ids[row, : self._batch.num_tokens[row]]
+        forced, chosen = self._grammars.fit(row, text, proposed, pace.most)
+        if forced:
+            self._forced[request_id] = forced
+        if self._drafter is not None and chosen != proposed[: len(chosen)]:
+            self._drafter.forget(request_id)
+        return chosen
+
+    def _pays(self, requests: int) -> bool:
+        """Returns whether a step of so many requests should verify forced drafts."""
+        drafted = sum(self._forced.values())
+        return not drafted or self._gain.pays(drafted, requests)
 
 
 def _accepted(

@@ -48,6 +48,9 @@ _STEPS_ALONE = 64
 _QUICK_NS = 50_000
 """For one of many masks; usually it takes a tenth of that."""
 
+_NARROW = 64
+"""Tokens that a mask allows at most where text is forced: the text's beginnings."""
+
 TOO_SLOW = "following the grammar takes too much processor time for this output"
 
 
@@ -103,6 +106,7 @@ class GrammarMasks:
         self._num_logged = 0
         self._fill_ns = self._apply_ns = 0
         self._steps_alone = 0
+        self._narrow: set[int] = set()
 
     def admit(self, row: int, sequence: AdmittedSequence) -> bool:
         if sequence.grammar is None:
@@ -118,6 +122,14 @@ class GrammarMasks:
     def rows(self) -> Collection[int]:
         """Batch rows of requests with grammars."""
         return self._rows.keys()
+
+    def may_force(self, row: int) -> bool:
+        """Returns whether its grammar may force a request's next tokens.
+
+        It does not where the last masks allow more tokens than any one text begins
+        with. Forced text is therefore found one token late, but costs nothing else.
+        """
+        return row in self._narrow
 
     def fit(
         self, row: int, tokens: Int32, drafts: list[int], most: int
@@ -195,6 +207,8 @@ class GrammarMasks:
         if self._failures:  # what is sampled then is never kept
             failed = np.isin(positions.rows, list(self._failures))
             masks[failed] = ALL
+        num_allowed = np.bitwise_count(masks).sum(axis=1)
+        self._narrow = set(positions.rows[num_allowed <= _NARROW].tolist())
         self._fill_ns += time.thread_time_ns() - begun
 
     def apply(self, logits: torch.Tensor, positions: SampledPositions) -> None:
