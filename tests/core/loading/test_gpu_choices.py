@@ -8,6 +8,7 @@ from hookline.config import (
     CacheConfig,
     Device,
     ExecutorConfig,
+    ParallelConfig,
     SchedulerConfig,
 )
 from hookline.exceptions import ConfigError
@@ -16,9 +17,9 @@ from hookline.worker.gpu.device_feed import NOWHERE, DeviceFeed
 from hookline.worker.gpu.graph_sizes import MOST_CAPTURED, GraphSizes
 from hookline.worker.gpu.memory import GpuMemory, graph_bytes
 from hookline.worker.input_batch import SamplePlaces, StepInputs
-from hookline.worker.machine import choose_machine
+from hookline.worker.machine import Machine, check_replicas, choose_machine
 from hookline.worker.memory import count_blocks
-from hookline_kernels import CPU
+from hookline_kernels import CPU, Platform
 
 GIB = 1 << 30
 LAYER = LayerCache(num_heads=8, num_kv_heads=2, key_dim=64, value_dim=64)
@@ -223,3 +224,14 @@ def test_blocks_fill_the_room_unless_their_number_is_given(
     )
 
     assert found == blocks
+
+
+def test_engines_do_not_share_a_gpu() -> None:
+    """One is allowed; on a processor, so are several."""
+    gpu = Machine(Platform(torch.device("meta"), is_gpu=True))
+    two = ParallelConfig(data_parallel_size=2)
+
+    check_replicas(gpu, ParallelConfig())
+    check_replicas(Machine(CPU), two)
+    with pytest.raises(ConfigError, match="data-parallel-size: 2 is not supported on"):
+        check_replicas(gpu, two)

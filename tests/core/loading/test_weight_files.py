@@ -170,7 +170,7 @@ def test_known_architecture_needs_no_code_of_the_folder(configured: Damage) -> N
 
 @pytest.mark.parametrize(
     "option",
-    ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"],
+    ["tensor_parallel_size", "pipeline_parallel_size"],
 )
 def test_more_than_one_rank_is_refused(option: str) -> None:
     """The error names the option and what is supported."""

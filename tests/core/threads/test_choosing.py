@@ -45,11 +45,30 @@ def test_threads_follow_the_work_and_the_user(
     assert torch.get_num_threads() == threads
 
 
+@pytest.mark.parametrize(
+    ("config", "engines", "threads"),
+    [
+        (BESIDE, 2, 1),
+        (BESIDE, 8, 1),
+        (BESIDE, 1, 3),
+        (ExecutorConfig(threads=2), 8, 2),
+    ],
+    ids=["divided", "more than cores", "alone", "by option"],
+)
+def test_engines_divide_the_cores(
+    config: ExecutorConfig, engines: int, threads: int
+) -> None:
+    """Each has at least one thread; a number that the user chose is each engine's."""
+    take_threads(config, engines)
+
+    assert torch.get_num_threads() == threads
+
+
 def test_the_environment_counts_as_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenMP's number of threads is kept if it is set."""
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
 
-    take_threads(BESIDE)
+    take_threads(BESIDE, 3)
     leave_cores(BESIDE, SMALL)
 
     assert torch.get_num_threads() == 3

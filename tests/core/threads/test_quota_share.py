@@ -58,3 +58,14 @@ def test_the_consequence_of_one_excess_counts_once(tmp_path: Path) -> None:
     assert once is not None
     assert thrice is not None
     assert thrice < once
+
+
+def test_engines_of_one_group_divide_its_quota(tmp_path: Path) -> None:
+    """Each begins with an equal part."""
+    write(tmp_path, quota="400000")
+    alone, one_of_two = (
+        QuotaShare(CpuQuota(tmp_path), count).cores for count in (1, 2)
+    )
+
+    assert alone is not None
+    assert one_of_two == alone / 2

@@ -1,6 +1,6 @@
 """The whole configuration of one engine."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from hookline.config.cache import CacheConfig
@@ -24,7 +24,7 @@ from hookline.exceptions import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """Configuration of one engine.
+    """Configuration of one engine, or of the first of several.
 
     Attributes:
         engine_index: Index of this engine among several; a label of every event and
@@ -124,7 +124,7 @@ class EngineConfig:
         metadata=option(
             "Run the engine core in the front end's process instead of its own.",
             group="executor",
-            shown_default="no for serve, otherwise yes",
+            shown_default="no for serve and for several engines, otherwise yes",
         ),
     )
     executor: ExecutorConfig = field(
@@ -165,12 +165,30 @@ class EngineConfig:
         Args:
             **options: Options by their flag's name, with underscores for dashes:
                 `EngineConfig.from_options(model="demo", max_num_seqs=4)`. Enumerations
-                may be strings; JSON options are mappings or dataclasses.
+                may be strings; JSON options are mappings or dataclasses. Several
+                engines do not run in this process, unless `in_process` is given.
 
         Raises:
             ConfigError: A keyword is unknown, or a value does not fit.
         """
+        if options.get("data_parallel_size", 1) != 1:
+            options.setdefault("in_process", False)
         return build(cls, options)
+
+    @property
+    def engine_indices(self) -> range:
+        """The indices of all engines that share this configuration."""
+        first = self.engine_index
+        return range(first, first + self.parallel.data_parallel_size)
+
+    @property
+    def num_concurrent(self) -> int:
+        """Number of engines that compute at the same time, on the same cores."""
+        return 1 if self.in_process else self.parallel.data_parallel_size
+
+    def per_engine(self) -> list[Self]:
+        """Returns the configuration of each engine; they differ in their index."""
+        return [replace(self, engine_index=index) for index in self.engine_indices]
 
     @property
     def follows_cache(self) -> bool:

@@ -1,4 +1,4 @@
-"""Parallel sizes of an engine: tensor, pipeline and data."""
+"""Parallel sizes of a server: tensor, pipeline and data."""
 
 from dataclasses import dataclass, field
 
@@ -6,10 +6,13 @@ from hookline.config.option_fields import check_options
 from hookline.config.options import option
 from hookline.exceptions import ConfigError
 
+MOST_ENGINES = 64
+"""Each is a process with the whole model."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelConfig:
-    """Number of ranks in each dimension; each must be 1 so far.
+    """Number of ranks in each dimension, and of engines.
 
     Attributes:
         rank: Index of this process among those that share the model's weights.
@@ -34,9 +37,11 @@ class ParallelConfig:
     data_parallel_size: int = field(
         default=1,
         metadata=option(
-            "Number of replicas of the model; only 1 is supported.",
-            metavar="REPLICAS",
+            "Number of engines, each a process with the whole model and its own KV "
+            "cache, among which requests are divided. More than 1 only on CPUs.",
+            metavar="ENGINES",
             minimum=1,
+            maximum=MOST_ENGINES,
         ),
     )
     rank: int = 0
@@ -46,7 +51,6 @@ class ParallelConfig:
         for name, size in (
             ("tensor-parallel-size", self.tensor_parallel_size),
             ("pipeline-parallel-size", self.pipeline_parallel_size),
-            ("data-parallel-size", self.data_parallel_size),
         ):
             if size > 1:
                 raise ConfigError(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hookline.clock import Clock
 from hookline.config import EngineConfig
+from hookline.config.engine_paths import path_of_engine
 from hookline.config.structured_outputs import OPTION
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
@@ -85,7 +86,7 @@ def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
     recorder: Tap | None = None
     if observers.record is not None:
         header = RecordingHeader(config, core.facts, core.clock_pair())
-        path = Path(observers.record)
+        path = Path(path_of_engine(observers.record, config.engine_index))
         recorder = FileRecorder(path, header, observers.record_max_bytes)
     return EngineLoop(core, observers.heartbeat_seconds, recorder)
 

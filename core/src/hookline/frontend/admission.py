@@ -26,8 +26,8 @@ class Admission:
         self, engines: EngineSet, config: SchedulerConfig, clock: Clock | None = None
     ) -> None:
         self._engines = engines
-        self._max_running = config.max_num_seqs
-        self._max_open = config.max_num_seqs + config.max_num_queued_reqs
+        self._max_running_each = config.max_num_seqs
+        self._max_queued = config.max_num_queued_reqs
         self._max_tokens = config.max_num_queued_tokens or max(
             QUEUED_TOKENS, engines.first.facts.max_model_len
         )
@@ -45,12 +45,18 @@ class Admission:
         """
         if self._estimate.is_due:
             self._estimate.mark(self._engines.num_ended)
-        if self._engines.num_unconfirmed + completions > self._max_open:
-            raise OverloadedError(self._max_open, self._retry_after())
+        max_open = self._max_running + self._max_queued
+        if self._engines.num_unconfirmed + completions > max_open:
+            raise OverloadedError(max_open, self._retry_after())
         waiting = self._engines.num_waiting_tokens
         # A single long prompt is never refused by an empty queue.
         if waiting and waiting + prompt_tokens > self._max_tokens:
             raise QueuedTokensError(self._max_tokens, self._retry_after())
+
+    @property
+    def _max_running(self) -> int:
+        """Completions that all engines together run; those of one if none does."""
+        return self._max_running_each * max(1, len(self._engines.running))
 
     def _retry_after(self) -> int:
         waiting = self._engines.num_unconfirmed - self._max_running

@@ -10,15 +10,16 @@ from hookline.transport.process_client import ProcessClient
 
 
 def connect(config: EngineConfig) -> EngineClient:
-    """Starts an engine, in this or a new process, and waits until it is ready.
+    """Starts the engines, in this or their own processes, and waits for them.
 
     Raises:
         ConfigError: An option does not fit.
         ModelLoadError: The model cannot be loaded or served.
     """
+    configs = config.per_engine()
     if not config.in_process:
-        return ProcessClient(config)
+        return ProcessClient(*configs)
     if config.supervision.engine_restart:
         raise ConfigError("engine-restart", "requires an engine process of its own")
-    core = build_core(config, SystemClock())
-    return InprocClient(build_loop(config, core))
+    cores = [build_core(each, SystemClock()) for each in configs]
+    return InprocClient(*map(build_loop, configs, cores))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hookline.config import Device, ExecutorConfig
+from hookline.config import Device, ExecutorConfig, ParallelConfig
 from hookline.exceptions import ConfigError
 from hookline.worker.gpu.cuda_graphs import Capture, CudaCapture
 from hookline.worker.instruction_set import limited_isa
@@ -53,3 +53,13 @@ def choose_machine(config: ExecutorConfig) -> Machine:
     return Machine(
         Platform(device, is_gpu=True), None if config.enforce_eager else CudaCapture
     )
+
+
+def check_replicas(machine: Machine, parallel: ParallelConfig) -> None:
+    """Raises `ConfigError` if several engines would share a GPU."""
+    if machine.platform.is_gpu and parallel.data_parallel_size > 1:
+        raise ConfigError(
+            "data-parallel-size",
+            f"{parallel.data_parallel_size} is not supported on GPUs, where the only "
+            "value is 1; device cpu computes on CPUs",
+        )

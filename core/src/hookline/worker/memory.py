@@ -64,9 +64,9 @@ def bytes_of_blocks(
     )
 
 
-def host_room() -> int:
-    """Returns the bytes of main memory that the pool may take."""
-    return int(available_memory() * SHARE_OF_FREE_MEMORY)
+def host_room(engines: int = 1) -> int:
+    """Returns the bytes of main memory that the pool of one of the engines may take."""
+    return int(available_memory() * SHARE_OF_FREE_MEMORY) // engines
 
 
 def available_memory() -> int:

@@ -31,7 +31,7 @@ def room_for_cache(maker: RunnerMaker) -> int:
     spare = maker.draft_memory.spare_bytes(maker.model.cache_dtype)
     if not platform.is_gpu:
         _run_a_prompt(maker)
-        return host_room() - spare
+        return host_room(maker.config.parallel.data_parallel_size) - spare
     memory = measure(platform.device, partial(_run_largest_steps, maker))
     maker.model.forward.bind(maker.cache(1))  # drops the cache of the profile
     _log.info("%s", memory)

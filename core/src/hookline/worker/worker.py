@@ -35,7 +35,7 @@ from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
 from hookline.worker.kernels_in_use import kernels_in_use
 from hookline.worker.loaded_model import load
-from hookline.worker.machine import Machine, choose_machine
+from hookline.worker.machine import Machine, check_replicas, choose_machine
 from hookline.worker.memory import count_blocks
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.page_warmer import PageWarmer
@@ -74,12 +74,14 @@ class Worker:
         """Chooses the device and sets up memory and threads of this process.
 
         Raises:
-            ConfigError: The configured device does not exist.
+            ConfigError: The configured device does not exist, or is a GPU for several
+                engines.
         """
         with self._timer.phase("init device"):
             self._machine = choose_machine(self._config.executor)
+            check_replicas(self._machine, self._config.parallel)
             keep_freed_memory()
-            take_threads(self._config.executor)
+            take_threads(self._config.executor, self._config.num_concurrent)
 
     def load_model(self) -> None:
         """Reads this rank's weights and chooses how to compute with them.
@@ -326,7 +328,8 @@ class Worker:
         except KernelError:  # torch computes alone; a warning has said so
             return None
         fixed = is_chosen(self._config.executor)
-        return ThreadGovernor(team, is_fixed=fixed)
+        engines = self._config.num_concurrent
+        return ThreadGovernor(team, is_fixed=fixed, engines=engines)
 
     def _close_warmer(self) -> None:
         if self._warmer is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline.config.engine_paths import port_of_engine
 from hookline.exceptions import ConfigError
 from hookline_faults.p2p_transport import Wire
 from hookline_p2p import P2POptions, make_transport
@@ -88,3 +89,10 @@ def test_nixl_that_is_not_there_ends_the_start(
 
     with pytest.raises(ConfigError, match="pip install nixl"):
         make_transport(P2POptions.from_mapping({"transport": "nixl"}))
+
+
+@pytest.mark.parametrize(("index", "port"), [(0, 7000), (3, 7003)])
+def test_each_engine_listens_on_a_port_of_its_own(index: int, port: int) -> None:
+    """Engines behind one front end add their index; a free port stays a free one."""
+    assert port_of_engine(7000, index) == port
+    assert port_of_engine(0, index) == 0

@@ -5,7 +5,7 @@ from contextlib import closing
 from hookline.clock import SystemClock
 from hookline.config.kv_events import KVEventsConfig
 from hookline.payloads import EngineFailed
-from hookline_kv_events.logger import KVEventsLogger
+from hookline_kv_events.logger import EnginePublication, KVEventsLogger
 from hookline_kv_events.publisher import Publisher
 from hookline_kv_events.wire import ArrayEncoder
 from hookline_testing.payloads import make_started
@@ -15,7 +15,9 @@ def test_the_sockets_outlive_a_process() -> None:
     """They stay open for the next one, and end with the engine."""
     config = KVEventsConfig.from_mapping({"endpoint": "tcp://127.0.0.1:*"})
     with closing(Publisher(config, 0)) as publisher:
-        logger = KVEventsLogger(publisher, SystemClock(), ArrayEncoder(16), rank=0)
+        encoder = ArrayEncoder(16)
+        own = EnginePublication(publisher, SystemClock(), encoder, rank=0)
+        logger = KVEventsLogger({0: own})
         failed = EngineFailed(engine_index=0, reason="x", open_requests=0)
 
         logger.engine_started(make_started())

@@ -13,10 +13,16 @@ Below, a front end spends more time on a token than the model does, and threads 
 small step wait for one another longer than they compute."""
 
 
-def take_threads(config: ExecutorConfig) -> None:
-    """Sets the number of threads of torch and of Hookline's kernels, if configured."""
+def take_threads(config: ExecutorConfig, engines: int = 1) -> None:
+    """Sets the number of threads of torch and of Hookline's kernels.
+
+    It is the configured one. Without one, `engines` that compute at the same time
+    divide the cores.
+    """
     if config.threads is not None:
         torch.set_num_threads(config.threads)
+    elif engines > 1 and not is_chosen(config):
+        torch.set_num_threads(max(1, torch.get_num_threads() // engines))
 
 
 def is_chosen(config: ExecutorConfig) -> bool:

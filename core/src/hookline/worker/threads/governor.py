@@ -52,8 +52,16 @@ class ThreadGovernor:
     computes steps.
     """
 
-    def __init__(self, team: ComputingTeam, *, is_fixed: bool) -> None:
-        """Starts with all threads; with `is_fixed` it measures and changes nothing."""
+    def __init__(
+        self, team: ComputingTeam, *, is_fixed: bool, engines: int = 1
+    ) -> None:
+        """Starts with all threads of this process.
+
+        Args:
+            team: The threads.
+            is_fixed: Whether it measures only, and changes nothing.
+            engines: Number of processes that divide the quota.
+        """
         self._team = team
         self._is_fixed = is_fixed
         self._torch = torch_threads()
@@ -61,7 +69,7 @@ class ThreadGovernor:
         self._cores = float(self._most)
         self._told = (self._cores, 0.0)
         self._pacer, self._neighbours = CorePacer(), Neighbours()
-        self._quota = QuotaShare(CpuQuota())
+        self._quota = QuotaShare(CpuQuota(), engines)
         self._looked_at = self._stepped_at = time.monotonic_ns()
         self._cpu_at_look = self._cpu_at_step = time.process_time_ns()
         self._busy = busy_ns(os.sched_getaffinity(0))

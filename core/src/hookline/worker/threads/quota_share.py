@@ -19,7 +19,9 @@ class QuotaShare:
         quota: The quota in cores; None if there is none.
     """
 
-    def __init__(self, files: CpuQuota) -> None:
+    def __init__(self, files: CpuQuota, engines: int = 1) -> None:
+        """Starts with an equal part for each of the group's engines."""
+        self._engines = engines
         self._files = files
         self._share = _MARGIN
         self._has_shrunk = False
@@ -29,7 +31,7 @@ class QuotaShare:
     @property
     def cores(self) -> float | None:
         """Cores that this process may use; None without a quota."""
-        return None if self.quota is None else self.quota * self._share
+        return None if self.quota is None else self.quota * self._share / self._engines
 
     def look(self) -> int:
         """Reads the files again; returns how long the group was stopped since, ns."""

@@ -1,5 +1,8 @@
 """KV connector `p2p`: transfers KV blocks directly between engines."""
 
+from dataclasses import replace
+
+from hookline.config.engine_paths import port_of_engine
 from hookline.hookspecs import hookimpl
 from hookline.payloads import ConnectorContext
 from hookline_p2p.options import P2POptions
@@ -28,4 +31,6 @@ def create_kv_connector(context: ConnectorContext) -> SchedulerSide | WorkerSide
         return SchedulerSide(options)
     transfer = context.config.kv_transfer
     takes = transfer is None or transfer.loads
+    port = port_of_engine(options.port, context.config.engine_index)
+    options = replace(options, port=port)
     return WorkerSide(options, make_transport(options), takes_pushed=takes)

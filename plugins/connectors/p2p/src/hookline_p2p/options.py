@@ -38,7 +38,8 @@ class P2POptions:
 
     Attributes:
         host: Address to listen on.
-        port: Port to listen on; 0 takes a free one.
+        port: Port to listen on; 0 takes a free one. Of several engines each adds its
+            index.
         advertised_host: Address that other engines connect to; `host` if None.
         secret_file: File whose first line is the secret that all engines share.
         mode: Whether a producer offers blocks to the decoder that a request names.

@@ -6,8 +6,12 @@ from hookline.exceptions import ConfigError
 from hookline.hookspecs import hookimpl
 from hookline.payloads import LoggerContext
 from hookline_kv_events.batch_encoder import encoder_of
-from hookline_kv_events.logger import KVEventsLogger, LostBatchesError
-from hookline_kv_events.publisher import Publisher
+from hookline_kv_events.logger import (
+    EnginePublication,
+    KVEventsLogger,
+    LostBatchesError,
+)
+from hookline_kv_events.publisher import open_publishers
 from hookline_kv_events.wire import (
     AllBlocksCleared,
     BlockRemoved,
@@ -32,10 +36,12 @@ def create_stat_logger(context: LoggerContext) -> KVEventsLogger:
     config = context.config.kv_events
     if config is None or not config.enable_kv_cache_events:
         raise ConfigError(OPTION, "the logger kv_events needs enable_kv_cache_events")
-    rank = context.config.engine_index
+    ranks = context.config.engine_indices
+    encoder = encoder_of(config.encoding, context.config.cache.block_size)
+    publishers = open_publishers(config, ranks)
     return KVEventsLogger(
-        Publisher(config, rank),
-        SystemClock(),
-        encoder_of(config.encoding, context.config.cache.block_size),
-        rank=rank,
+        {
+            rank: EnginePublication(publisher, SystemClock(), encoder, rank=rank)
+            for rank, publisher in zip(ranks, publishers, strict=True)
+        }
     )

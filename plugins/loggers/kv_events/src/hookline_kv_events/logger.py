@@ -1,6 +1,6 @@
 """The logger: turns cache changes into batches of events and publishes them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hookline.clock import NANOSECONDS, Clock
 from hookline.events import CacheCleared, CacheEvent
@@ -27,8 +27,8 @@ class LostBatchesError(HooklineError):
         self.batches_in_all = batches_in_all
 
 
-class KVEventsLogger:
-    """Publishes a batch for each step that changed the prefix cache.
+class EnginePublication:
+    """Publishes a batch for each step that changed one engine's prefix cache.
 
     Batches carry the engine's sequence numbers, so subscribers detect a lost batch
     wherever it was lost. Batch 0 and the last one are `AllBlocksCleared`.
@@ -37,7 +37,7 @@ class KVEventsLogger:
     def __init__(
         self, publisher: Publisher, clock: Clock, encoder: BatchEncoder, *, rank: int
     ) -> None:
-        """Creates the logger of one engine; `rank` is the engine's index."""
+        """Creates the publication of one engine; `rank` is the engine's index."""
         self._publisher = publisher
         self._clock = clock
         self._encoder = encoder
@@ -46,32 +46,23 @@ class KVEventsLogger:
         self._last = 0
         self._lost = 0
 
-    @hookimpl
-    def engine_started(self, started: EngineStarted) -> None:
+    def start(self, started: EngineStarted) -> None:
         self._spec_kind = started.facts.kv_cache_spec_kind
         self._publish(0, [CacheCleared()])
 
-    @hookimpl
-    def cache_changed(self, changed: CacheChanged) -> None:
+    def change(self, changed: CacheChanged) -> None:
         """Publishes the changes; raises `LostBatchesError` once after an overflow."""
         changes = changed.changes
         self._publish(changes.sequence, changes.events)
 
-    @hookimpl
-    def engine_stopped(self, stopped: EngineStopped) -> None:
-        del stopped
-        self._end()
+    def clear(self) -> None:
+        """Tells that nothing is cached any more."""
+        self._publish(self._last + 1, [CacheCleared()])
 
-    @hookimpl
-    def engine_failed(self, failed: EngineFailed) -> None:
-        if failed.is_final:
-            self._end()
-        else:
-            self._publish(self._last + 1, [CacheCleared()])
-
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Likewise, for good."""
         try:
-            self._publish(self._last + 1, [CacheCleared()])
+            self.clear()
         finally:
             self._publisher.close()
 
@@ -86,3 +77,31 @@ class KVEventsLogger:
         )
         if lost:
             raise LostBatchesError(lost, self._lost)
+
+
+class KVEventsLogger:
+    """Publishes the changes of each engine's prefix cache at an address of its own."""
+
+    def __init__(self, publications: Mapping[int, EnginePublication]) -> None:
+        """Creates the logger; publications are by the engines' indices."""
+        self._publications = publications
+
+    @hookimpl
+    def engine_started(self, started: EngineStarted) -> None:
+        self._publications[started.facts.engine_index].start(started)
+
+    @hookimpl
+    def cache_changed(self, changed: CacheChanged) -> None:
+        self._publications[changed.engine_index].change(changed)
+
+    @hookimpl
+    def engine_stopped(self, stopped: EngineStopped) -> None:
+        self._publications[stopped.engine_index].end()
+
+    @hookimpl
+    def engine_failed(self, failed: EngineFailed) -> None:
+        publication = self._publications[failed.engine_index]
+        if failed.is_final:
+            publication.end()
+        else:
+            publication.clear()

@@ -4,9 +4,11 @@ import ipaddress
 import logging
 import threading
 from collections import deque
+from collections.abc import Iterable
 
 import zmq
 
+from hookline.config.engine_paths import path_of_engine
 from hookline.config.kv_events import LOOPBACK, OPTION, KVEventsConfig
 from hookline.exceptions import ConfigError
 
@@ -163,12 +165,27 @@ class Publisher:
             raise ConfigError(OPTION, f"{address} cannot be used: {error}") from error
 
 
+def open_publishers(config: KVEventsConfig, ranks: Iterable[int]) -> list[Publisher]:
+    """Opens a publisher for each engine, or none.
+
+    Raises:
+        ConfigError: An address cannot be used.
+    """
+    opened: list[Publisher] = []
+    try:
+        for rank in ranks:
+            opened.append(Publisher(config, rank))  # noqa: PERF401 - closed if one fails
+    except ConfigError:
+        for each in opened:
+            each.close()
+        raise
+    return opened
+
+
 def address_of(endpoint: str, rank: int) -> str:
     """Returns an engine's address: the rank added to the port, or to the name."""
-    if rank == 0:
-        return endpoint
     if not endpoint.startswith("tcp://"):
-        return f"{endpoint}_dp{rank}"
+        return path_of_engine(endpoint, rank)
     host, _, port = endpoint.rpartition(":")
     return endpoint if port == "*" else f"{host}:{int(port) + rank}"
 

@@ -93,6 +93,11 @@ def read_arguments(
 def engine_config(arguments: Arguments, *, in_process: bool) -> EngineConfig:
     """Makes the engine's configuration.
 
+    Args:
+        arguments: What was set.
+        in_process: Whether a single engine runs in this process by default; several
+            have their own.
+
     Raises:
         ConfigError: A value is wrong.
     """
@@ -106,6 +111,7 @@ def engine_config(arguments: Arguments, *, in_process: bool) -> EngineConfig:
         stat_loggers=arguments.loggers,
         options=_logger_options(arguments),
     )
+    in_process = in_process and config.parallel.data_parallel_size == 1
     made = dataclasses.replace(
         config,
         observers=observers,
