@@ -190,6 +190,18 @@ class SleepOperation:
     seconds: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementStats:
+    """Requests that were sent to engines.
+
+    Attributes:
+        requests: Index of an engine, why it was chosen, and the number of requests for
+            which it was, since the start.
+    """
+
+    requests: tuple[tuple[str, str, int], ...] = ()
+
+
 FrontEndPart = (
     LogStats
     | ConnectionStats
@@ -199,6 +211,7 @@ FrontEndPart = (
     | ResponseStoreStats
     | EventLoopStats
     | TransportStats
+    | PlacementStats
     | EngineHealth
     | SleepOperation
     | ServerAddress

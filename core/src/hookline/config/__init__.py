@@ -20,7 +20,7 @@ from hookline.config.observers import (
     MetricsConfig,
     ObserverConfig,
 )
-from hookline.config.parallel import ParallelConfig
+from hookline.config.parallel import LoadBalancing, ParallelConfig
 from hookline.config.pooler import Convert, PoolerConfig, Runner
 from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
 from hookline.config.speculative import SpeculativeConfig
@@ -41,6 +41,7 @@ __all__ = [
     "KVRole",
     "KVTransferConfig",
     "Kernels",
+    "LoadBalancing",
     "LoadFailurePolicy",
     "LoadFormat",
     "MetricsConfig",

@@ -13,7 +13,7 @@ from hookline.config.model import ModelConfig
 from hookline.config.observers import ObserverConfig
 from hookline.config.option_fields import build, check_options
 from hookline.config.options import option, section
-from hookline.config.parallel import ParallelConfig
+from hookline.config.parallel import LoadBalancing, ParallelConfig
 from hookline.config.pooler import PoolerConfig
 from hookline.config.scheduler import SchedulerConfig
 from hookline.config.speculative import OPTION, SpeculativeConfig
@@ -155,6 +155,11 @@ class EngineConfig:
                 KV_TRANSFER_OPTION,
                 "requires enable-prefix-caching: blocks are identified by their hashes",
             )
+        if (
+            self.parallel.load_balancing is LoadBalancing.PREFIX
+            and not self.cache.enable_prefix_caching
+        ):
+            raise ConfigError("load-balancing", "prefix requires enable-prefix-caching")
         if self.follows_cache and not self.cache.enable_prefix_caching:
             raise ConfigError(KV_EVENTS_OPTION, "requires enable-prefix-caching")
 

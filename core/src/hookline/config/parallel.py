@@ -1,6 +1,7 @@
-"""Parallel sizes of a server: tensor, pipeline and data."""
+"""Parallel sizes of a server, and how requests are placed on its engines."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from hookline.config.option_fields import check_options
 from hookline.config.options import option
@@ -10,9 +11,17 @@ MOST_ENGINES = 64
 """Each is a process with the whole model."""
 
 
+class LoadBalancing(StrEnum):
+    """How an engine is chosen for a request."""
+
+    SCORE = "score"
+    ROUND_ROBIN = "round-robin"
+    PREFIX = "prefix"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelConfig:
-    """Number of ranks in each dimension, and of engines.
+    """Number of ranks in each dimension, and how requests are placed on engines.
 
     Attributes:
         rank: Index of this process among those that share the model's weights.
@@ -42,6 +51,14 @@ class ParallelConfig:
             metavar="ENGINES",
             minimum=1,
             maximum=MOST_ENGINES,
+        ),
+    )
+    load_balancing: LoadBalancing = field(
+        default=LoadBalancing.SCORE,
+        metadata=option(
+            "How an engine is chosen for a request: the one with the least load, one "
+            "after another, or the one that has cached most of the prompt unless its "
+            "load is far above the least."
         ),
     )
     rank: int = 0

@@ -92,6 +92,7 @@ class AsyncEngine:
         client = self._front_end.engines.client
         self.report(lambda: loop_watch.stats)
         self.report(lambda: TransportStats(dropped=client.dropped))
+        self.report(lambda: self._front_end.placement.stats)
         return Watchdog(
             self._front_end.engines,
             lambda health: self._front_end.front_end_changed((health,)),
@@ -210,16 +211,18 @@ class AsyncEngine:
         timeout_seconds: float | None = None,
         client: str = "",
         pooling: PoolingParams | None = None,
+        data_parallel_rank: int | None = None,
     ) -> OutputStream:
         """Sends a request; the stream yields its outputs.
 
         `kv_transfer_params` go to the KV connector, if the engine has one. After
         `timeout_seconds`, wherever it is, the request ends with what it has: its
         finish reason is `timeout`. Texts of different `client`s are tokenized in turn.
-        With `pooling` it is embedded, and its only output has the `vectors`.
+        With `pooling` it is embedded, and its only output has the `vectors`. It goes to
+        the engine `data_parallel_rank`, if given.
 
         Raises:
-            RequestError: The request cannot be served.
+            RequestError: The request cannot be served, or there is no such engine.
             OverloadedError: Too many are open.
             EngineDeadError: The engine is dead or being stopped.
         """
@@ -245,6 +248,7 @@ class AsyncEngine:
             arrived_at=arrived_at,
             is_streamed=is_streamed,
             timeout_seconds=timeout_seconds,
+            to=data_parallel_rank,
         )
         stream.start(request)
         self._is_quiet.clear()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from hookline.clock import NANOSECONDS
 from hookline.events import Finished, NewTokens
 from hookline.exceptions import GrammarError, HooklineError
 from hookline.finish_cause import (
@@ -209,6 +210,13 @@ class ClientRequest:
         self.vectors: PooledVectors | None = None
         self._deliver = deliver
         self._wall = wall
+
+    def seconds_left(self, now: int) -> float | None:
+        """Returns the time until it ends; None without limit."""
+        if self.timeout_seconds is None:
+            return None
+        spent = (now - self.completions[0].account.admitted.arrived_at) / NANOSECONDS
+        return max(0.0, self.timeout_seconds - spent)
 
     def deliver_output(self) -> None:
         """Delivers output: each time if streamed, otherwise once all have ended.

@@ -6,7 +6,7 @@ from contextlib import suppress
 from hookline.clock import Clock
 from hookline.core.commands import Command
 from hookline.events import StepOutput
-from hookline.exceptions import EngineDeadError, EngineRestartingError
+from hookline.exceptions import EngineDeadError
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.output_processor import OutputProcessor
@@ -216,24 +216,6 @@ class EngineSet:
         if isinstance(received, StepOutput):
             self._engines[received.engine_index].vitals.heard(received)
 
-    def choose(self) -> EngineState:
-        """Returns the running engine with the least load.
-
-        One that works and is awake, if possible.
-
-        Raises:
-            EngineDeadError: All engines are dead.
-            EngineRestartingError: All that are left are being replaced.
-        """
-        running = self.running
-        if not running:
-            if (death := self.death) is not None:
-                raise EngineRestartingError(death.reason)
-            raise EngineDeadError(self.failure or "no engine is left")
-        if len(running) == 1:
-            return running[0]
-        return min(running, key=_preference)
-
     def send(self, engine: EngineState, command: Command) -> None:
         """Sends a command to one engine.
 
@@ -248,7 +230,3 @@ class EngineSet:
         engine.vitals.sent(command, self._clock.now())
         with suppress(EngineDeadError):
             self.client.send(engine.index, command)
-
-
-def _preference(engine: EngineState) -> tuple[bool, bool, int]:
-    return engine.stall is not None, engine.is_asleep, engine.load

@@ -6,8 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from hookline.clock import NANOSECONDS, Clock, SystemClock
-from hookline.config import ObserverConfig, SleepPolicy, SupervisionConfig
+from hookline.clock import Clock, SystemClock
+from hookline.config import (
+    LoadBalancing,
+    ObserverConfig,
+    SleepPolicy,
+    SupervisionConfig,
+)
 from hookline.core.commands import Add, EngineCommand, Finish, Reply, Sleep, WakeUp
 from hookline.events import StepOutput
 from hookline.exceptions import (
@@ -26,6 +31,7 @@ from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.input_processor import InputProcessor, PreparedRequest
 from hookline.frontend.observation import Observers
+from hookline.frontend.placement import Placement
 from hookline.frontend.request_context import RequestContext
 from hookline.frontend.sleep_operations import SleepOperations
 from hookline.frontend.supervisor import Supervisor
@@ -54,6 +60,7 @@ class FrontEnd:
 
     Attributes:
         engines: The engines, and the state of each.
+        placement: Chooses engines for requests.
         tokenizer: The model's tokenizer.
     """
 
@@ -66,6 +73,7 @@ class FrontEnd:
         config: ObserverConfig | None = None,
         sleep_policy: SleepPolicy = SleepPolicy.WAIT,
         supervision: SupervisionConfig | None = None,
+        load_balancing: LoadBalancing = LoadBalancing.SCORE,
         clock: Clock | None = None,
     ) -> None:
         config = config or ObserverConfig()
@@ -77,6 +85,7 @@ class FrontEnd:
             clock,
             supervision.engine_restart,
         )
+        self.placement = Placement(self.engines, load_balancing)
         self.tokenizer = tokenizer
         self._clock = clock
         self._is_closed = False
@@ -155,22 +164,19 @@ class FrontEnd:
         arrived_at: int,
         is_streamed: bool,
         timeout_seconds: float | None = None,
-        to: EngineState | None = None,
+        to: int | None = None,
     ) -> ClientRequest:
-        """Sends a request's completions to an engine, by default that of least load.
+        """Sends a request's completions to engine `to`, or to one that is chosen.
 
         It ends with what it has `timeout_seconds` after `arrived_at`, if given.
 
         Raises:
-            EngineDeadError: All engines are dead.
+            RequestError: There is no engine `to`.
+            EngineDeadError: All engines are dead, or `to` is.
             EngineSleepingError: The engine sleeps and refuses requests.
             EngineStalledError: The engine has been given up.
         """
-        engine = to or self.engines.choose()
-        if engine.failure is not None:
-            raise EngineDeadError(engine.failure)
-        if engine.death is not None:
-            raise EngineRestartingError(engine.death.reason)
+        engine = self.placement.place(prepared, to)
         if engine.stall is not None and self._supervisor.gives_up(engine.stall):
             raise EngineStalledError(engine.stall.reason)
         if self._refuses_asleep and engine.is_asleep:
@@ -186,20 +192,12 @@ class FrontEnd:
         request.timeout_seconds = timeout_seconds
         engine.sent(prepared.params.n, arrived_at)
         eos = engine.facts.eos_token_ids
-        left = self._seconds_left(arrived_at, timeout_seconds)
+        left = request.seconds_left(self._clock.now())
         first, *siblings = request.completions
         child = prepared.child(first.index, first.request_id, eos, left)
         ids = [each.request_id for each in siblings]
         self.engines.send(engine, Add(child, ids))
         return request
-
-    def _seconds_left(
-        self, arrived_at: int, timeout_seconds: float | None
-    ) -> float | None:
-        if timeout_seconds is None:
-            return None
-        spent = (self._clock.now() - arrived_at) / NANOSECONDS
-        return max(0.0, timeout_seconds - spent)
 
     def abort(self, request: ClientRequest, cause: str) -> None:
         """Ends a request for its client; does nothing once it has ended."""
@@ -241,6 +239,7 @@ class FrontEnd:
             if isinstance(command, Sleep | WakeUp):
                 engine.vitals.begin_slow_call(future)
             self.engines.send(engine, call)
+        self.placement.called(command)
         self._sleep_operations.begin(command, futures)
         return futures
 
@@ -250,6 +249,7 @@ class FrontEnd:
 
     def take(self, received: Received) -> None:
         """Processes a message of an engine."""
+        self.placement.take(received)
         if isinstance(received, StepOutput):
             self._take_output(self.engines[received.engine_index], received)
         elif isinstance(received, Reply):

@@ -47,7 +47,11 @@ async def _one_token(
     prepared = front_end.prepare([0], _PARAMS, facts=facts)
     stream = OutputStream(front_end)
     request = front_end.submit(
-        prepared, stream.deliver, arrived_at=arrived_at, is_streamed=False, to=engine
+        prepared,
+        stream.deliver,
+        arrived_at=arrived_at,
+        is_streamed=False,
+        to=engine.index,
     )
     stream.start(request)
     try:

@@ -50,6 +50,7 @@ def start_front_end(config: EngineConfig, recorder: Recorder | None = None) -> F
         config=config.observers,
         sleep_policy=config.scheduler.sleep_policy,
         supervision=config.supervision,
+        load_balancing=config.parallel.load_balancing,
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from hookline.clock import NANOSECONDS, Clock
+from hookline.clock import Clock
 from hookline.config import StallPolicy
 from hookline.core.commands import Add, Finish
 from hookline.events import Finished, StepOutput
@@ -198,10 +198,7 @@ class Supervisor:
         """Sends a completion again, with the time that it has left."""
         request = completion.request
         arrived_at = completion.account.admitted.arrived_at
-        left = request.timeout_seconds
-        if left is not None:
-            spent = (self._clock.now() - arrived_at) / NANOSECONDS
-            left = max(0.0, left - spent)
+        left = request.seconds_left(self._clock.now())
         eos = engine.facts.eos_token_ids
         child = request.prepared.child(
             completion.index, completion.request_id, eos, left

@@ -12,6 +12,7 @@ from hookline.metrics.families.live import LIVE_METRICS
 from hookline.metrics.families.log import LOG_METRICS
 from hookline.metrics.families.logger import FOLDED, LOGGER_METRICS
 from hookline.metrics.families.objectives import SLO_METRICS
+from hookline.metrics.families.placement import PLACEMENT_METRICS
 from hookline.metrics.families.preemption import PREEMPTION_METRICS
 from hookline.metrics.families.prefix_cache import PREFIX_CACHE_METRICS
 from hookline.metrics.families.request import REQUEST_METRICS
@@ -54,6 +55,7 @@ _OWN: tuple[Metric, ...] = (
     *BODY_METRICS,
     *STORED_RESPONSE_METRICS,
     *EVENT_LOOP_METRICS,
+    *PLACEMENT_METRICS,
     *SLEEP_METRICS,
     *LOGGER_METRICS,
     FOLDED,

@@ -10,6 +10,7 @@ from hookline.front_end_parts import (
     EventLoopStats,
     LogStats,
     ParserFailures,
+    PlacementStats,
     ResponseStoreStats,
     TextStats,
     TransportStats,
@@ -122,6 +123,7 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         ResponseStoreStats,
         EventLoopStats,
         TransportStats,
+        PlacementStats,
     }
 )
 """Parts whose counts are totals since their source's start, not increments."""

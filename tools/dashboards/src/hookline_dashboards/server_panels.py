@@ -36,6 +36,7 @@ def http(make: StandardPanels) -> Row:
                 "Dropped messages to and from engines",
                 "hookline_transport_messages_dropped",
             ),
+            make.rates("Requests sent to engines", "hookline_requests_placed"),
         ),
     )
 

@@ -43,7 +43,6 @@ class Instance:
         in_flight: Number of the proxy's open requests at the instance.
         is_up: Whether it receives requests.
         retry_at: Time of the next health check if it is down.
-        chosen_at: Sequence number of its last choice among the instances of its role.
     """
 
     def __init__(
@@ -60,7 +59,6 @@ class Instance:
         self.in_flight = 0
         self.is_up = True
         self.retry_at = 0.0
-        self.chosen_at = 0
         self._clock = clock
         self._load_life = LOAD_LIFE_POLLS * poll_seconds
         self._load: Load | None = None

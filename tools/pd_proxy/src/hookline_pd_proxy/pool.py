@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from hookline.frontend.balancing.turns import Turns
 from hookline_pd_proxy.instance import Instance
 
 FULL = 0.95
@@ -23,7 +24,7 @@ class Pool:
 
     def __init__(self, instances: Sequence[Instance]) -> None:
         self.instances = tuple(instances)
-        self._choices = 0
+        self._turns: Turns[Instance] = Turns()
 
     @property
     def up(self) -> int:
@@ -42,10 +43,7 @@ class Pool:
         able = [each for each in self.instances if each.is_up and each not in without]
         if not able:
             return None
-        chosen = min(able, key=_order)
-        self._choices += 1
-        chosen.chosen_at = self._choices
-        return chosen
+        return self._turns.least(able, _load)
 
 
 class Pools(NamedTuple):
@@ -59,10 +57,5 @@ class Pools(NamedTuple):
         return self.prefill.instances + self.decode.instances
 
 
-def _order(instance: Instance) -> tuple[bool, float, float, int]:
-    return (
-        instance.kv_usage > FULL,
-        instance.requests,
-        round(instance.kv_usage, 2),
-        instance.chosen_at,
-    )
+def _load(instance: Instance) -> tuple[bool, float, float]:
+    return instance.kv_usage > FULL, instance.requests, round(instance.kv_usage, 2)

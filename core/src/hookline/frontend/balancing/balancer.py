@@ -1,0 +1,85 @@
+"""The interface of load balancing."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from hookline.events import CacheChanges
+from hookline.frontend.input_processor import PreparedRequest
+
+
+class Reason(StrEnum):
+    """Why an engine got a request.
+
+    The client or a probe named it, it was the only one that could be chosen, it had the
+    least load, it was its turn, it had cached most of the prompt, or those that had
+    cached more had too much load.
+    """
+
+    NAMED = "named"
+    ONLY = "only"
+    LOAD = "load"
+    TURN = "turn"
+    PREFIX = "prefix"
+    SPILL = "spill"
+
+
+class Candidate(Protocol):
+    """An engine that may be chosen."""
+
+    @property
+    def index(self) -> int:
+        """Its index, unique among the engines."""
+        ...
+
+    @property
+    def load(self) -> int:
+        """Its load, in running requests."""
+        ...
+
+
+class Choice(NamedTuple):
+    """The engine that gets a request, and why."""
+
+    engine_index: int
+    reason: Reason
+
+
+class Balancer(Protocol):
+    """Chooses among engines; for one thread."""
+
+    def choose(
+        self, candidates: Sequence[Candidate], prepared: PreparedRequest
+    ) -> Choice:
+        """Returns the choice for a request, which is then sent.
+
+        Args:
+            candidates: Two or more engines.
+            prepared: The request.
+        """
+        ...
+
+    def sent(self, engine_index: int, prepared: PreparedRequest) -> None:
+        """Takes note of a request for which nothing was chosen, such as a client's."""
+        ...
+
+    def cache_changed(self, engine_index: int, changes: CacheChanges) -> None:
+        """Takes note of changes of an engine's prefix cache, if engines report them."""
+        ...
+
+    def cache_lost(self, engine_index: int) -> None:
+        """Takes note that an engine has nothing cached any more."""
+        ...
+
+
+class BlindBalancer:
+    """A balancer that does not care what engines have cached."""
+
+    def sent(self, engine_index: int, prepared: PreparedRequest) -> None:
+        pass
+
+    def cache_changed(self, engine_index: int, changes: CacheChanges) -> None:
+        pass
+
+    def cache_lost(self, engine_index: int) -> None:
+        pass

@@ -1,0 +1,27 @@
+"""Balancing round robin: one engine after another."""
+
+from collections.abc import Sequence
+
+from hookline.frontend.balancing.balancer import (
+    BlindBalancer,
+    Candidate,
+    Choice,
+    Reason,
+)
+from hookline.frontend.balancing.turns import Turns
+from hookline.frontend.input_processor import PreparedRequest
+
+
+class RoundRobinBalancer(BlindBalancer):
+    """Chooses the engine that was chosen longest ago, whatever its load."""
+
+    def __init__(self) -> None:
+        self._turns: Turns[int] = Turns()
+
+    def choose(
+        self, candidates: Sequence[Candidate], prepared: PreparedRequest
+    ) -> Choice:
+        del prepared
+        return Choice(
+            self._turns.next([each.index for each in candidates]), Reason.TURN
+        )

@@ -1,0 +1,102 @@
+"""Places requests on engines: those that work, and among them the balancer's choice."""
+
+from collections import Counter
+
+from hookline.config import LoadBalancing
+from hookline.core.commands import ResetPrefixCache, Sleep
+from hookline.events import StepOutput
+from hookline.exceptions import (
+    EngineDeadError,
+    EngineRestartingError,
+    RequestError,
+)
+from hookline.front_end_parts import PlacementStats
+from hookline.frontend.balancing.balancer import Choice, Reason
+from hookline.frontend.balancing.making import make_balancer
+from hookline.frontend.engine_set import EngineSet, EngineState
+from hookline.frontend.input_processor import PreparedRequest
+from hookline.transport.engine_client import EngineDied, EngineReplaced, Received
+
+
+class Placement:
+    """Chooses an engine for each request, and tells the balancer what became of caches.
+
+    For one thread.
+    """
+
+    def __init__(self, engines: EngineSet, balancing: LoadBalancing) -> None:
+        self._engines = engines
+        facts = {each.index: each.facts for each in engines}
+        self._balancer = make_balancer(balancing, facts)
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    @property
+    def stats(self) -> PlacementStats:
+        """How many requests each engine got, by reason."""
+        return PlacementStats(
+            requests=tuple(
+                (engine, reason, count)
+                for (engine, reason), count in sorted(self._counts.items())
+            )
+        )
+
+    def place(self, prepared: PreparedRequest, to: int | None = None) -> EngineState:
+        """Returns the engine that gets a request, which is `to` if that is given.
+
+        Raises:
+            RequestError: There is no engine `to`.
+            EngineDeadError: All engines are dead, or `to` is.
+            EngineRestartingError: All that are left are being replaced, or `to` is.
+        """
+        choice = self._choose(prepared) if to is None else self._named(prepared, to)
+        self._counts[str(choice.engine_index), choice.reason.value] += 1
+        return self._engines[choice.engine_index]
+
+    def take(self, received: Received) -> None:
+        """Takes note of what engines have cached."""
+        if isinstance(received, StepOutput):
+            if received.cache_changes is not None:
+                index, changes = received.engine_index, received.cache_changes
+                self._balancer.cache_changed(index, changes)
+        elif isinstance(received, EngineDied | EngineReplaced):
+            self._balancer.cache_lost(received.engine_index)
+
+    def called(self, command: object) -> None:
+        """Takes note of a command that all engines get."""
+        if isinstance(command, ResetPrefixCache | Sleep):
+            for engine in self._engines:
+                self._balancer.cache_lost(engine.index)
+
+    def _named(self, prepared: PreparedRequest, index: int) -> Choice:
+        indices = [each.index for each in self._engines]
+        if index not in indices:
+            raise RequestError(
+                f"there is no engine {index}: the data-parallel rank must be "
+                f"{indices[0]} to {indices[-1]}",
+                param="data_parallel_rank",
+            )
+        engine = self._engines[index]
+        if engine.failure is not None:
+            raise EngineDeadError(engine.failure)
+        if engine.death is not None:
+            raise EngineRestartingError(engine.death.reason)
+        self._balancer.sent(index, prepared)
+        return Choice(index, Reason.NAMED)
+
+    def _choose(self, prepared: PreparedRequest) -> Choice:
+        """Chooses among engines that work and are awake, if there are any."""
+        running = self._engines.running
+        if not running:
+            if (death := self._engines.death) is not None:
+                raise EngineRestartingError(death.reason)
+            raise EngineDeadError(self._engines.failure or "no engine is left")
+        ailing = min(map(_ailing, running))
+        able = [each for each in running if _ailing(each) == ailing]
+        if len(able) > 1:
+            return self._balancer.choose(able, prepared)
+        self._balancer.sent(able[0].index, prepared)
+        return Choice(able[0].index, Reason.ONLY)
+
+
+def _ailing(engine: EngineState) -> tuple[bool, bool]:
+    return engine.stall is not None, engine.is_asleep
