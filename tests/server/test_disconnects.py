@@ -34,6 +34,7 @@ class SlowEngine(FakeEngine):
         timeout_seconds: float | None = None,
         client: str = "",
         pooling: PoolingParams | None = None,
+        data_parallel_rank: int | None = None,
     ) -> FakeStream:
         if self.streams:
             self.is_stuck.set()
@@ -48,6 +49,7 @@ class SlowEngine(FakeEngine):
             timeout_seconds=timeout_seconds,
             client=client,
             pooling=pooling,
+            data_parallel_rank=data_parallel_rank,
         )
 
 

@@ -75,6 +75,7 @@ class EngineFacts:
             are not served.
         enable_in_reasoning: Whether grammars also apply to reasoning.
         pooling: How it embeds; None if it only generates.
+        data_parallel_size: Number of engines of the server, this one included.
     """
 
     engine_index: int
@@ -103,6 +104,7 @@ class EngineFacts:
     structured_outputs: str = ""
     enable_in_reasoning: bool = False
     pooling: PoolingFacts | None = None
+    data_parallel_size: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -169,6 +169,7 @@ class ServingEngine(Protocol):
         timeout_seconds: float | None = None,
         client: str = "",
         pooling: PoolingParams | None = None,
+        data_parallel_rank: int | None = None,
     ) -> OutputStream:
         """Submits a prompt; with `is_streamed=False` it yields exactly one output.
 
@@ -176,7 +177,8 @@ class ServingEngine(Protocol):
 
         `kv_transfer_params` are for the KV connector, and ignored without one. Texts of
         different clients are tokenized in turn. With `pooling` the prompt is embedded:
-        its only output has the `vectors`.
+        its only output has the `vectors`. It goes to the engine `data_parallel_rank`,
+        if given.
 
         Raises:
             RequestError: The prompt or the parameters cannot be served.

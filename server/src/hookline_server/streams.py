@@ -39,6 +39,7 @@ class Submission:
         may_be_shorter: Whether `max_tokens` may be reduced to fit the context, because
             it is a default and not the client's value.
         pooling: How the prompts are embedded; None if text is generated.
+        data_parallel_rank: Index of the engine that the client named, or None.
     """
 
     prompts: Sequence[Prompt]
@@ -50,6 +51,7 @@ class Submission:
     kv_transfer_params: dict[str, object] | None = None
     client: str = ""
     pooling: PoolingParams | None = None
+    data_parallel_rank: int | None = None
 
 
 class OpenStreams:
@@ -198,6 +200,7 @@ async def _submit(
         timeout_seconds=None if deadline is None else deadline.seconds_left,
         client=submission.client,
         pooling=submission.pooling,
+        data_parallel_rank=submission.data_parallel_rank,
     )
     try:
         return await submit(params=submission.params)

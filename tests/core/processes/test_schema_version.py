@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {28: "6bfa50d93e72d87daf1963093e443ca2c1ffd526d4319054374c6ecac40ab23d"}
+DIGESTS = {29: "0357ebe5ac5eae1bc99e7d82afa572ab262858bef2930103f7267dfbb03793df"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -21,6 +21,7 @@ from hookline_server.request_identity import (
     requested_slo,
 )
 from hookline_server.request_message import read_message
+from hookline_server.requested_rank import requested_rank
 from hookline_server.streams import Submission
 from hookline_server.tenants import client_of
 
@@ -37,6 +38,7 @@ class Admission(Generic[Body]):
         body: The request's body.
         slo: The objectives that the client sets, or None.
         session_id: The session that the request belongs to, or None.
+        data_parallel_rank: Index of the engine that the client names, or None.
     """
 
     request: web.Request
@@ -44,6 +46,7 @@ class Admission(Generic[Body]):
     body: Body
     slo: Slo | None
     session_id: str | None
+    data_parallel_rank: int | None
 
     def submission(
         self,
@@ -80,6 +83,7 @@ class Admission(Generic[Body]):
             kv_transfer_params=body.kv_transfer_params,
             client=client_of(self.request),
             pooling=pooling,
+            data_parallel_rank=self.data_parallel_rank,
         )
 
 
@@ -102,11 +106,17 @@ async def admit(
     """
     engine = ready_engine(request)
     slo = requested_slo(request)
+    rank = requested_rank(request, engine.facts)
     body = await read_message(request, kind)
     check_permissions(request, body)
     check_model(engine, body.model)
     check(body)
     session_id = named_session(request, body.session_id, engine.facts)
     return Admission(
-        request=request, engine=engine, body=body, slo=slo, session_id=session_id
+        request=request,
+        engine=engine,
+        body=body,
+        slo=slo,
+        session_id=session_id,
+        data_parallel_rank=rank,
     )

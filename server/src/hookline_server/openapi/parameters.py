@@ -10,6 +10,7 @@ from hookline_server.deadlines import LONGEST_SECONDS
 from hookline_server.openapi.operation import Operation
 from hookline_server.openapi.schemas import Schema
 from hookline_server.request_identity import SESSION_HEADER, SLO_HEADER
+from hookline_server.requested_rank import RANK_HEADER
 
 _IN_PATH = re.compile(r"\{(\w+)\}")
 
@@ -50,6 +51,12 @@ HEADERS: dict[str, Schema] = {
         type="string",
         pattern="^[!-~]{1,256}$",
     ),
+    "DataParallelRank": _header(
+        RANK_HEADER,
+        "Index of the engine that serves the request, of several.",
+        type="integer",
+        minimum=0,
+    ),
     "Traceparent": _header(
         "traceparent",
         "The trace that the request belongs to, as of W3C.",
@@ -71,7 +78,7 @@ def parameters(path: str, operation: Operation, *, is_timed: bool) -> list[Schem
     if is_timed:
         names.append("RequestTimeout")
     if operation.generates:
-        names += ["Slo", "SessionId", "Traceparent"]
+        names += ["Slo", "SessionId", "DataParallelRank", "Traceparent"]
     found: list[Schema] = [
         {
             "name": name,

@@ -193,6 +193,7 @@ class FakeEngine:
         chats: Messages of each rendered conversation.
         variables: Further variables of each rendered conversation.
         clients: Whose turn each text took.
+        ranks: The engine that each request named, or None.
     """
 
     def __init__(
@@ -224,6 +225,7 @@ class FakeEngine:
         self.chats: list[list[dict[str, object]]] = []
         self.variables: list[dict[str, object]] = []
         self.clients: list[str] = []
+        self.ranks: list[int | None] = []
         self.pages: dict[str, PageHandler] = {}
         self.loggers: list[object] = []
         self.needs_http = True
@@ -325,8 +327,10 @@ class FakeEngine:
         timeout_seconds: float | None = None,
         client: str = "",
         pooling: PoolingParams | None = None,
+        data_parallel_rank: int | None = None,
     ) -> FakeStream:
         self.clients.append(client)
+        self.ranks.append(data_parallel_rank)
         if self.failure is not None:
             raise EngineDeadError(self.failure)
         tokens = [ord(one) if isinstance(one, str) else one for one in prompt]

@@ -126,7 +126,9 @@ def _narrowed(document: Mapping[str, Any], model: str) -> dict[str, Any]:
     ask for few tokens.
     """
     narrow = copy.deepcopy(dict(document))
-    narrow["components"]["parameters"]["Slo"]["schema"] = _OBJECTIVES
+    parameters = narrow["components"]["parameters"]
+    parameters["Slo"]["schema"] = _OBJECTIVES
+    parameters["DataParallelRank"]["schema"]["maximum"] = 0
     for schema in narrow["components"]["schemas"].values():
         _lower(schema)
         properties = schema.get("properties", {})

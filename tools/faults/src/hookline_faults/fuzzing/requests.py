@@ -41,6 +41,7 @@ _HEADERS: dict[bytes, tuple[bytes, ...]] = {
         *_VALUES,
     ),
     b"X-Request-Timeout": (b"10", b"0.001", b"1e300", b"-0", *_VALUES),
+    b"X-data-parallel-rank": (b"0", b"1", b"-1", b"9" * 40, *_VALUES),
     b"X-Tenant": (b"blue", b"../..", *_VALUES),
     b"traceparent": (
         b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
