@@ -91,15 +91,20 @@ class Driven:
         )
         self.news: dict[int, list[Delivery]] = {}
 
-    def submit(self, max_tokens: int = 20) -> int:
+    def submit(self, max_tokens: int = 20, to: int | None = None) -> int:
         """Submits a request; returns the index of the engine that got it."""
         number = len(self.news)
         self.news[number] = []
         prepared = self.front_end.prepare(
-            [3 + number, 4, 5], SamplingParams(max_tokens=max_tokens, ignore_eos=True)
+            [3 + number % 300, 4, 5],
+            SamplingParams(max_tokens=max_tokens, ignore_eos=True),
         )
         request = self.front_end.submit(
-            prepared, self.news[number].append, arrived_at=0, is_streamed=False
+            prepared,
+            self.news[number].append,
+            arrived_at=0,
+            is_streamed=False,
+            to=to,
         )
         return request.engine_index
 
@@ -248,6 +253,28 @@ def test_a_killed_process_leaves_the_other(configs: list[EngineConfig]) -> None:
     assert [kind is EngineDeadError for kind in kinds] == [
         index == 0 for index in chosen
     ]
+
+
+def test_a_death_is_told_while_others_keep_sending(
+    configs: list[EngineConfig],
+) -> None:
+    """It does not wait for a moment in which no engine has sent anything."""
+    with two_engines(configs, in_process=False) as driven:
+        client = driven.front_end.engines.client
+        assert isinstance(client, ProcessClient)
+        first, second = driven.front_end.engines
+        driven.submit(max_tokens=200, to=0)
+        client._launched[0]._process.kill()
+        deadline = time.monotonic() + WAIT_SECONDS
+        while first.failure is None:
+            assert time.monotonic() < deadline
+            if second.accounting.num_in_flight < 2:
+                driven.submit(max_tokens=200, to=1)
+            driven.take(0.02)
+        driven.drive()
+        ends = [type(news[-1]) for news in driven.news.values()]
+
+    assert ends == [EngineDeadError] + [RequestOutput] * (len(ends) - 1)
 
 
 @pytest.mark.exhaustive

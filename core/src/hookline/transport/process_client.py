@@ -66,6 +66,7 @@ class ProcessClient:
         self._can_replace = any(each.supervision.engine_restart for each in configs)
         self._kill_reasons: dict[int, str] = {}
         self._due: dict[int, float] = {}
+        self._last_words: dict[int, float] = {}
         self._starting: set[int] = set()
         self._num_launched = dict.fromkeys(self._configs, 1)
         self._dropped_there = dict.fromkeys(self._configs, 0)
@@ -183,9 +184,13 @@ class ProcessClient:
         while True:
             self._launch_due()
             ended = self._find_ended()
+            if ended is not None and self._is_silent(ended.engine_index):
+                return self._bury(ended)
             left = max(0.0, deadline - time.monotonic())
             mail = self._mailbox.receive(min(left, _LIVENESS_SECONDS))
             if mail is not None:
+                if mail.sender.index in self._last_words:
+                    self._last_words[mail.sender.index] = time.monotonic()
                 return mail
             if ended is not None:  # and all that it had sent is taken
                 return self._bury(ended)
@@ -242,6 +247,14 @@ class ProcessClient:
                 return self._death(index, reason)
         return None
 
+    def _is_silent(self, index: int) -> bool:
+        """Whether an engine that has ended has nothing left to be received.
+
+        While others keep sending, there is no moment at which no mail is there.
+        """
+        now = time.monotonic()
+        return now - self._last_words.setdefault(index, now) > _LIVENESS_SECONDS
+
     def _death(self, index: int, reason: str) -> EngineDied:
         if index in self._starting:
             return EngineDied(index, reason, DeathKind.START)
@@ -257,6 +270,7 @@ class ProcessClient:
 
     def _bury(self, death: EngineDied) -> EngineDied:
         self._starting.discard(death.engine_index)
+        self._last_words.pop(death.engine_index, None)
         self._deaths[death.engine_index] = death.reason
         return death
 
