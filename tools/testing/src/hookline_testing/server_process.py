@@ -146,12 +146,22 @@ class Server:
 
 
 def engine_of(pid: int) -> int:
-    """Process id of the engine of a server."""
+    """Process id of the engine of a server, or of the first of several."""
+    engines = engines_of(pid)
+    assert engines, "the server has no engine process"
+    return engines[min(engines)]
+
+
+def engines_of(pid: int) -> dict[int, int]:
+    """Process id of each engine of a server, by the engine's index."""
+    found = {}
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in _read(path).split():
-            if b"engine_process" in _read(Path(f"/proc/{int(child)}/cmdline")):
-                return int(child)
-    raise AssertionError("the server has no engine process")
+        for child in map(int, _read(path).split()):
+            words = _read(Path(f"/proc/{child}/cmdline")).split(b"\0")
+            for at, word in enumerate(words[:-2]):
+                if word.endswith(b"engine_process"):
+                    found[int(words[at + 2])] = child
+    return found
 
 
 def _read(path: Path) -> bytes:

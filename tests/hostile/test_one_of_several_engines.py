@@ -1,0 +1,136 @@
+"""One of several engines is killed: what clients saw is what the metrics say."""
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+import pytest
+
+from hookline_testing.server_process import Server, engines_of, serving
+
+pytestmark = pytest.mark.hostile
+
+OPTIONS = (
+    *("--port", "0", "--executor", "simulated", "--data-parallel-size", "2"),
+    *("--simulated-step-seconds", "0.01", "--num-kv-blocks", "512"),
+    *("--heartbeat-seconds", "0.2", "--metrics-dialect", "hookline,vllm,sglang"),
+)
+BODY = {"model": "demo", "ignore_eos": True}
+LONG, SHORT = 600, 5
+"""Tokens: a long request outlasts the sending of all of them."""
+RANK = "X-data-parallel-rank"
+REQUESTS = 24
+DEADLINE = 60.0
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(REQUESTS) as made:
+        yield made
+
+
+def ask(server: Server, number: int, max_tokens: int = SHORT, **headers: str) -> int:
+    """Sends a request of its own prompt; returns the status."""
+    body = BODY | {"prompt": [5 + number, 6, 7], "max_tokens": max_tokens}
+    return server.post("/v1/completions", body, headers)[0]
+
+
+def burst(pool: ThreadPoolExecutor, server: Server) -> list[Future[int]]:
+    sent = [pool.submit(ask, server, number, LONG) for number in range(REQUESTS)]
+    for index in (0, 1):
+        server.wait_for("hookline_requests_running", REQUESTS / 2, engine=str(index))
+    return sent
+
+
+def finished(server: Server) -> Counter[str]:
+    """Requests that ended, by reason, summed over the engines."""
+    found: Counter[str] = Counter()
+    for engine in ("0", "1"):
+        for reason in ("length", "error", "abort", "rejected"):
+            name = "hookline_requests_finished_total"
+            found[reason] += int(server.metric(name, engine=engine, reason=reason))
+    return +found
+
+
+def assert_books_balance(server: Server, sent: int) -> None:
+    received = (
+        server.metric("hookline_requests_received_total", engine=engine)
+        for engine in ("0", "1")
+    )
+    assert sum(received) == sent
+    for engine in ("0", "1"):
+        for kind in ("requests", "tokens", "blocks"):
+            name = "hookline_conservation_residue"
+            assert server.metric(name, engine=engine, kind=kind) == 0
+    reasons = ("load", "turn", "only", "prefix", "spill", "named")
+    server.wait_for_sum(
+        "hookline_requests_placed_total",
+        sent,
+        [{"engine": engine, "reason": each} for engine in "01" for each in reasons],
+    )
+
+
+def test_the_others_serve_on(pool: ThreadPoolExecutor) -> None:
+    """Clients of the dead engine get an error; the sums are what clients saw."""
+    with serving(*OPTIONS) as server:
+        sent = burst(pool, server)
+        os.kill(engines_of(server.process.pid)[0], signal.SIGKILL)
+        wait(sent)
+        statuses = Counter(each.result() for each in sent)
+        statuses.update(ask(server, number) for number in range(3))
+        named = [ask(server, 1, **{RANK: str(index)}) for index in (0, 1)]
+        health = [server.get(path)[0] for path in ("/health", "/health/ready")]
+        server.wait_for("hookline_requests_running", 0, engine="1")
+
+        assert statuses == {200: REQUESTS / 2 + 3, 503: REQUESTS / 2}
+        assert named == [503, 200]
+        assert health == [200, 200]
+        # The refused one counts as rejected; it was placed nowhere.
+        assert finished(server) == {
+            "length": REQUESTS / 2 + 4,
+            "error": REQUESTS / 2,
+            "rejected": 1,
+        }
+        assert_books_balance(server, REQUESTS + 4)
+        assert server.metric("hookline_engine_up", engine="0") == 0
+        for name in ("hookline_requests_running", "vllm:num_requests_running"):
+            assert server.metric(name, engine="0") == 0
+        assert server.metric("sglang:num_running_reqs", dp_rank="0") == 0
+
+
+def test_it_is_replaced_if_that_is_allowed(pool: ThreadPoolExecutor) -> None:
+    """Requests of which no client has seen anything begin again, and all end well."""
+    with serving(*OPTIONS, "--engine-restart", "1") as server:
+        sent = burst(pool, server)
+        os.kill(engines_of(server.process.pid)[1], signal.SIGKILL)
+        wait(sent)
+        deadline = time.monotonic() + DEADLINE
+        while ask(server, 1, **{RANK: "1"}) != 200:
+            assert time.monotonic() < deadline
+        statuses = Counter(each.result() for each in sent)
+        restarts = [
+            server.metric(
+                "hookline_engine_restarts_total", engine=engine, reason="exited"
+            )
+            for engine in ("0", "1")
+        ]
+
+        assert statuses == {200: REQUESTS}
+        assert restarts == [0, 1]
+
+
+def test_the_server_is_ill_without_its_last_engine(pool: ThreadPoolExecutor) -> None:
+    """It answers that all are dead."""
+    with serving(*OPTIONS) as server:
+        sent = burst(pool, server)
+        for pid in engines_of(server.process.pid).values():
+            os.kill(pid, signal.SIGKILL)
+        wait(sent)
+        health = server.get("/health")[0]
+        late = ask(server, 1)
+
+    assert {each.result() for each in sent} == {503}
+    assert (health, late) == (503, 503)
