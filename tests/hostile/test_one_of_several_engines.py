@@ -32,9 +32,12 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield made
 
 
-def ask(server: Server, number: int, max_tokens: int = SHORT, **headers: str) -> int:
+def ask(
+    server: Server, number: int, max_tokens: int = SHORT, rank: int | None = None
+) -> int:
     """Sends a request of its own prompt; returns the status."""
     body = BODY | {"prompt": [5 + number, 6, 7], "max_tokens": max_tokens}
+    headers = {} if rank is None else {RANK: str(rank)}
     return server.post("/v1/completions", body, headers)[0]
 
 
@@ -81,7 +84,7 @@ def test_the_others_serve_on(pool: ThreadPoolExecutor) -> None:
         wait(sent)
         statuses = Counter(each.result() for each in sent)
         statuses.update(ask(server, number) for number in range(3))
-        named = [ask(server, 1, **{RANK: str(index)}) for index in (0, 1)]
+        named = [ask(server, 1, rank=index) for index in (0, 1)]
         health = [server.get(path)[0] for path in ("/health", "/health/ready")]
         server.wait_for("hookline_requests_running", 0, engine="1")
 
@@ -108,7 +111,7 @@ def test_it_is_replaced_if_that_is_allowed(pool: ThreadPoolExecutor) -> None:
         os.kill(engines_of(server.process.pid)[1], signal.SIGKILL)
         wait(sent)
         deadline = time.monotonic() + DEADLINE
-        while ask(server, 1, **{RANK: "1"}) != 200:
+        while ask(server, 1, rank=1) != 200:
             assert time.monotonic() < deadline
         statuses = Counter(each.result() for each in sent)
         restarts = [
