@@ -21,8 +21,8 @@ ENGINE = """
     simulated-step-seconds simulated-prefill-token-seconds
     simulated-decode-request-seconds simulated-context-token-seconds
     simulated-draft-token-seconds tensor-parallel-size pipeline-parallel-size
-    data-parallel-size logits-processor structured-outputs-config stat-logger
-    stat-logger-option heartbeat-seconds
+    data-parallel-size load-balancing logits-processor structured-outputs-config
+    stat-logger stat-logger-option heartbeat-seconds
     slo keep-prompts otlp-traces-endpoint otlp-metrics-endpoint otlp-traces-sample
     collect-detailed-traces metrics-dialect histogram-buckets include-metrics
     exclude-metrics metrics-label show-hidden-metrics-for-version config

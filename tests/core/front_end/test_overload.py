@@ -7,7 +7,12 @@ import pytest
 
 from hookline import AsyncEngine, EngineConfig, SamplingParams
 from hookline.clock import VirtualClock
-from hookline.config import ExecutorConfig, SchedulerConfig, SimulationConfig
+from hookline.config import (
+    ExecutorConfig,
+    ParallelConfig,
+    SchedulerConfig,
+    SimulationConfig,
+)
 from hookline.exceptions import OverloadedError, QueuedTokensError
 from hookline.frontend.admission import RetryEstimate
 
@@ -34,6 +39,26 @@ async def test_requests_beyond_the_limit_are_refused_and_the_others_are_served()
     await engine.close()
 
     assert [len(output.outputs[0].token_ids) for output in served] == [20, 20, 20]
+
+
+async def test_engines_that_work_widen_the_bound() -> None:
+    """Each runs as many as `max_num_seqs` says; the queue is that of all."""
+    config = EngineConfig(
+        executor=ExecutorConfig(name="simulated"),
+        scheduler=SchedulerConfig(max_num_seqs=1, max_num_queued_reqs=1),
+        parallel=ParallelConfig(data_parallel_size=2),
+    )
+    params = SamplingParams(max_tokens=500)
+
+    engine = await AsyncEngine.start(config)
+    for prompt in range(3):
+        await engine.submit([prompt], params)
+    with pytest.raises(OverloadedError, match="3 completions are open"):
+        await engine.submit([7], params)
+    engine._front_end.engines[1].end("it broke")
+    with pytest.raises(OverloadedError, match="2 completions are open"):
+        await engine.submit([7], params)
+    await engine.close()
 
 
 async def test_requests_that_come_at_once_do_not_slip_past_the_limit() -> None:

@@ -30,6 +30,7 @@ ADVICE: Mapping[str, str] = {
     "enable-metrics": "metrics are on by default; leave it out",
     "exclude-tools-when-tool-choice-none": "tools are not shown then; leave it out",
     "kv-offloading-size": _NO_SWAP,
+    "load-balance-method": "use --load-balancing",
     "log-requests": "use --stat-logger request_log",
     "lora-modules": "LoRA adapters are not supported",
     "max-log-len": "prompts are never logged; leave it out",
