@@ -18,7 +18,7 @@ from hookline.worker.gpu.graph_sizes import MOST_CAPTURED, GraphSizes
 from hookline.worker.gpu.memory import GpuMemory, graph_bytes
 from hookline.worker.input_batch import SamplePlaces, StepInputs
 from hookline.worker.machine import Machine, check_replicas, choose_machine
-from hookline.worker.memory import count_blocks
+from hookline.worker.memory import count_blocks, host_room
 from hookline_kernels import CPU, Platform
 
 GIB = 1 << 30
@@ -235,3 +235,10 @@ def test_engines_do_not_share_a_gpu() -> None:
     check_replicas(Machine(CPU), two)
     with pytest.raises(ConfigError, match="data-parallel-size: 2 is not supported on"):
         check_replicas(gpu, two)
+
+
+def test_engines_divide_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pools together take the half that one engine would take."""
+    monkeypatch.setattr("hookline.worker.memory.available_memory", lambda: 12 * GIB)
+
+    assert [host_room(engines) for engines in (1, 2, 3)] == [6 * GIB, 3 * GIB, 2 * GIB]

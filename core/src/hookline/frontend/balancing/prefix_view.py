@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
-from hookline.events import BlocksRemoved, BlocksStored, CacheChanges
+from hookline.events import BlocksRemoved, BlocksStored, CacheChanges, CacheCleared
 
 MOST_BLOCKS = 1 << 18
 """Blocks remembered of one engine, at about 200 bytes each."""
@@ -50,7 +50,7 @@ class PrefixView:
                 case BlocksRemoved():
                     for each in event.block_hashes:
                         self._cached[engine_index].pop(each, None)
-                case _:
+                case CacheCleared():
                     self.clear(engine_index)
 
     def clear(self, engine_index: int) -> None:
