@@ -92,18 +92,19 @@ def engine_load(requests: int, concurrency: int) -> Load:
 def prefix_load(
     requests: int, concurrency: int, model: Path, file: Path, seed: int
 ) -> Load:
-    """Writes the prompts: as many of each group, in random order."""
-    source = random.Random(seed)  # noqa: S311 - the same load for both sides
+    """Writes prompts: as many of each group, in random order, with new ends."""
     tokenizer = Tokenizer.load(model)
+    common, own = random.Random(0), random.Random(seed)  # noqa: S311 - for both sides
 
-    def text(length: int) -> str:
+    def text(source: random.Random, length: int) -> str:
         return tokenizer.decode([source.randrange(300, 8000) for _ in range(length)])
 
-    prefixes = [text(PREFIX_TOKENS) for _ in range(GROUPS)]
+    prefixes = [text(common, PREFIX_TOKENS) for _ in range(GROUPS)]
     prompts = [
-        prefixes[number % GROUPS] + text(SUFFIX_TOKENS) for number in range(requests)
+        prefixes[number % GROUPS] + text(own, SUFFIX_TOKENS)
+        for number in range(requests)
     ]
-    source.shuffle(prompts)
+    own.shuffle(prompts)
     lines = [json.dumps({"prompt": each, "output_tokens": 16}) for each in prompts]
     file.write_text("\n".join(lines) + "\n", "utf-8")
     return Load(
@@ -179,12 +180,17 @@ def main() -> None:
             load = engine_load(given.requests, given.concurrency)
             compare(engine_sides(), scratch / name, [load] * (1 + given.pairs))
             return
-        # The same file each time: prefixes are cached from the first time on.
-        load = prefix_load(
-            given.requests, given.concurrency, scratch / name, scratch / "groups", 1
-        )
-        sides = prefix_sides(given.concurrency)
-        compare(sides, scratch / name, [load] * (1 + given.pairs))
+        loads = [
+            prefix_load(
+                given.requests,
+                given.concurrency,
+                scratch / name,
+                scratch / f"groups-{number}",
+                1 + number,
+            )
+            for number in range(1 + given.pairs)
+        ]
+        compare(prefix_sides(given.concurrency), scratch / name, loads)
 
 
 if __name__ == "__main__":
