@@ -218,7 +218,7 @@ def test_own_name_keeps_the_naming_rules(metric: Metric) -> None:
         assert metric.unit in parts
     for label in metric.labels:
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", label.name)
-        assert label.name not in {"le", "quantile", "model_name", "engine"}
+        assert label.name not in {"le", "quantile", "model_name", *metric.scope.labels}
 
 
 @every_metric

@@ -28,6 +28,7 @@ from hookline.config import (
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import (
     ParserFailures,
+    PlacementStats,
     ResponseStoreStats,
     UnknownFieldStats,
 )
@@ -163,6 +164,7 @@ PARSERS = ParserFailures(failures=(("tool", "hermes", 4),))
 UNKNOWN_FIELDS = UnknownFieldStats(fields=(("user", 4),))
 
 STORED = ResponseStoreStats(entries=3, bytes=4096, evictions=(("age", 2),))
+PLACED = PlacementStats(requests=(("0", "load", 4),))
 
 ANSWERED = HttpAnswered(
     exchanges=(
@@ -213,7 +215,7 @@ def feed() -> Feed:
         logger.state_changed(make_state(scheduler=SCHEDULER, lanes=(LANE,)))
         logger.http_answered(ANSWERED)
         logger.front_end_changed(
-            FrontEndChanged(parts=(PARSERS, UNKNOWN_FIELDS, STORED))
+            FrontEndChanged(parts=(PARSERS, UNKNOWN_FIELDS, STORED, PLACED))
         )
 
     return show
