@@ -48,13 +48,18 @@ def burst(pool: ThreadPoolExecutor, server: Server) -> list[Future[int]]:
     return sent
 
 
-def finished(server: Server) -> Counter[str]:
-    """Requests that ended, by reason, summed over the engines."""
+def finished(server: Server, count: int) -> Counter[str]:
+    """Requests that ended, by reason, summed over the engines, once all are counted."""
+    name = "hookline_requests_finished_total"
+    series = [
+        {"engine": engine, "reason": reason}
+        for engine in ("0", "1")
+        for reason in ("length", "error", "abort", "rejected")
+    ]
+    server.wait_for_sum(name, count, series)
     found: Counter[str] = Counter()
-    for engine in ("0", "1"):
-        for reason in ("length", "error", "abort", "rejected"):
-            name = "hookline_requests_finished_total"
-            found[reason] += int(server.metric(name, engine=engine, reason=reason))
+    for each in series:
+        found[each["reason"]] += int(server.metric(name, **each))
     return +found
 
 
@@ -92,7 +97,7 @@ def test_the_others_serve_on(pool: ThreadPoolExecutor) -> None:
         assert named == [503, 200]
         assert health == [200, 200]
         # The refused one counts as rejected; it was placed nowhere.
-        assert finished(server) == {
+        assert finished(server, REQUESTS + 5) == {
             "length": REQUESTS / 2 + 4,
             "error": REQUESTS / 2,
             "rejected": 1,

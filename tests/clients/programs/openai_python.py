@@ -100,6 +100,13 @@ def logprobs() -> None:
 
 
 @feature
+def count_tokens() -> None:
+    counted = CLIENT.responses.input_tokens.count(model=MODEL, input="Hello")
+    response = CLIENT.responses.create(model=MODEL, input="Hello", store=False)
+    assert counted.input_tokens == response.usage.input_tokens
+
+
+@feature
 def tools_forced() -> None:
     named = {"type": "function", "function": {"name": "get_weather"}}
     for choice in (named, "required"):
@@ -214,13 +221,6 @@ def responses() -> None:
     CLIENT.responses.delete(response.id)
     with raises(openai.NotFoundError):
         CLIENT.responses.retrieve(response.id)
-
-
-@feature
-def count_tokens() -> None:
-    counted = CLIENT.responses.input_tokens.count(model=MODEL, input="Hello")
-    response = CLIENT.responses.create(model=MODEL, input="Hello", store=False)
-    assert counted.input_tokens == response.usage.input_tokens
 
 
 @feature

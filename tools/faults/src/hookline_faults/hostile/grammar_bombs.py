@@ -109,7 +109,7 @@ BOMBS: Mapping[str, Bomb] = {
         "structured_outputs",
     ),
     "properties": _chat(_strings(1000)),
-    "unions": _chat({"anyOf": [_strings(30) for _ in range(50)]}),
+    "unions": _chat({"anyOf": [_strings(30) for _ in range(200)]}),
     "names": _chat(_many_names()),
     "pattern": _chat({"type": "string", "pattern": "^((a{1,100}){1,100}){1,100}$"}),
     "references": _chat({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}),
