@@ -171,7 +171,7 @@ def _event(source: random.Random) -> Schema:
 
 
 def _document(source: random.Random) -> Schema:
-    """A document of parts, each with a constant that tells its kind."""
+    """A document whose parts each name their kind in a constant `type`."""
     parts = [
         {
             "type": "object",

@@ -4,16 +4,12 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
-import zmq
 
 from hookline import LLM, SamplingParams, StructuredOutputsParams
 from hookline.config import (
     EngineConfig,
-    ExecutorConfig,
     KVCacheDtype,
-    KVEventsConfig,
     KVTransferConfig,
     ModelConfig,
 )
@@ -21,7 +17,6 @@ from hookline.config.parallel import MOST_ENGINES, ParallelConfig
 from hookline.exceptions import ConfigError
 from hookline.outputs import RequestOutput
 from hookline.spec_decode import SpeculativeConfig
-from hookline_kv_events import BlockStored, KVEventBatch
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import VOCAB, Oracle
 
@@ -140,50 +135,3 @@ def test_each_engine_records_to_its_own_file(tmp_path: Path) -> None:
         llm.generate([[5]] * 2, GREEDY, use_tqdm=False)
 
     assert {each.name for each in tmp_path.iterdir()} == {"commands", "commands_dp1"}
-
-
-def test_each_engine_publishes_its_own_cache(tmp_path: Path) -> None:
-    """At an address of its own, under its rank, from its own batch 0 on."""
-    events = KVEventsConfig(
-        enable_kv_cache_events=True,
-        endpoint=f"ipc://{tmp_path}/events",
-        replay_endpoint=f"ipc://{tmp_path}/replay",
-    )
-    simulated = EngineConfig(
-        executor=ExecutorConfig(name="simulated"),
-        parallel=ParallelConfig(data_parallel_size=2),
-        kv_events=events,
-    )
-    with LLM.from_config(simulated) as llm:
-        llm.generate([[5] * 40, [6] * 80], GREEDY, use_tqdm=False)
-        llm.flush()
-        replays = [f"ipc://{tmp_path}/replay{suffix}" for suffix in ("", "_dp1")]
-        batches = [replayed(each) for each in replays]
-        cached = [each.stats.kv_blocks_cached for each in llm.front_end.engines]
-
-    assert [{each.data_parallel_rank for each in own} for own in batches] == [{0}, {1}]
-    stored = [
-        sum(
-            len(event.block_hashes)
-            for batch in own
-            for event in batch.events
-            if isinstance(event, BlockStored)
-        )
-        for own in batches
-    ]
-    assert stored == cached
-    assert all(cached)
-
-
-def replayed(endpoint: str) -> list[KVEventBatch]:
-    """All batches that an engine's publisher keeps."""
-    batches: list[KVEventBatch] = []
-    with zmq.Context() as context, context.socket(zmq.DEALER) as replay:
-        replay.setsockopt(zmq.RCVTIMEO, 5000)
-        replay.connect(endpoint)
-        replay.send_multipart([b"", (0).to_bytes(8, "big")])
-        while True:
-            _, _, payload = replay.recv_multipart()
-            if not payload:
-                return batches
-            batches.append(msgspec.msgpack.decode(payload, type=KVEventBatch))

@@ -222,7 +222,7 @@ class AsyncEngine:
         the engine `data_parallel_rank`, if given.
 
         Raises:
-            RequestError: The request cannot be served, or there is no such engine.
+            RequestError: The request is invalid, or no engine has the given rank.
             OverloadedError: Too many are open.
             EngineDeadError: The engine is dead or being stopped.
         """

@@ -171,7 +171,7 @@ class FrontEnd:
         It ends with what it has `timeout_seconds` after `arrived_at`, if given.
 
         Raises:
-            RequestError: There is no engine `to`.
+            RequestError: No engine has the index `to`.
             EngineDeadError: All engines are dead, or `to` is.
             EngineSleepingError: The engine sleeps and refuses requests.
             EngineStalledError: The engine has been given up.

@@ -19,7 +19,7 @@ from hookline.transport.engine_client import EngineDied, EngineReplaced, Receive
 
 
 class Placement:
-    """Chooses an engine for each request, and tells the balancer what became of caches.
+    """Chooses an engine for each request and reports cache changes to the balancer.
 
     For one thread.
     """
@@ -44,7 +44,7 @@ class Placement:
         """Returns the engine that gets a request, which is `to` if that is given.
 
         Raises:
-            RequestError: There is no engine `to`.
+            RequestError: No engine has the index `to`.
             EngineDeadError: All engines are dead, or `to` is.
             EngineRestartingError: All that are left are being replaced, or `to` is.
         """

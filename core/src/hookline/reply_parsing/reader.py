@@ -45,7 +45,7 @@ class Markers:
         return None
 
     def undecided(self, text: str, start: int) -> int:
-        """Returns where a possible marker begins; the end if there is none."""
+        """Returns where a possible marker begins, or the text's length without one."""
         for place in range(max(start, len(text) - self._longest + 1), len(text)):
             if text[place] in self._first:
                 rest = text[place:]

@@ -94,7 +94,7 @@ class BatchMatcher(GrammarMatcher, Protocol):
             rows: [n] row of `masks` for each matcher.
 
         Raises:
-            RefusedGrammarError: One of them exceeds a limit. `fill` then tells which.
+            RefusedGrammarError: A matcher exceeds a limit; its `fill` raises it, too.
         """
 
     @classmethod

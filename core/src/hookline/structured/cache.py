@@ -24,7 +24,7 @@ class GrammarCache:
         self.num_bytes = 0
 
     def get(self, key: bytes) -> Outcome | None:
-        """Returns the outcome, now the most recently used; None if there is none."""
+        """Returns the outcome and marks it as most recently used, or returns None."""
         if (outcome := self._outcomes.get(key)) is not None:
             self._outcomes.move_to_end(key)
         return outcome

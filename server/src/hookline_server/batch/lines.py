@@ -8,7 +8,7 @@ from msgspec import Raw
 from hookline_server.protocol.wire import encode
 
 REFUSED_FOR_NOW = (429, 503)
-"""Statuses of a server that is full for now."""
+"""Statuses with which an overloaded server refuses a request."""
 
 SHOWN_CHARACTERS = 256
 """Maximum characters of a line in an error."""

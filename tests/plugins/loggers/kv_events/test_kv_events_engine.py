@@ -12,6 +12,7 @@ import zmq
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig
 from hookline.config.kv_events import KVEventsConfig
+from hookline.config.parallel import ParallelConfig
 from hookline.exceptions import ConfigError
 from hookline_kv_events import (
     AllBlocksCleared,
@@ -99,6 +100,40 @@ def test_reader_knows_what_is_cached(tmp_path: Path, *, in_process: bool) -> Non
     assert len(index) == stats.kv_blocks_cached
     assert len(later) == 75  # the last token was not computed
     assert batches[-1].data_parallel_rank == 0
+
+
+def test_each_engine_publishes_its_own_cache(tmp_path: Path) -> None:
+    """At an address of its own, under its rank, from its own batch 0 on."""
+    events = KVEventsConfig(
+        enable_kv_cache_events=True,
+        endpoint=f"ipc://{tmp_path}/events",
+        replay_endpoint=f"ipc://{tmp_path}/replay",
+    )
+    simulated = EngineConfig(
+        executor=ExecutorConfig(name="simulated"),
+        parallel=ParallelConfig(data_parallel_size=2),
+        kv_events=events,
+    )
+    greedy = SamplingParams(temperature=0.0, max_tokens=24)
+    with LLM.from_config(simulated) as llm:
+        llm.generate([[5] * 40, [6] * 80], greedy, use_tqdm=False)
+        llm.flush()
+        replays = [f"ipc://{tmp_path}/replay{suffix}" for suffix in ("", "_dp1")]
+        batches = [replayed(each) for each in replays]
+        cached = [each.stats.kv_blocks_cached for each in llm.front_end.engines]
+
+    assert [{each.data_parallel_rank for each in own} for own in batches] == [{0}, {1}]
+    stored = [
+        sum(
+            len(event.block_hashes)
+            for batch in own
+            for event in batch.events
+            if isinstance(event, BlockStored)
+        )
+        for own in batches
+    ]
+    assert stored == cached
+    assert all(cached)
 
 
 def test_null_publishes_nothing(tmp_path: Path) -> None:

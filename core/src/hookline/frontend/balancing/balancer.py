@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from hookline.events import CacheChanges
+from hookline.frontend.balancing.turns import Turns
 from hookline.frontend.input_processor import PreparedRequest
 
 
@@ -73,7 +74,10 @@ class Balancer(Protocol):
 
 
 class BlindBalancer:
-    """A balancer that does not care what engines have cached."""
+    """Base of balancers that ignore what engines have cached."""
+
+    def __init__(self) -> None:
+        self._turns: Turns[int] = Turns()
 
     def sent(self, engine_index: int, prepared: PreparedRequest) -> None:
         pass

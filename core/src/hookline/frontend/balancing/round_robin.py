@@ -8,15 +8,11 @@ from hookline.frontend.balancing.balancer import (
     Choice,
     Reason,
 )
-from hookline.frontend.balancing.turns import Turns
 from hookline.frontend.input_processor import PreparedRequest
 
 
 class RoundRobinBalancer(BlindBalancer):
     """Chooses the engine that was chosen longest ago, whatever its load."""
-
-    def __init__(self) -> None:
-        self._turns: Turns[int] = Turns()
 
     def choose(
         self, candidates: Sequence[Candidate], prepared: PreparedRequest

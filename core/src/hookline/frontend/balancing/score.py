@@ -8,15 +8,11 @@ from hookline.frontend.balancing.balancer import (
     Choice,
     Reason,
 )
-from hookline.frontend.balancing.turns import Turns
 from hookline.frontend.input_processor import PreparedRequest
 
 
 class ScoreBalancer(BlindBalancer):
     """Chooses the engine of least load; equally loaded ones take turns."""
-
-    def __init__(self) -> None:
-        self._turns: Turns[int] = Turns()
 
     def choose(
         self, candidates: Sequence[Candidate], prepared: PreparedRequest

@@ -21,18 +21,15 @@ class Turns(Generic[T]):
             load: Returns a candidate's load; anything that can be ordered.
         """
         return self.chosen(
-            min(candidates, key=lambda each: (load(each), self._last(each)))
+            min(candidates, key=lambda each: (load(each), self._chosen_at.get(each, 0)))
         )
 
     def next(self, candidates: Sequence[T]) -> T:
         """Returns the candidate that was chosen longest ago."""
-        return self.chosen(min(candidates, key=self._last))
+        return self.least(candidates, lambda _: 0)
 
     def chosen(self, candidate: T) -> T:
         """Notes a choice, which someone else may have made."""
         self._choices += 1
         self._chosen_at[candidate] = self._choices
         return candidate
-
-    def _last(self, candidate: T) -> int:
-        return self._chosen_at.get(candidate, 0)

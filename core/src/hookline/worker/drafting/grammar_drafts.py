@@ -64,10 +64,11 @@ class GrammarDrafts:
         """
         forced_before, self._forced = self._forced, {}
         accepted = _accepted(forced_before, plan, tokens)
-        use = self._grammars.take_use(sum(accepted.values()))
+        num_accepted = sum(accepted.values())
+        use = self._grammars.take_use(num_accepted)
         if accepted:
             drafted = sum(forced_before[request_id] for request_id in accepted)
-            self._gain.verified(sum(accepted.values()), drafted)
+            self._gain.verified(num_accepted, drafted)
         if not self._changes:
             return replace(drafts, grammar_use=use)
         for request_id, count in accepted.items():
