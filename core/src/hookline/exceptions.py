@@ -217,6 +217,20 @@ class EngineDeadError(HooklineError):
         self.reason = reason
 
 
+class RankError(HooklineError):
+    """A rank of a model's worker processes has ended, or does not answer.
+
+    Attributes:
+        rank: Index of that rank.
+        reason: Why, in one clause.
+    """
+
+    def __init__(self, rank: int, reason: str) -> None:
+        super().__init__(f"rank {rank}: {reason}")
+        self.rank = rank
+        self.reason = reason
+
+
 class EngineStalledError(EngineDeadError):
     """The engine lives but does not answer at present; try again later."""
 

@@ -23,10 +23,8 @@ def split_output(
     """Yields each client's part of an output.
 
     The first client gets what belongs to the engine as a whole, too: the step's record,
-    evictions, loads and changes of the prefix cache. So sums over clients count nothing
-    twice. Every client gets the engine's state.
-    evictions, events of the KV connector and changes of the prefix cache. So sums over
-    clients count nothing twice. Every client gets the engine's state.
+    evictions, loads, events of the KV connector and changes of the prefix cache. So
+    sums over clients count nothing twice. Every client gets the engine's state.
     """
     for place, client in enumerate(clients):
         is_first = place == 0

@@ -1,0 +1,1 @@
+"""Divides a model's weights among ranks."""
