@@ -13,6 +13,8 @@ from hookline.structured.backend import (
 
 STEPS = 40
 _SEED = 20
+_MOST_WORDS = 64
+"""Maximum number of a mask's words of 32 tokens that a random token is chosen from."""
 
 
 class DeadEndError(RefusedGrammarError):
@@ -39,11 +41,14 @@ class Trial:
     def __init__(self, context: BackendContext) -> None:
         """Prepares for matchers whose backend was made of a context."""
         self.stop_token_ids = context.eos_token_ids or (0,)
-        self._vocab_size = context.vocab_size
         self._lengths = np.zeros(context.vocab_size, np.int32)
         self._lengths[: len(context.tokens)] = [len(each) for each in context.tokens]
-        stops = np.array(context.eos_token_ids, np.int64)
-        self._stops = stops[stops < context.vocab_size]
+        bits = np.zeros(-(-context.vocab_size // 32) * 32, np.bool_)
+        bits[: context.vocab_size] = True
+        stops = [each for each in context.eos_token_ids if each < len(bits)]
+        bits[stops] = False
+        # All tokens but those that end a text.
+        self._texts = np.packbits(bits, bitorder="little").view(np.int32)
         self._mask = np.zeros(-(-context.vocab_size // 32), np.int32)
 
     def walk(self, matcher: GrammarMatcher, way: Way) -> None:
@@ -66,10 +71,9 @@ class Trial:
             matcher.fill(self._mask)
             if not self._mask.any():
                 raise DeadEndError(dead_end(at))
-            allowed = self._allowed()
-            if not (way is Way.SAME and last >= 0 and allowed[last]):
-                found = self._longest(allowed) if way is Way.LONGEST else allowed
-                candidates = np.flatnonzero(found)
+            self._mask &= self._texts
+            if not (way is Way.SAME and last >= 0 and self._is_allowed(last)):
+                candidates = self._candidates(way, generator)
                 if not len(candidates):
                     return
                 last = int(candidates[generator.integers(len(candidates))])
@@ -78,18 +82,27 @@ class Trial:
             if matcher.is_terminated:
                 return
 
-    def _allowed(self) -> npt.NDArray[np.bool_]:
-        """Returns which tokens the mask allows, but for those that end the text."""
-        octets = self._mask.view(np.uint8)
-        bits = np.unpackbits(octets, count=self._vocab_size, bitorder="little")
-        bits[self._stops] = 0
-        return bits.view(np.bool_)
+    def _is_allowed(self, token_id: int) -> bool:
+        return bool(int(self._mask[token_id >> 5]) >> (token_id & 31) & 1)
 
-    def _longest(self, allowed: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Returns which of the allowed tokens are the longest."""
-        lengths = np.where(allowed, self._lengths, -1)
-        longest: npt.NDArray[np.bool_] = allowed & (lengths == lengths.max())
-        return longest
+    def _candidates(
+        self, way: Way, generator: np.random.Generator
+    ) -> npt.NDArray[np.int64]:
+        """Returns allowed tokens to choose from.
+
+        Where most of a vocabulary is allowed, a part of it is enough for a random one.
+        """
+        words = np.flatnonzero(self._mask)
+        if way is not Way.LONGEST and len(words) > _MOST_WORDS:
+            start = int(generator.integers(len(words) - _MOST_WORDS))
+            words = words[start : start + _MOST_WORDS]
+        octets = self._mask[words].view(np.uint8)
+        places = np.flatnonzero(np.unpackbits(octets, bitorder="little"))
+        found = (words[places >> 5] << 5) + (places & 31)
+        if way is Way.LONGEST and len(found):
+            lengths = self._lengths[found]
+            found = found[lengths == lengths.max()]
+        return found
 
 
 def dead_end(at: int) -> str:

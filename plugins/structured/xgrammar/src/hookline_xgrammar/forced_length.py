@@ -11,8 +11,8 @@ too low: choices count as their longest alternative.
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 MOST = 1024
 """Maximum forced bytes in a row; they take a third of a millisecond."""
@@ -39,8 +39,7 @@ class _Kind(IntEnum):
     REPEAT = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     """What may be forced from the start of an expression.
 
     Attributes:
@@ -105,6 +104,7 @@ class _Rules:
         self._data: Sequence[int] = data  # type: ignore[assignment]
         self._starts: Sequence[int] = starts  # type: ignore[assignment]
         self._expressions: dict[int, tuple[_Kind, Sequence[int]]] = {}
+        self._constant: dict[int, _Run] = {}
         rules: list[list[int]] = grammar["rules"]  # type: ignore[assignment]
         self._bodies = [rule[1] for rule in rules]
         self._runs = [_NOTHING] * len(rules)
@@ -192,24 +192,19 @@ class _Rules:
                 self._users[used].add(rule)
 
     def _run(self, index: int) -> _Run:
+        if (known := self._constant.get(index)) is not None:
+            return known
         kind, data = self._expression(index)
         match kind:
-            case _Kind.BYTES:
-                run = _Run(frozenset(data[:1]), not data, len(data), passes=True)
-            case _Kind.CLASS | _Kind.CLASS_STAR:
-                run = _class_run(data, is_star=kind is _Kind.CLASS_STAR)
-            case _Kind.EMPTY:
-                run = _EMPTY
             case _Kind.RULE:
-                run = self._runs[data[0]]
+                return self._runs[data[0]]
             case _Kind.SEQUENCE:
-                run = self._sequence(data)
+                return self._sequence(data)
             case _Kind.CHOICES:
-                run = _either([self._run(each) for each in data])
-            case _Kind.TAG_DISPATCH:  # free text, unless a tag begins
-                run = _Run(frozenset((0, 1)), is_empty=True)
+                return _either([self._run(each) for each in data])
             case _Kind.REPEAT:
-                run = self._repeated(data)
+                return self._repeated(data)
+        self._constant[index] = run = _constant_run(kind, data)
         return run
 
     def _sequence(self, parts: Sequence[int]) -> _Run:
@@ -226,6 +221,18 @@ class _Rules:
             return _Run(run.first, is_empty, run.length)
         times = most if 0 <= most <= MOST else MOST + 1
         return _Run(run.first, is_empty, run.length * times, passes=True)
+
+
+def _constant_run(kind: _Kind, data: Sequence[int]) -> _Run:
+    """Returns the run of an expression that refers to no others."""
+    match kind:
+        case _Kind.BYTES:
+            return _Run(frozenset(data[:1]), not data, len(data), passes=True)
+        case _Kind.CLASS | _Kind.CLASS_STAR:
+            return _class_run(data, is_star=kind is _Kind.CLASS_STAR)
+        case _Kind.TAG_DISPATCH:  # free text, unless a tag begins
+            return _Run(frozenset((0, 1)), is_empty=True)
+    return _EMPTY
 
 
 def _class_run(data: Sequence[int], *, is_star: bool) -> _Run:
@@ -246,6 +253,8 @@ def _lead(character: int) -> int:
 
 
 def _either(runs: Sequence[_Run]) -> _Run:
+    if len(runs) == 1:
+        return runs[0]
     first = frozenset(sorted(frozenset[int]().union(*(run.first for run in runs)))[:2])
     is_empty = any(run.is_empty for run in runs)
     if len(first) > 1:
@@ -256,6 +265,8 @@ def _either(runs: Sequence[_Run]) -> _Run:
 
 def _joined(run: _Run, behind: _Run) -> _Run:
     """Returns the run of an expression and what follows it."""
+    if behind is _EMPTY:
+        return run
     first = run.first
     if run.is_empty and len(first) < 2:
         first = frozenset(sorted(first | behind.first)[:2])
