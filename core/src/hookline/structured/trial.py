@@ -41,14 +41,13 @@ class Trial:
     def __init__(self, context: BackendContext) -> None:
         """Prepares for matchers whose backend was made of a context."""
         self.stop_token_ids = context.eos_token_ids or (0,)
-        self._lengths = np.zeros(context.vocab_size, np.int32)
+        self._lengths = np.zeros(-(-context.vocab_size // 32) * 32, np.int32)
         self._lengths[: len(context.tokens)] = [len(each) for each in context.tokens]
-        bits = np.zeros(-(-context.vocab_size // 32) * 32, np.bool_)
-        bits[: context.vocab_size] = True
-        stops = [each for each in context.eos_token_ids if each < len(bits)]
-        bits[stops] = False
-        # All tokens but those that end a text.
-        self._texts = np.packbits(bits, bitorder="little").view(np.int32)
+        is_text = np.arange(len(self._lengths)) < context.vocab_size
+        is_text[[each for each in context.eos_token_ids if each < len(is_text)]] = False
+        self._texts = _packed(is_text)
+        lengths = np.unique(self._lengths)[::-1]
+        self._by_length = [_packed(self._lengths == length) for length in lengths]
         self._mask = np.zeros(-(-context.vocab_size // 32), np.int32)
 
     def walk(self, matcher: GrammarMatcher, way: Way) -> None:
@@ -90,19 +89,37 @@ class Trial:
     ) -> npt.NDArray[np.int64]:
         """Returns allowed tokens to choose from.
 
-        Where most of a vocabulary is allowed, a part of it is enough for a random one.
+        Where much of the vocabulary is allowed, a part of it is enough for a random
+        choice, and the longest tokens are found by length.
         """
         words = np.flatnonzero(self._mask)
-        if way is not Way.LONGEST and len(words) > _MOST_WORDS:
+        if len(words) > _MOST_WORDS and way is Way.LONGEST:
+            longest = (self._mask & each for each in self._by_length)
+            return _token_ids(next(mask for mask in longest if mask.any()))
+        if len(words) > _MOST_WORDS:
             start = int(generator.integers(len(words) - _MOST_WORDS))
             words = words[start : start + _MOST_WORDS]
-        octets = self._mask[words].view(np.uint8)
-        places = np.flatnonzero(np.unpackbits(octets, bitorder="little"))
-        found = (words[places >> 5] << 5) + (places & 31)
+        found = _token_ids(self._mask, words)
         if way is Way.LONGEST and len(found):
             lengths = self._lengths[found]
             found = found[lengths == lengths.max()]
         return found
+
+
+def _packed(is_allowed: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+    return np.packbits(is_allowed, bitorder="little").view(np.int32)
+
+
+def _token_ids(
+    mask: npt.NDArray[np.int32], words: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[np.int64]:
+    """Returns the tokens that a mask allows, or those that some of its words do."""
+    if words is None:
+        words = np.flatnonzero(mask)
+    bits = np.unpackbits(mask[words].view(np.uint8), bitorder="little")
+    places = np.flatnonzero(bits)
+    found: npt.NDArray[np.int64] = (words[places >> 5] << 5) + (places & 31)
+    return found
 
 
 def dead_end(at: int) -> str:
