@@ -159,6 +159,8 @@ class Request:
         rank: Its place in the order of admission; None until it has queued.
         grammar: Its compiled grammar; None without one, or until it is compiled.
         is_follower: Whether it is a choice that queued behind one of the same request.
+        last_step: Number of the last step that was planned to compute it; 0 before.
+        num_planned_tokens: Number of `token_ids` that a plan has told the workers.
     """
 
     __slots__ = (
@@ -169,6 +171,7 @@ class Request:
         "grammar",
         "inner",
         "is_follower",
+        "last_step",
         "max_computed_tokens",
         "max_tokens",
         "num_cached_tokens",
@@ -176,6 +179,7 @@ class Request:
         "num_drafts",
         "num_hashed_blocks",
         "num_pending_tokens",
+        "num_planned_tokens",
         "num_prompt_tokens",
         "num_stored_prompt_tokens",
         "params",
@@ -220,6 +224,8 @@ class Request:
         self.rank: tuple[int, int, int] | None = None
         self.grammar: CompiledGrammar | None = None
         self.is_follower = False
+        self.last_step = 0
+        self.num_planned_tokens = 0
         eos = inner.eos_token_ids if self.params.ends_at_eos else ()
         self.stop_token_ids = frozenset((*eos, *self.params.stop_token_ids))
 

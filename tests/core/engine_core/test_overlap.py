@@ -69,6 +69,7 @@ def core_with(
     overlaps: bool,
     cache: CacheConfig | None = None,
     clock: VirtualClock | None = None,
+    stages: int = 1,
 ) -> EngineCore:
     """Whose steps check every slot of the cache that they read."""
     cache = cache or CacheConfig()
@@ -82,6 +83,7 @@ def core_with(
         clock=clock,
         max_model_len=MAX_MODEL_LEN,
         wrap=wrap,
+        stages=stages,
     )
 
 
@@ -152,9 +154,11 @@ def make_traffic(seed: int) -> Traffic:
     return traffic
 
 
-def drive(traffic: Traffic, *, overlaps: bool) -> list[StepOutput]:
+def drive(traffic: Traffic, *, overlaps: bool, stages: int = 1) -> list[StepOutput]:
     """Runs the traffic to its end; the books balance after every step."""
-    core = core_with(traffic.scheduler, overlaps=overlaps, cache=traffic.cache)
+    core = core_with(
+        traffic.scheduler, overlaps=overlaps, cache=traffic.cache, stages=stages
+    )
     outputs: list[StepOutput] = []
     last = max(*traffic.arrivals, *traffic.aborts, 0)
     for turn in range(2000):
@@ -193,17 +197,18 @@ def ends_of(outputs: list[StepOutput]) -> dict[int, FinishCause]:
     }
 
 
-def test_random_traffic_gives_the_same_tokens() -> None:
+@pytest.mark.parametrize(("overlaps", "stages"), [(True, 1), (False, 2), (True, 3)])
+def test_random_traffic_gives_the_same_tokens(*, overlaps: bool, stages: int) -> None:
     """Stops, aborts, preemptions, chunks, prefix hits: overlap changes no text.
 
     An aborted request has a beginning of the same text. Each kind of event happens in
     some of the schedules.
     """
     seen = {"preempted": 0, "hits": 0, "discarded": 0, "stop": 0, "abort": 0}
-    for seed in range(150):
+    for seed in range(100):
         traffic = make_traffic(seed)
         plain = drive(traffic, overlaps=False)
-        overlapped = drive(traffic, overlaps=True)
+        overlapped = drive(traffic, overlaps=overlaps, stages=stages)
 
         expected, ends = tokens_of(plain), ends_of(plain)
         found, found_ends = tokens_of(overlapped), ends_of(overlapped)
@@ -393,17 +398,18 @@ def test_saturation_sees_the_true_length_of_steps(*, overlaps: bool) -> None:
     assert saturation._costs.cost.seconds(4, 0) == pytest.approx(1.0, rel=0.02)
 
 
-def test_prompt_logprobs_of_a_preempted_prompt_come_once() -> None:
+@pytest.mark.parametrize("stages", [1, 2, 4])
+def test_prompt_logprobs_of_a_preempted_prompt_come_once(stages: int) -> None:
     """However chunks, preemption and overlap fall: one entry for each position."""
     lengths: list[int] = []
     for blocks in range(12, 20):
         for budget in (6, 9, 30):
-            lengths += told_prompt_logprobs(blocks, budget)
+            lengths += told_prompt_logprobs(blocks, budget, stages)
 
     assert set(lengths) == {9}
 
 
-def told_prompt_logprobs(blocks: int, budget: int) -> list[int]:
+def told_prompt_logprobs(blocks: int, budget: int, stages: int) -> list[int]:
     """How many entries requests of ten prompt tokens got."""
     core = simulated_core(
         scheduler=SchedulerConfig(
@@ -412,6 +418,7 @@ def told_prompt_logprobs(blocks: int, budget: int) -> list[int]:
         cache=CacheConfig(block_size=2, num_kv_blocks=blocks),
         max_model_len=MAX_MODEL_LEN,
         wrap=TellsPromptLogprobs,
+        stages=stages,
     )
     for request_id in range(1, 5):
         core.add(engine_request(request_id, [request_id] * 10, 8, prompt_logprobs=0))

@@ -150,6 +150,8 @@ class EngineConfig:
                 "cannot be combined with async-scheduling: drafts depend on the "
                 "previous step's tokens, so no step can be scheduled ahead",
             )
+        if self.parallel.pipeline_parallel_size > 1:
+            self._check_pipeline()
         if self.kv_transfer is not None and not self.cache.enable_prefix_caching:
             raise ConfigError(
                 KV_TRANSFER_OPTION,
@@ -162,6 +164,20 @@ class EngineConfig:
             raise ConfigError("load-balancing", "prefix requires enable-prefix-caching")
         if self.follows_cache and not self.cache.enable_prefix_caching:
             raise ConfigError(KV_EVENTS_OPTION, "requires enable-prefix-caching")
+
+    def _check_pipeline(self) -> None:
+        if self.executor.name != "simulated":
+            raise ConfigError(
+                "pipeline-parallel-size",
+                f"{self.parallel.pipeline_parallel_size} is not supported: the "
+                f"executor {self.executor.name} has one rank; the supported value is 1",
+            )
+        if self.kv_transfer is not None:
+            raise ConfigError(
+                KV_TRANSFER_OPTION,
+                "cannot be combined with pipeline-parallel-size: a connector moves the "
+                "layers of one stage",
+            )
 
     @classmethod
     def from_options(cls, **options: object) -> Self:

@@ -38,7 +38,8 @@ class ParallelConfig:
     pipeline_parallel_size: int = field(
         default=1,
         metadata=option(
-            "Number of pipeline stages; only 1 is supported.",
+            "Number of pipeline stages, each a rank with a part of the layers; several "
+            "batches are computed at the same time, one by each stage.",
             metavar="STAGES",
             minimum=1,
         ),
@@ -65,16 +66,12 @@ class ParallelConfig:
 
     def __post_init__(self) -> None:
         check_options(self)
-        for name, size in (
-            ("tensor-parallel-size", self.tensor_parallel_size),
-            ("pipeline-parallel-size", self.pipeline_parallel_size),
-        ):
-            if size > 1:
-                raise ConfigError(
-                    name,
-                    f"{size} is not supported: an engine has one rank; the supported "
-                    "value is 1",
-                )
+        if self.tensor_parallel_size > 1:
+            raise ConfigError(
+                "tensor-parallel-size",
+                f"{self.tensor_parallel_size} is not supported: an engine has one "
+                "rank; the supported value is 1",
+            )
         if not 0 <= self.rank < self.world_size:
             raise ConfigError(
                 "rank", f"must be 0 to {self.world_size - 1}, not {self.rank}"

@@ -64,7 +64,11 @@ class EngineCore:
         self.clock = clock
         self.facts = engine_facts(config, shape, connector)
         self._executor = executor
-        self._lead = int(config.scheduler.async_scheduling)
+        self._lead = (
+            config.parallel.pipeline_parallel_size
+            - 1
+            + int(config.scheduler.async_scheduling)
+        )
         self._in_flight: deque[StepInFlight] = deque()
         self._last_executed = clock.now()
         self._cache_sequence = 0
@@ -79,6 +83,7 @@ class EngineCore:
         gates: Sequence[ReadinessGate],
     ) -> Scheduler:
         shape = self._executor.shape
+        has_stages = config.parallel.pipeline_parallel_size > 1
         cache = KVCacheManager(config.cache, shape.num_kv_blocks, self.clock)
         if config.follows_cache:
             cache.record_events()
@@ -89,6 +94,7 @@ class EngineCore:
             draft_tree=shape.draft_tree,
             transfers=Transfers(cache, connector, config.kv_transfer),
             gates=gates,
+            num_batches=self._lead + 1 if has_stages else 1,
         )
 
     # -- requests ----------------------------------------------------------------
@@ -121,8 +127,9 @@ class EngineCore:
     def step(self) -> StepOutput:
         """Runs one step and returns all events since the last output.
 
-        There must be work. With asynchronous scheduling a step starts before the one
-        ahead of it is awaited; the first call only starts one (cause `start`). If all
+        There must be work. With asynchronous scheduling, and in a pipeline, steps start
+        before those ahead of them are awaited; the first calls only start one (cause
+        `start`). If all
         work awaits KV transfers or readiness gates, these are polled: the cause is
         `transfer`, or `WAIT` without anything to report. Such an output is empty
         and may be dropped.

@@ -9,6 +9,7 @@ from hookline.kv_cache import KVCacheManager
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.lifecycle import RequestLifecycle
 from hookline.scheduler.loads import LoadStart, Offer
+from hookline.scheduler.pipeline import Pipeline, Share
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.transfers import Transfers
@@ -19,26 +20,30 @@ class Admission:
     """Moves requests from the waiting queue to the batch."""
 
     def __init__(
-        self, config: SchedulerConfig, cache: KVCacheManager, transfers: Transfers
+        self,
+        config: SchedulerConfig,
+        cache: KVCacheManager,
+        transfers: Transfers,
+        pipeline: Pipeline,
     ) -> None:
         self._config = config
         self._cache = cache
         self._transfers = transfers
+        self._pipeline = pipeline
 
     def admit(
-        self, lifecycle: RequestLifecycle, builder: PlanBuilder, now: int
+        self, lifecycle: RequestLifecycle, builder: PlanBuilder, share: Share, now: int
     ) -> None:
         """Admits waiting requests in their order, until one does not fit.
 
         Requests that are not ready step aside and do not delay others.
         """
         queues = lifecycle.queues
-        while builder.budget > 0 and len(queues.running) < self._config.max_num_seqs:
+        while self._has_room(queues, builder, share):
             if (request := queues.next_waiting(now)) is None:
                 return
-            # Preempted requests are admitted by a later plan at the earliest, and
-            # until then the step in flight has brought their token.
-            assert not request.num_pending_tokens
+            if self._pipeline.has(request):
+                return  # it was preempted, and a step in flight may bring its token
             prefix = isolate(self._cache.find_prefix, request)
             if isinstance(prefix, Failure):
                 # Its tokens or its salt cannot be hashed; others are not concerned.
@@ -63,6 +68,16 @@ class Admission:
                 continue
             self._run(lifecycle, request, num_tokens, now)
             builder.admit(request, num_tokens)
+
+    def _has_room(
+        self, queues: RequestQueues, builder: PlanBuilder, share: Share
+    ) -> bool:
+        """Whether the batch may get another request."""
+        return (
+            builder.budget > 0
+            and len(builder.entries) < share.requests
+            and len(queues.running) < self._config.max_num_seqs
+        )
 
     def _step_aside(
         self,

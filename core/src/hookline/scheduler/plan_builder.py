@@ -44,6 +44,7 @@ class PlanBuilder:
 
     def admit(self, request: Request, num_tokens: int) -> None:
         self.add(request, num_tokens, ())
+        request.num_planned_tokens = request.num_tokens
         self._admitted.append(request)
 
     def add_drafts(
@@ -68,7 +69,17 @@ class PlanBuilder:
         step: int,
         released: Sequence[int],
         transfers: TransferOrders | None = None,
+        *,
+        has_tokens: bool = False,
     ) -> StepPlan:
+        """Returns the plan of all entries.
+
+        Args:
+            step: Number of the step.
+            released: Requests that have left the batch since the last plan.
+            transfers: Orders of the KV connector; None without one.
+            has_tokens: Whether it tells the tokens sampled since the last plan.
+        """
         entries = self.entries
         entries.sort(key=_kind)
         prefills = [each.num_tokens for each in entries if _computes(each.request)]
@@ -82,6 +93,7 @@ class PlanBuilder:
             new_block_ids={
                 each.request.request_id: each.blocks for each in entries if each.blocks
             },
+            new_token_ids=_new_tokens(entries) if has_tokens else {},
             context_tokens=context,
             attention_pairs=_attention_pairs(entries, context),
             prefill_requests=len(prefills),
@@ -98,6 +110,16 @@ class PlanBuilder:
 def _kind(entry: Entry) -> tuple[bool, bool]:
     """Sort key of a step: single tokens, then those with drafts, then prompts."""
     return entry.num_tokens - len(entry.drafts) > 1, bool(entry.drafts)
+
+
+def _new_tokens(entries: Sequence[Entry]) -> dict[int, Sequence[int]]:
+    """Tokens that no plan has told yet; an admission tells all of its request's."""
+    requests = [each.request for each in entries]
+    return {
+        request.request_id: request.token_ids[request.num_planned_tokens :]
+        for request in requests
+        if request.num_planned_tokens < request.num_tokens
+    }
 
 
 def _computes(request: Request) -> bool:

@@ -111,13 +111,13 @@ class ResultUpdate:
     def _keep_prompt_logprobs(self, result: StepResult) -> None:
         """Collects them until the first token, with which they are sent.
 
-        Those of a prompt that was preempted before its end are recomputed.
+        Those of a prompt that was preempted before its last chunk are recomputed.
         """
         for request_id, entries in result.prompt_logprobs.items():
             request = self._lifecycle.requests.get(request_id)
             if request is None or request.num_output_tokens:
                 continue
-            if request.status is RequestStatus.RUNNING or request_id in result.tokens:
+            if request.status is RequestStatus.RUNNING or request.num_pending_tokens:
                 request.prompt_logprobs += entries
 
     def end_loads(self, ends: Iterable[LoadEnd], now: int) -> None:

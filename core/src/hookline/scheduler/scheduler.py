@@ -17,10 +17,13 @@ from hookline.request import EngineRequest, Request, RequestStatus
 from hookline.scheduler.admission import Admission, chunk
 from hookline.scheduler.draft_planning import DraftPlanning
 from hookline.scheduler.lifecycle import RequestLifecycle
-from hookline.scheduler.plan_builder import Entry, PlanBuilder
+from hookline.scheduler.pipeline import Pipeline, Share
+from hookline.scheduler.plan_builder import PlanBuilder
+from hookline.scheduler.planned import count_planned
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.result_update import ResultUpdate
+from hookline.scheduler.state import stats_of
 from hookline.scheduler.step_events import StepEvents, VerifiedDrafts
 from hookline.scheduler.transfers import Transfers
 from hookline.spec_decode.tree import DraftTree
@@ -44,6 +47,7 @@ class Scheduler:
         draft_tree: DraftTree | None = None,
         transfers: Transfers | None = None,
         gates: Sequence[ReadinessGate] = (),
+        num_batches: int = 1,
     ) -> None:
         """Creates a scheduler without requests.
 
@@ -54,6 +58,7 @@ class Scheduler:
             draft_tree: Shape of drafts; None if they are chains.
             transfers: Moves KV; None without a connector.
             gates: Conditions for the admission of requests.
+            num_batches: Number of batches in flight that requests are divided among.
         """
         self._config = config
         self._cache = cache
@@ -62,7 +67,8 @@ class Scheduler:
         self._lifecycle = RequestLifecycle(
             self._queues, cache, self._transfers, max_model_len=max_model_len
         )
-        self._admission = Admission(config, cache, self._transfers)
+        self._pipeline = Pipeline(config, num_batches)
+        self._admission = Admission(config, cache, self._transfers, self._pipeline)
         self._drafts = DraftPlanning(
             cache, max_model_len=max_model_len, tree=draft_tree
         )
@@ -124,21 +130,29 @@ class Scheduler:
         self._lifecycle.expire(now)
         self._update.end_loads(self._transfers.expire(now), now)
         self._lifecycle.resume_ready(now)
-        builder = PlanBuilder(self._config.max_num_batched_tokens)
-        has_preempted = self._schedule_running(builder, now)
+        share = self._pipeline.share(self._queues)
+        builder = PlanBuilder(share.tokens)
+        has_preempted = self._schedule_running(builder, share, now)
         for entry in builder.entries:
             computed = entry.request.num_computed_tokens + entry.num_tokens
             self._cache.cache_full_blocks(entry.request, computed)
         if not has_preempted and not self.is_held:
-            self._admission.admit(self._lifecycle, builder, now)
+            self._admission.admit(self._lifecycle, builder, share, now)
+        builder.budget += self._config.max_num_batched_tokens - share.tokens
         self._drafts.add_drafts(builder)
         if not builder.entries:
             return None
         self._steps += 1
         released = self._queues.running.take_released()
-        plan = builder.plan(self._steps, released, self._transfers.orders())
+        plan = builder.plan(
+            self._steps,
+            released,
+            self._transfers.orders(),
+            has_tokens=self._pipeline.is_divided,
+        )
         for entry in builder.entries:
-            self._count_computed(entry)
+            count_planned(entry, self._lifecycle.ledger, self._steps)
+        self._pipeline.started(plan)
         return plan
 
     def plan_transfers(self) -> StepPlan:
@@ -147,12 +161,15 @@ class Scheduler:
 
     def update(self, result: StepResult, now: int) -> None:
         """Processes the executor's result of a step."""
+        self._pipeline.ended()
         self._update.update(result, now)
 
-    def _schedule_running(self, builder: PlanBuilder, now: int) -> bool:
+    def _schedule_running(self, builder: PlanBuilder, share: Share, now: int) -> bool:
         """Plans each running request's tokens; returns whether any was preempted."""
         has_preempted = False
-        for request in self._queues.running.decodes_first():
+        for request in self._pipeline.order(self._queues):
+            if len(builder.entries) == share.running:
+                break
             if request.status is not RequestStatus.RUNNING or request.is_complete:
                 continue
             num_tokens = chunk(request.num_missing_tokens, builder.budget, self._config)
@@ -182,20 +199,6 @@ class Scheduler:
                 return None
             blocks = self._cache.allocate_more(request, num_tokens)
         return blocks
-
-    def _count_computed(self, entry: Entry) -> None:
-        """Counts a plan's tokens as computed; drafts only once they are accepted."""
-        request, ledger = entry.request, self._lifecycle.ledger
-        request.num_drafts = len(entry.drafts)
-        before = request.num_computed_tokens
-        after = before + entry.num_tokens - request.num_drafts
-        again = min(after, request.max_computed_tokens) - before
-        ledger.computed_tokens += entry.num_tokens
-        ledger.recomputed_tokens += max(0, again)
-        request.num_computed_tokens = after
-        request.max_computed_tokens = max(after, request.max_computed_tokens)
-        if not request.num_missing_tokens:
-            request.num_pending_tokens += 1  # the step samples the one that follows
 
     # -- state and events --------------------------------------------------------
 
@@ -227,35 +230,8 @@ class Scheduler:
 
     def stats(self) -> SchedulerStats:
         """Returns the state now, and totals since the start."""
-        queues, pool, ledger = self._queues, self._cache.pool, self._lifecycle.ledger
-        held = queues.held
-        return SchedulerStats(
-            running=len(queues.running),
-            waiting=len(queues.waiting),
-            kv_blocks=pool.num_blocks,
-            kv_blocks_used=pool.num_used,
-            kv_blocks_cached=pool.num_reusable,
-            prefix_cache=ledger.prefix_cache,
-            received=ledger.received,
-            finished=dict(ledger.finished),
-            preemptions=ledger.preemptions,
-            computed_tokens=ledger.computed_tokens,
-            recomputed_tokens=ledger.recomputed_tokens,
-            grammars=held.grammar_stats,
-            waiting_for_grammar=held.count(RequestStatus.WAITING_FOR_GRAMMAR),
-            waiting_for_remote_kv=held.count(RequestStatus.WAITING_FOR_REMOTE_KV),
-            oldest_waiting_at=queues.oldest_waiting_at,
-            oldest_running_at=queues.oldest_running_at,
-            residue=ledger.residue,
-            waiting_tokens=queues.waiting.num_tokens,
-            discarded_tokens=ledger.discarded_tokens,
-            external_cache=self._transfers.ledger.external_cache,
-            transfers=self._transfers.stats(),
-            tenants=queues.tenants,
-            preempted=len(queues.preempted),
-            preempted_prompt_tokens=ledger.preempted_prompt_tokens,
-            preempted_output_tokens=ledger.preempted_output_tokens,
-            evicted_blocks=pool.evictions.total,
+        return stats_of(
+            self._queues, self._cache.pool, self._lifecycle.ledger, self._transfers
         )
 
     def audit(self) -> None:

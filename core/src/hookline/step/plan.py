@@ -56,6 +56,9 @@ class StepPlan:
             with drafts, then the others.
         num_tokens: Number of tokens to compute per request, in the same order.
         new_block_ids: Blocks added to requests that were in the batch before.
+        new_token_ids: Tokens sampled for scheduled requests since the last plan that
+            had them, by request id; only for a pipeline, whose first stages sample
+            nothing.
         context_tokens: Number of cached tokens that the scheduled requests read.
         attention_pairs: Number of pairs of a computed token and one that it attends to:
             q·c + q(q+1)/2 for q tokens after c computed ones; an upper bound for trees
@@ -74,6 +77,7 @@ class StepPlan:
     request_ids: Sequence[int] = ()
     num_tokens: Sequence[int] = ()
     new_block_ids: dict[int, Sequence[int]] = field(default_factory=dict)
+    new_token_ids: dict[int, Sequence[int]] = field(default_factory=dict)
     context_tokens: int = 0
     attention_pairs: int = 0
     prefill_requests: int = 0

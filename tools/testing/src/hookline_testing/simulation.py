@@ -7,6 +7,7 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
+    ParallelConfig,
     SchedulerConfig,
     SimulationConfig,
 )
@@ -44,6 +45,7 @@ def simulated_core(
     guard: ProposerGuard | None = None,
     control: DraftControl | None = None,
     gates: Sequence[ReadinessGate] = (),
+    stages: int = 1,
 ) -> EngineCore:
     """Creates an engine core with a simulated executor.
 
@@ -58,6 +60,7 @@ def simulated_core(
         guard: Guard of a proposer, for speculative decoding.
         control: Controls the number of drafts; None always uses the maximum.
         gates: What requests have to wait for before they are admitted.
+        stages: Number of pipeline stages.
     """
     cache = cache or CacheConfig()
     clock = clock or VirtualClock()
@@ -65,6 +68,7 @@ def simulated_core(
         cache=cache,
         scheduler=scheduler or SchedulerConfig(),
         executor=ExecutorConfig(name="simulated", simulation=simulation),
+        parallel=ParallelConfig(pipeline_parallel_size=stages),
     )
     shape = ModelShape(
         architecture="Simulated",
@@ -76,7 +80,9 @@ def simulated_core(
         eos_token_ids=(EOS,),
         cost=cost or ModelCost(),
     )
-    executor: Executor = SimulatedExecutor(simulation, clock, shape, guard, control)
+    executor: Executor = SimulatedExecutor(
+        simulation, clock, shape, guard, control, stages=stages
+    )
     executor = wrap(executor) if wrap else executor
     return EngineCore(config, executor, clock, gates=gates)
 

@@ -4,13 +4,14 @@ On the system clock it puts load on everything above the model; on a virtual clo
 runs the scheduler through hours of traffic in seconds.
 """
 
+from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from hookline.clock import Clock
+from hookline.clock import NANOSECONDS, Clock
 from hookline.config import SimulationConfig
 from hookline.kv_transfer.orders import TransferReport
 from hookline.pooling import PooledVectors, Pooling, PoolingType
@@ -46,6 +47,7 @@ class SimulatedExecutor:
         control: DraftControl | None = None,
         *,
         cache: SimulatedCache | None = None,
+        stages: int = 1,
     ) -> None:
         """Builds the executor.
 
@@ -56,6 +58,7 @@ class SimulatedExecutor:
             guard: Asks a proposer for drafts; None without speculation.
             control: Chooses the number of drafts; None always takes the maximum.
             cache: Simulated KV that a connector moves; None without one.
+            stages: Number of pipeline stages, each with an equal part of a step's time.
         """
         self.shape = shape
         if cache is not None:
@@ -67,9 +70,25 @@ class SimulatedExecutor:
         self._clock = clock
         self._sequences: dict[int, _Sequence] = {}
         self._sleep_level: SleepLevel | None = None
+        self._stages_free_at = [0] * stages
+        self._times: deque[tuple[int, int]] = deque()
 
     def start(self, plan: StepPlan) -> DeferredStep:
+        """Begins the step now; its result is there when the last stage has ended it."""
+        step_ns = round(self._step_seconds(plan) * NANOSECONDS)
+        ends_at = self._clock.now()
+        if plan.request_ids:
+            ends_at = self._pass_through_stages(step_ns)
+        self._times.append((step_ns, ends_at))
         return DeferredStep(self._execute, plan)
+
+    def _pass_through_stages(self, step_ns: int) -> int:
+        """Returns when a step ends that enters the first stage as soon as it can."""
+        ends_at, free_at = self._clock.now(), self._stages_free_at
+        for stage in range(len(free_at)):
+            begin, end = (step_ns * at // len(free_at) for at in (stage, stage + 1))
+            ends_at = free_at[stage] = max(ends_at, free_at[stage]) + end - begin
+        return ends_at
 
     def sleep(self, level: SleepLevel) -> None:
         """Loses the contents of the KV cache; there are no weights to drop."""
@@ -91,19 +110,18 @@ class SimulatedExecutor:
 
     def _execute(self, plan: StepPlan) -> StepResult:
         assert self._sleep_level is None, "no step may be executed during sleep"
+        step_ns, ends_at = self._times.popleft()
         if self._cache is not None:
             self._cache.begin(plan)
             if not plan.request_ids:
                 return StepResult(transfers=self._cache.end())
         self._change_batch(plan)
-        started = self._clock.now()
-        self._clock.sleep(self._step_seconds(plan))
-        forward_ns = self._clock.now() - started
+        self._clock.sleep(max(0, ends_at - self._clock.now()) / NANOSECONDS)
         prompt_logprobs = self._prompt_logprobs(plan)
         tokens, pooled = self._compute(plan)
         transfers = self._read(tokens)
         proposed_at = self._clock.now()
-        drafts = self._propose(ComputedStep.of(plan, tokens, forward_ns), tokens)
+        drafts = self._propose(ComputedStep.of(plan, tokens, step_ns), tokens)
         return StepResult(
             tokens=tokens,
             logprobs={
@@ -112,7 +130,7 @@ class SimulatedExecutor:
                 if self._sequences[request_id].params.logprobs is not None
             },
             prompt_logprobs=prompt_logprobs,
-            forward_ns=forward_ns,
+            forward_ns=step_ns,
             drafts=drafts,
             draft_ns=self._clock.now() - proposed_at,
             most_drafts=self._most_drafts,

@@ -35,7 +35,13 @@ def create(context: ExecutorContext) -> SimulatedExecutor:
         cache = simulated_cache(config, shape, context.connector)
     simulation = config.executor.simulation
     return SimulatedExecutor(
-        simulation, context.clock, shape, guard, control, cache=cache
+        simulation,
+        context.clock,
+        shape,
+        guard,
+        control,
+        cache=cache,
+        stages=config.parallel.pipeline_parallel_size,
     )
 
 

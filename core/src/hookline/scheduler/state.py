@@ -1,0 +1,43 @@
+"""A scheduler's state and totals, as observers get them."""
+
+from hookline.kv_cache import BlockPool
+from hookline.request import RequestStatus
+from hookline.scheduler.ledger import Ledger
+from hookline.scheduler.request_queues import RequestQueues
+from hookline.scheduler.transfers import Transfers
+from hookline.stats import SchedulerStats
+
+
+def stats_of(
+    queues: RequestQueues, pool: BlockPool, ledger: Ledger, transfers: Transfers
+) -> SchedulerStats:
+    """Returns the state now, and totals since the start."""
+    held = queues.held
+    return SchedulerStats(
+        running=len(queues.running),
+        waiting=len(queues.waiting),
+        kv_blocks=pool.num_blocks,
+        kv_blocks_used=pool.num_used,
+        kv_blocks_cached=pool.num_reusable,
+        prefix_cache=ledger.prefix_cache,
+        received=ledger.received,
+        finished=dict(ledger.finished),
+        preemptions=ledger.preemptions,
+        computed_tokens=ledger.computed_tokens,
+        recomputed_tokens=ledger.recomputed_tokens,
+        grammars=held.grammar_stats,
+        waiting_for_grammar=held.count(RequestStatus.WAITING_FOR_GRAMMAR),
+        waiting_for_remote_kv=held.count(RequestStatus.WAITING_FOR_REMOTE_KV),
+        oldest_waiting_at=queues.oldest_waiting_at,
+        oldest_running_at=queues.oldest_running_at,
+        residue=ledger.residue,
+        waiting_tokens=queues.waiting.num_tokens,
+        discarded_tokens=ledger.discarded_tokens,
+        external_cache=transfers.ledger.external_cache,
+        transfers=transfers.stats(),
+        tenants=queues.tenants,
+        preempted=len(queues.preempted),
+        preempted_prompt_tokens=ledger.preempted_prompt_tokens,
+        preempted_output_tokens=ledger.preempted_output_tokens,
+        evicted_blocks=pool.evictions.total,
+    )
