@@ -5,7 +5,7 @@ import socket
 import threading
 
 from hookline.forked_children import let_go, sockets_where
-from hookline.transport.owner_watch import wait_for_owners_end
+from hookline.owner_watch import wait_for_owners_end
 
 
 def test_finds_the_sockets_that_are_ours() -> None:

@@ -20,8 +20,9 @@ from hookline.step.plan import AdmittedSequence
 from hookline.worker.drafting.draft_trees import TreeArrays, verify_tree
 from hookline.worker.drafting.verification import Verified, verify
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.sampling.sampler import DrawnDrafts, Sampler
+from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
+from hookline.worker.sampling.step_sampler import DrawnDrafts
 from hookline_kernels.rejection import Verified as KernelVerified
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
 from hookline_testing.essential import essential

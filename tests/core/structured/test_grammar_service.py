@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 
 from hookline.structured.compiling_process import CompileLimits
-from hookline.structured.grammar_service import (
-    Ended,
-    GrammarService,
-    ServiceSettings,
-)
+from hookline.structured.grammar_service import Ended, GrammarService
+from hookline.structured.settings import GrammarSettings
 from hookline.structured_outputs import CompiledGrammar, GrammarKind, GrammarSpec
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
 from hookline_testing.plugin_site import PluginSite
@@ -106,7 +103,7 @@ def make_service(
     made: list[GrammarService] = []
 
     def make(*others: str, **options: object) -> GrammarService:
-        settings = ServiceSettings(
+        settings = GrammarSettings(
             backends=("scripted", *others),
             options=options,
             tokenizer=model,

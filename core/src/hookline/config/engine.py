@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from hookline.config.cache import CacheConfig
-from hookline.config.executor import ExecutorConfig
+from hookline.config.executor import AUTO, ExecutorConfig
 from hookline.config.kv_events import OPTION as KV_EVENTS_OPTION
 from hookline.config.kv_events import KVEventsConfig
 from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
@@ -20,6 +20,9 @@ from hookline.config.speculative import OPTION, SpeculativeConfig
 from hookline.config.structured_outputs import StructuredOutputsConfig
 from hookline.config.supervision import SupervisionConfig
 from hookline.exceptions import ConfigError
+
+_EXECUTOR_NAMES = {"uni": "uniproc"}
+"""vLLM's names of executors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,9 +206,18 @@ class EngineConfig:
         return range(first, first + self.parallel.data_parallel_size)
 
     @property
+    def executor_name(self) -> str:
+        """Name of the executor's entry point."""
+        name = self.executor.name
+        if name == AUTO:
+            return "uniproc" if self.parallel.world_size == 1 else "mp"
+        return _EXECUTOR_NAMES.get(name, name)
+
+    @property
     def num_concurrent(self) -> int:
-        """Number of engines that compute at the same time, on the same cores."""
-        return 1 if self.in_process else self.parallel.data_parallel_size
+        """Number of ranks that compute at the same time, on the same cores."""
+        engines = 1 if self.in_process else self.parallel.data_parallel_size
+        return engines * self.parallel.world_size
 
     def per_engine(self) -> list[Self]:
         """Returns the configuration of each engine; they differ in their index."""

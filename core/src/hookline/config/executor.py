@@ -6,6 +6,9 @@ from enum import StrEnum
 from hookline.config.option_fields import check_options
 from hookline.config.options import option, section
 
+AUTO = "auto"
+"""The executor that suits the number of ranks."""
+
 
 class Device(StrEnum):
     AUTO = "auto"
@@ -82,10 +85,11 @@ class ExecutorConfig:
     """
 
     name: str = field(
-        default="uniproc",
+        default=AUTO,
         metadata=option(
-            "Installed executor that runs the model; simulated runs none and sleeps "
-            "instead.",
+            "Installed executor that runs the model: uniproc in the engine's process, "
+            "mp with a process for each rank, auto the former for one rank and the "
+            "latter for several; simulated runs none and sleeps instead.",
             flag="executor",
             metavar="NAME",
         ),

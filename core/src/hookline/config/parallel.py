@@ -81,3 +81,18 @@ class ParallelConfig:
     def world_size(self) -> int:
         """Number of ranks that share the model's weights."""
         return self.tensor_parallel_size * self.pipeline_parallel_size
+
+    @property
+    def tensor_rank(self) -> int:
+        """Index of this rank among those that share its layers."""
+        return self.rank % self.tensor_parallel_size
+
+    @property
+    def stage(self) -> int:
+        """Index of this rank's pipeline stage."""
+        return self.rank // self.tensor_parallel_size
+
+    @property
+    def output_rank(self) -> int:
+        """The rank that samples and reports: the first of the last stage."""
+        return self.world_size - self.tensor_parallel_size

@@ -15,7 +15,6 @@ from hookline.core.tap import Tap
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer.connector import SchedulerConnector
 from hookline.kv_transfer.guard import ConnectorGuard
-from hookline.models.description import describe
 from hookline.plugin_loading.connectors import (
     load_scheduler_connector,
     load_worker_connector,
@@ -25,13 +24,10 @@ from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.scheduler.grammar_gate import GrammarGate
 from hookline.scheduler.readiness import ReadinessGate
-from hookline.structured.compiling_process import CompileLimits
-from hookline.structured.grammar_service import (
-    GrammarService,
-    MatcherSource,
-    ServiceSettings,
-)
+from hookline.structured.grammar_service import GrammarService
 from hookline.structured.loading import AUTO, chosen_backends
+from hookline.structured.own_backends import MatcherSource
+from hookline.structured.settings import GrammarSettings
 from hookline.worker.executor import Executor
 from hookline.worker.executor_factory import ExecutorContext, load_executor_factory
 from hookline.worker.startup_timer import StartupTimer
@@ -117,29 +113,13 @@ def grammar_service(config: EngineConfig) -> GrammarService | None:
         ConfigError: The named backend is not installed, or needs logits.
         ModelLoadError: The model's description is missing or damaged.
     """
-    own = config.structured_outputs
-    names = chosen_backends(own.backend)
-    executor = config.executor.name
-    if not names:
-        return None
-    if not load_executor_factory(executor).capabilities.logits:
-        if own.backend != AUTO:
-            raise ConfigError(OPTION, f"the executor {executor} has no logits")
-        return None
-    description = describe(config.model)
-    tokenizer = config.model.tokenizer
-    return GrammarService(
-        ServiceSettings(
-            backends=names,
-            options=own.backend_options,
-            tokenizer=Path(tokenizer) if tokenizer else description.folder,
-            vocab_size=description.vocab_size,
-            eos_token_ids=description.eos_token_ids,
-            limits=CompileLimits(
-                cpu_seconds=own.compile_seconds, memory_bytes=own.compile_memory
-            ),
-        )
-    )
+    executor, backend = config.executor_name, config.structured_outputs.backend
+    if load_executor_factory(executor).capabilities.logits:
+        settings = GrammarSettings.of(config)
+        return None if settings is None else GrammarService(settings)
+    if chosen_backends(backend) and backend != AUTO:
+        raise ConfigError(OPTION, f"the executor {executor} has no logits")
+    return None
 
 
 def build_executor(
@@ -154,7 +134,9 @@ def build_executor(
         ModelLoadError: The model cannot be loaded or served.
         ConfigError: An option does not fit the model, the machine or a plugin.
     """
-    factory = load_executor_factory(config.executor.name)
+    factory = load_executor_factory(config.executor_name)
+    if factory.has_processes:
+        return factory(ExecutorContext(config=config, clock=clock, timer=timer))
     connector = load_worker_connector(config)
     check_logits_processors(config, factory.capabilities)
     with timer.phase("load proposer") if config.speculative else nullcontext():

@@ -122,6 +122,10 @@ class EngineCore:
     def reset_prefix_cache(self) -> None:
         self._scheduler.reset_prefix_cache()
 
+    def check(self) -> None:
+        """Raises `RankError` if the executor can compute no more steps."""
+        self._executor.check()
+
     # -- a step ------------------------------------------------------------------
 
     def step(self) -> StepOutput:

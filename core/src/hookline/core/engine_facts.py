@@ -41,7 +41,7 @@ def engine_facts(
         max_num_batched_tokens=config.scheduler.max_num_batched_tokens,
         enable_prefix_caching=config.cache.enable_prefix_caching,
         eos_token_ids=shape.eos_token_ids,
-        executor=config.executor.name,
+        executor=config.executor_name,
         cost=shape.cost,
         kernels=shape.kernels,
         isa=shape.isa,

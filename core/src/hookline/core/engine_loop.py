@@ -24,6 +24,8 @@ Receive = Callable[[float], Command | None]
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.0005, 0.05
 """Seconds between two polls for KV transfers while nothing is computed."""
+LONGEST_WAIT = 0.5
+"""Seconds after which an idle loop looks whether its executor still works."""
 
 
 class EngineLoop:
@@ -55,6 +57,7 @@ class EngineLoop:
             At most one output, then replies. A reply to a command that changes the
             state follows the output with that state.
         """
+        self.core.check()
         while (command := receive(0)) is not None:
             self._take(command)
         if (reply := self._sleep.advance()) is not None:
@@ -99,7 +102,7 @@ class EngineLoop:
         return []
 
     def _wait(self, receive: Receive, timeout_seconds: float) -> None:
-        wait = min(timeout_seconds, self._seconds_to_heartbeat())
+        wait = min(timeout_seconds, self._seconds_to_heartbeat(), LONGEST_WAIT)
         if (command := receive(max(wait, 0))) is not None:
             self._take(command)
 

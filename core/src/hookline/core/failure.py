@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from types import TracebackType
 
-from hookline.exceptions import EngineDeadError
+from hookline.exceptions import EngineDeadError, RankError
 
 _log = logging.getLogger(__name__)
 
@@ -13,6 +13,8 @@ def describe_failure(error: BaseException) -> str:
     """Returns the error's kind and message in one line."""
     if isinstance(error, EngineDeadError):
         return error.reason
+    if isinstance(error, RankError):
+        return str(error)
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0] if text else 'no message'}"
 

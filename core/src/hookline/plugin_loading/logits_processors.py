@@ -22,7 +22,7 @@ def check_logits_processors(
     """
     names = config.logits_processors
     if names and not capabilities.logits:
-        raise ConfigError(OPTION, f"the executor {config.executor.name} has no logits")
+        raise ConfigError(OPTION, f"the executor {config.executor_name} has no logits")
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(OPTION, f"{name!r} is named twice")

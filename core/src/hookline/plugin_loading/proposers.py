@@ -53,7 +53,7 @@ def load_proposer(
     )
     made = call_plugin(method, "create_proposer", context, option=OPTION)
     proposer = _checked(method, made)
-    executor = config.executor.name
+    executor = config.executor_name
     if needs_hidden_states(proposer) and not capabilities.hidden_states:
         raise ConfigError(
             OPTION,

@@ -103,6 +103,8 @@ class StepResult:
         prompt_logprobs: One entry per position after a computed one, for requests with
             `prompt_logprobs` whose prompt this step computed in part.
         forward_ns: Duration of the forward pass, ns.
+        collective_ns: What of it the output rank spent on exchanges with other ranks,
+            waiting for them included, ns.
         drafts: Drafts for the next step by request id.
         draft_ns: Duration of drafting, ns.
         most_drafts: Current maximum number of drafts per request.
@@ -119,6 +121,7 @@ class StepResult:
     failed: dict[int, FinishCause] = field(default_factory=dict)
     prompt_logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
     forward_ns: int = 0
+    collective_ns: int = 0
     drafts: dict[int, list[int]] = field(default_factory=dict)
     draft_ns: int = 0
     most_drafts: int = 0

@@ -6,18 +6,16 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 import msgspec
 
 from hookline.exceptions import ConfigError
-from hookline.structured.backend import BackendContext, GrammarBackend, GrammarMatcher
-from hookline.structured.compiling_process import CompileLimits, CompilingProcess
-from hookline.structured.loading import make_backend
+from hookline.structured.backend import GrammarMatcher
+from hookline.structured.compiling_process import CompilingProcess
 from hookline.structured.messages import Compiled, Refused, Setup
-from hookline.structured.reasoning_matcher import ReasoningMatcher, SpanSpelling
+from hookline.structured.own_backends import OwnBackends
+from hookline.structured.settings import GrammarSettings
 from hookline.structured_outputs import CompiledGrammar, GrammarSpec, ReasoningSpan
 from hookline.text.fair_queue import FairQueue
 from hookline_registry import Failure, isolate
@@ -25,47 +23,6 @@ from hookline_registry import Failure, isolate
 _log = logging.getLogger(__name__)
 
 _LEAVE_SECONDS = 2.0
-
-
-class MatcherSource(Protocol):
-    """Creates matchers for compiled grammars; used by the thread that fills masks."""
-
-    def matcher(
-        self,
-        grammar: CompiledGrammar,
-        stop_token_ids: Sequence[int],
-        reasoning: ReasoningSpan | None = None,
-    ) -> GrammarMatcher:
-        """Returns a matcher at the start of a text.
-
-        Args:
-            grammar: The grammar.
-            stop_token_ids: Tokens that end a text of a model that has no such tokens
-                itself.
-            reasoning: Reasoning that may precede what the grammar describes.
-        """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceSettings:
-    """What a service needs.
-
-    Attributes:
-        backends: Names of the backends' entry points; the first that accepts a grammar
-            compiles and matches it.
-        options: Their options.
-        tokenizer: Folder of the model's tokenizer.
-        vocab_size: The model's number of token ids.
-        eos_token_ids: The model's end-of-text tokens.
-        limits: Limits of the compiling process.
-    """
-
-    backends: tuple[str, ...]
-    options: dict[str, object]
-    tokenizer: Path
-    vocab_size: int
-    eos_token_ids: tuple[int, ...]
-    limits: CompileLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +61,7 @@ class GrammarService:
     that exceeds a limit ends a fork of the process; the next one gets a new fork.
     """
 
-    def __init__(self, settings: ServiceSettings) -> None:
+    def __init__(self, settings: GrammarSettings) -> None:
         """Starts nothing yet."""
         self.backend_name = "+".join(settings.backends)
         self._settings = settings
@@ -116,9 +73,7 @@ class GrammarService:
         self._thread: threading.Thread | None = None
         self._process: CompilingProcess | None = None
         self._is_closed = self._is_ready = False
-        self._spans: SpanSpelling | None = None
-        self._context: BackendContext | None = None
-        self._backends: dict[int, GrammarBackend] = {}
+        self._own: OwnBackends | None = None
 
     def begin(self, key: bytes, spec: GrammarSpec, client: str) -> None:
         """Queues a grammar that is not queued yet; `take_ended` returns it later."""
@@ -161,15 +116,8 @@ class GrammarService:
         reasoning: ReasoningSpan | None = None,
     ) -> GrammarMatcher:
         """Returns a matcher of a grammar that this service has compiled."""
-        backend = self._backends[grammar.backend]  # it has compiled this grammar
-        stops = self._settings.eos_token_ids or stop_token_ids
-        matcher = backend.matcher(grammar.data, stops)
-        if reasoning is None:
-            return matcher
-        assert self._spans is not None
-        return ReasoningMatcher(
-            matcher, self._spans.span(reasoning), self._spans.tokens, stops
-        )
+        assert self._own is not None, "it has compiled this grammar"
+        return self._own.matcher(grammar, stop_token_ids, reasoning)
 
     def close(self) -> None:
         """Ends the thread and the process; may be called twice."""
@@ -222,39 +170,18 @@ class GrammarService:
     def _make(self, file: BinaryIO) -> None:
         """Starts a process, and creates this process's own backend meanwhile."""
         settings = self._settings
-        # Not before the first grammar: transformers takes half a second.
-        from hookline.structured.vocabulary import token_bytes  # noqa: PLC0415
-        from hookline.tokenizer import Tokenizer  # noqa: PLC0415
-
-        tokenizer = Tokenizer.load(settings.tokenizer)
-        tokens = token_bytes(tokenizer, settings.vocab_size)
-        encode = partial(tokenizer.encode, add_special_tokens=False)
-        self._spans = SpanSpelling(encode, tokens)
+        self._own = OwnBackends(settings)  # not before the first grammar
         setup = Setup(
             settings.backends,
             settings.options,
-            tokens,
+            self._own.tokens,
             settings.vocab_size,
             settings.eos_token_ids,
         )
         file.write(msgspec.msgpack.encode(setup))
         file.flush()
         self._start(file)
-        self._context = BackendContext(
-            tokens=tokens,
-            vocab_size=settings.vocab_size,
-            eos_token_ids=settings.eos_token_ids,
-            options=settings.options,
-        )
-        self._own_backend(0)
-
-    def _own_backend(self, index: int) -> GrammarBackend:
-        """Returns a backend of this process; further ones are created when needed."""
-        if (known := self._backends.get(index)) is None:
-            assert self._context is not None, "the thread has made it"
-            known = make_backend(self._settings.backends[index], self._context)
-            self._backends[index] = known
-        return known
+        self._own.backend(0)
 
     def _start(self, file: BinaryIO) -> CompilingProcess | None:
         """Starts a process, unless the service has been closed."""
@@ -280,7 +207,8 @@ class GrammarService:
             case Compiled(data, seconds, backend):
                 # Read here, so that no step has to.
                 stops = self._settings.eos_token_ids or (0,)
-                self._own_backend(backend).matcher(data, stops)
-                return Ended(key, CompiledGrammar(key, data, backend), seconds)
+                compiled = CompiledGrammar(key, data, backend)
+                self.matcher(compiled, stops)
+                return Ended(key, compiled, seconds)
             case Refused(reason, seconds, is_limit):
                 return Ended(key, reason, seconds, is_limit=is_limit)

@@ -20,10 +20,10 @@ from hookline.core.building import build_core, build_loop
 from hookline.core.failure import FailureNotice
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.logs.forwarding import forward_log
+from hookline.owner_watch import wait_for_owners_end
 from hookline.transport.engine_wire import EngineWire
 from hookline.transport.mailbox import KEY_BYTES
 from hookline.transport.messages import Ready
-from hookline.transport.owner_watch import wait_for_owners_end
 from hookline.transport.process_inspector import STACKS_SIGNAL, stacks_file
 
 _IDLE_SECONDS = 60.0

@@ -1,22 +1,14 @@
-"""Starts an engine process, watches it and ends it."""
+"""Starts an engine process and gives it the secret of its messages."""
 
-import logging
-import os
-import signal
-import subprocess
-import sys
-from contextlib import suppress
 from pathlib import Path
 
-from hookline.logs.forwarding import RecordReceiver
-from hookline.openmp import patient_threads
+from hookline.owned_process import OwnedProcess
 from hookline.transport.mailbox import make_key
 
-_LAST_LINES_SECONDS = 1.0
-"""Time for the last log lines of a process that has ended."""
+_MODULE = "hookline.transport.engine_process"
 
 
-class LaunchedEngine:
+class LaunchedEngine(OwnedProcess):
     """An engine process that this process owns.
 
     Attributes:
@@ -24,68 +16,8 @@ class LaunchedEngine:
     """
 
     def __init__(self, folder: Path, engine_index: int, owner_index: int) -> None:
-        module = "hookline.transport.engine_process"
-        log, log_end = os.pipe()
-        level = logging.getLogger("hookline").getEffectiveLevel()
-        numbers = (engine_index, owner_index, os.getpid(), log_end, level)
-        self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
-            [sys.executable, "-m", module, str(folder), *map(str, numbers)],
-            stdin=subprocess.PIPE,
-            pass_fds=(log_end,),
-            bufsize=0,
-            env={**os.environ, **patient_threads(os.environ)},
-        )
-        os.close(log_end)
-        self._log = RecordReceiver(os.fdopen(log, "rb"), f"engine {engine_index}")
+        name = f"engine {engine_index}"
+        super().__init__(_MODULE, (folder, engine_index, owner_index), name=name)
         self.key = make_key()
         # The pipe, unlike arguments and environment, is not shown by /proc.
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # its end is noticed like any other
-            self._process.stdin.write(self.key)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def end_reason(self) -> str | None:
-        """How the process ended, in one clause; None while it runs."""
-        code = self._process.poll()
-        return None if code is None else describe_exit(code)
-
-    @property
-    def pipe(self) -> int | None:
-        """Descriptor of this end of its standard input; None once it is closed."""
-        pipe = self._process.stdin
-        return None if pipe is None or pipe.closed else pipe.fileno()
-
-    def kill(self) -> None:
-        """Kills the process without a chance to clean up."""
-        self._process.kill()
-
-    def ask_to_end(self) -> None:
-        """Closes the standard input of the process, on which it ends."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-
-    def end(self, timeout_seconds: float) -> None:
-        """Waits for the end; kills the process if it takes longer."""
-        try:
-            self._process.wait(timeout_seconds)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._log.close(_LAST_LINES_SECONDS)
-
-
-def describe_exit(code: int) -> str:
-    """Describes an exit code of `subprocess`, where a signal's number is negative."""
-    if code >= 0:
-        return f"its process ended with exit code {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"  # real-time signals have no names
-    if code == -signal.SIGKILL:
-        return f"its process was killed by {name}, probably because memory ran out"
-    return f"its process was killed by {name}"
+        self.tell(self.key)

@@ -36,15 +36,28 @@ class Executor(Protocol):
 
     Attributes:
         shape: The loaded model, and the size of its KV cache.
+        pids: Process ids of its ranks, in their order; none if it computes in this
+            process.
     """
 
     shape: ModelShape
+    pids: tuple[int, ...]
 
     def start(self, plan: StepPlan) -> StartedStep:
         """Accepts a step without waiting; steps are computed in this order.
 
         The plan may build on tokens of earlier steps that only the executor knows yet.
         Any exception is fatal to the engine. Must not be called during sleep.
+        """
+        ...
+
+    def check(self) -> None:
+        """Raises an error if it can compute no more steps.
+
+        Called between steps, and several times per second while there are none.
+
+        Raises:
+            RankError: One of its ranks has ended.
         """
         ...
 

@@ -9,7 +9,7 @@ from hookline.exceptions import ConfigError
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.spec_decode.proposer import Proposer
 from hookline.step.capabilities import ExecutorCapabilities
-from hookline.structured.grammar_service import MatcherSource
+from hookline.structured.own_backends import MatcherSource
 from hookline.worker.executor import Executor
 from hookline.worker.startup_timer import StartupTimer
 from hookline_registry import RegistryError, load_value
@@ -50,10 +50,13 @@ class ExecutorFactory:
         create: Builds an executor with its model loaded and its KV cache allocated. May
             raise `ModelLoadError` or `ConfigError`.
         capabilities: Capabilities of the executors.
+        has_processes: Its workers are processes of their own. They load the plugins
+            themselves: the context has none.
     """
 
     create: Callable[[ExecutorContext], Executor]
     capabilities: ExecutorCapabilities = field(default_factory=ExecutorCapabilities)
+    has_processes: bool = False
 
     def __call__(self, context: ExecutorContext) -> Executor:
         return self.create(context)

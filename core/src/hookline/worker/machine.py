@@ -56,10 +56,17 @@ def choose_machine(config: ExecutorConfig) -> Machine:
 
 
 def check_replicas(machine: Machine, parallel: ParallelConfig) -> None:
-    """Raises `ConfigError` if several engines would share a GPU."""
-    if machine.platform.is_gpu and parallel.data_parallel_size > 1:
-        raise ConfigError(
-            "data-parallel-size",
-            f"{parallel.data_parallel_size} is not supported on GPUs, where the only "
-            "value is 1; device cpu computes on CPUs",
-        )
+    """Raises `ConfigError` if several engines or ranks would share a GPU."""
+    if not machine.platform.is_gpu:
+        return
+    for option, number in (
+        ("data-parallel-size", parallel.data_parallel_size),
+        ("tensor-parallel-size", parallel.tensor_parallel_size),
+        ("pipeline-parallel-size", parallel.pipeline_parallel_size),
+    ):
+        if number > 1:
+            raise ConfigError(
+                option,
+                f"{number} is not supported on GPUs, where the only value is 1; "
+                "device cpu computes on CPUs",
+            )

@@ -26,9 +26,9 @@ from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.pooler import Pooler
-from hookline.worker.sampling.prompt_logprobs import logits_indices, prompt_logprobs
-from hookline.worker.sampling.sampler import Sampler, Samples
+from hookline.worker.sampling.prompt_logprobs import logits_indices
 from hookline.worker.sampling.sampling_state import SamplingState
+from hookline.worker.sampling.step_sampler import Samples, StepSampler
 from hookline.worker.stopwatch import Stopwatch
 from hookline.worker.transfers.transferring import Transferring
 from hookline_registry import Failure, isolate
@@ -55,7 +55,7 @@ class ModelRunner:
         forward: Forward,
         batch: InputBatch,
         sampling: SamplingState,
-        sampler: Sampler,
+        sampler: StepSampler,
         *,
         feed: Feed,
         stopwatch: Stopwatch,
@@ -73,7 +73,7 @@ class ModelRunner:
             forward: Computes logits; bound to `cache`.
             batch: Rows of the running requests.
             sampling: Sampling parameters by row.
-            sampler: Samples from logits.
+            sampler: Samples from logits, or knows what another rank samples.
             feed: Brings inputs to the model's device.
             stopwatch: Measures forward passes.
             cache: The KV cache.
@@ -109,7 +109,7 @@ class ModelRunner:
         indices, prompts = logits_indices(self._batch, inputs)
         logits, output = self._compute(self._feed.batch(inputs, indices))
         transfers = self._end_transfers()
-        scores = prompt_logprobs(self._batch, inputs, prompts, logits)
+        scores = self._sampler.score_prompts(inputs, prompts, logits)
         pooled = NO_VECTORS
         if self._pooler and output is not None:
             pooled = self._pooler.take(inputs, output.final, failed)

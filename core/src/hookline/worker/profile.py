@@ -31,11 +31,17 @@ def room_for_cache(maker: RunnerMaker) -> int:
     spare = maker.draft_memory.spare_bytes(maker.model.cache_dtype)
     if not platform.is_gpu:
         _run_a_prompt(maker)
-        return host_room(maker.config.parallel.data_parallel_size) - spare
+        return host_room(_sharers(maker)) - spare
     memory = measure(platform.device, partial(_run_largest_steps, maker))
     maker.model.forward.bind(maker.cache(1))  # drops the cache of the profile
     _log.info("%s", memory)
     return memory.room(maker.config.cache.gpu_memory_utilization) - spare
+
+
+def _sharers(maker: RunnerMaker) -> int:
+    """Number of ranks, of all engines, that divide the memory."""
+    parallel = maker.config.parallel
+    return parallel.data_parallel_size * parallel.world_size
 
 
 def _run_a_prompt(maker: RunnerMaker) -> None:

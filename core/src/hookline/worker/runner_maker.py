@@ -10,7 +10,7 @@ from hookline.spec_decode.proposer import (
     needs_hidden_states,
 )
 from hookline.spec_decode.tree import tree_of
-from hookline.structured.grammar_service import MatcherSource
+from hookline.structured.own_backends import MatcherSource
 from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
@@ -28,6 +28,7 @@ from hookline.worker.machine import Machine
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.pooler import Pooler
+from hookline.worker.rank_parts import ALONE, RankParts
 from hookline.worker.sampling.logits_processor import LogitsProcessorContext
 from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline.worker.sampling.processor_loading import logits_processors
@@ -70,6 +71,7 @@ class RunnerMaker:
         tree: The shape of the proposer's drafts; None if they are chains.
         sampling: Picks tokens.
         graphs: CUDA graphs of the model.
+        ranks: What this rank has of the others.
     """
 
     config: EngineConfig
@@ -81,6 +83,7 @@ class RunnerMaker:
     tree: TreeArrays | None
     sampling: ChosenSampling
     graphs: GraphPlan
+    ranks: RankParts = ALONE
 
     @classmethod
     def of(
@@ -92,6 +95,7 @@ class RunnerMaker:
         proposer: Proposer | None,
         connector: WorkerConnector | None,
         matchers: MatcherSource | None,
+        ranks: RankParts = ALONE,
     ) -> "RunnerMaker":
         """Chooses the sampling kernels, and lays out the tree of drafts.
 
@@ -106,7 +110,9 @@ class RunnerMaker:
             proposer=proposer,
             connector=connector,
             matchers=matchers,
-            tree=arrays_for(tree_of(proposer), machine.platform, windows),
+            tree=arrays_for(
+                tree_of(proposer) or ranks.draft_tree, machine.platform, windows
+            ),
             sampling=choose_sampling(
                 model.dtype,
                 may_compile=config.executor.kernels is not Kernels.TORCH,
@@ -119,6 +125,7 @@ class RunnerMaker:
                 proposer=proposer,
                 connector=connector,
             ),
+            ranks=ranks,
         )
 
     def cache(self, num_blocks: int) -> PagedCache:
@@ -255,11 +262,12 @@ class RunnerMaker:
         """
         forward.bind(cache)
         device = self.machine.platform.device
+        sampler = Sampler(state.batch, state.sampling, self.sampling, device)
         return ModelRunner(
             forward,
             state.batch,
             state.sampling,
-            Sampler(state.batch, state.sampling, self.sampling, device),
+            self.ranks.share_samples(sampler),
             feed=feed,
             stopwatch=stopwatch_for(device),
             cache=cache,

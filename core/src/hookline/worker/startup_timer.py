@@ -1,6 +1,6 @@
 """Measures the phases of an engine's start."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from hookline.clock import NANOSECONDS, Clock
@@ -30,6 +30,10 @@ class StartupTimer:
         self._phases[place] = StartupPhase(
             name=name, started_at=self._epoch + started, seconds=seconds
         )
+
+    def include(self, phases: Iterable[StartupPhase]) -> None:
+        """Adds phases of another process on this machine, after those that began."""
+        self._phases.extend(phases)
 
     def phases(self) -> tuple[StartupPhase, ...]:
         """Returns the phases that have ended."""

@@ -23,10 +23,13 @@ class ThreadedExecutor:
             undoing.callback(self._thread.shutdown)
             self._inner = self._thread.submit(build).result()
             undoing.pop_all()
-        self.shape = self._inner.shape
+        self.shape, self.pids = self._inner.shape, self._inner.pids
 
     def start(self, plan: StepPlan) -> Future[StepResult]:
         return self._thread.submit(self._compute, plan)
+
+    def check(self) -> None:
+        self._inner.check()
 
     def sleep(self, level: SleepLevel) -> None:
         self._thread.submit(self._inner.sleep, level).result()

@@ -16,6 +16,8 @@ class UniprocExecutor:
         shape: The loaded model, and the size of its KV cache.
     """
 
+    pids: tuple[int, ...] = ()
+
     def __init__(self, context: ExecutorContext) -> None:
         """Loads the model and allocates its KV cache.
 
@@ -35,6 +37,9 @@ class UniprocExecutor:
 
     def start(self, plan: StepPlan) -> DeferredStep:
         return DeferredStep(self._worker.execute, plan)
+
+    def check(self) -> None:
+        """Has nothing to check: there is no other process."""
 
     def sleep(self, level: SleepLevel) -> None:
         self._worker.sleep(level)

@@ -40,6 +40,7 @@ from hookline.worker.memory import count_blocks
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.page_warmer import PageWarmer
 from hookline.worker.profile import room_for_cache
+from hookline.worker.rank_parts import ALONE, RankParts
 from hookline.worker.runner_maker import RunnerMaker
 from hookline.worker.settled_heap import settle_heap
 from hookline.worker.startup_timer import StartupTimer
@@ -53,8 +54,14 @@ _log = logging.getLogger(__name__)
 class Worker:
     """One rank of a model. All methods are called from one thread, in phase order."""
 
-    def __init__(self, context: ExecutorContext) -> None:
-        """Keeps what the phases need; they do the work."""
+    def __init__(self, context: ExecutorContext, ranks: RankParts = ALONE) -> None:
+        """Keeps what the phases need; they do the work.
+
+        Args:
+            context: The engine's configuration and parts.
+            ranks: What this rank has of the others.
+        """
+        self._ranks = ranks
         self._config = context.config
         self._clock = context.clock
         self._timer = context.timer
@@ -114,6 +121,7 @@ class Worker:
             proposer=self._proposer,
             connector=self._connector,
             matchers=self._matchers,
+            ranks=self._ranks,
         )
 
     def profile(self) -> int:
@@ -181,6 +189,12 @@ class Worker:
         return replace(result, thread_use=governor.end_step())
 
     def _compute(self, plan: StepPlan) -> StepResult:
+        result = self._run(plan)
+        if (group := self._ranks.group) is None:
+            return result
+        return replace(result, collective_ns=group.end_step())
+
+    def _run(self, plan: StepPlan) -> StepResult:
         assert self._runner is not None, "no step may be executed during sleep"
         if self._upgrade is None:
             return self._runner.execute(plan)
@@ -298,6 +312,7 @@ class Worker:
             proposer=None,
             connector=None,
             matchers=self._matchers,
+            ranks=self._ranks,
         )
         cache = self._allocated.cache.with_kernels()
         kept = replace(self._allocated, cache=cache, feed=maker.feed(cache))

@@ -9,11 +9,14 @@ class WrappedExecutor:
     """Passes every call on to the inner executor."""
 
     def __init__(self, inner: Executor) -> None:
-        self.shape = inner.shape
+        self.shape, self.pids = inner.shape, inner.pids
         self._inner = inner
 
     def start(self, plan: StepPlan) -> StartedStep:
         return self._inner.start(plan)
+
+    def check(self) -> None:
+        self._inner.check()
 
     def sleep(self, level: SleepLevel) -> None:
         self._inner.sleep(level)

@@ -102,6 +102,24 @@ def _leave_core(_: object, function: types.Type) -> tuple[Signature, Emit]:
     return types.void(function), emit
 
 
+def _nap(
+    _: object,
+    function: types.Type,
+    microseconds: types.Type,  # noqa: ARG001 - an int64 whatever it is
+) -> tuple[Signature, Emit]:
+    """Calls `usleep`, given by address."""
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        kind = ir.FunctionType(INT32, [INT32]).as_pointer()
+        short = builder.trunc(args[1], INT32)
+        builder.call(builder.inttoptr(args[0], kind), [short])
+        return context.get_dummy_value()
+
+    return types.void(function, types.int64), emit
+
+
 def _reading(clock: int) -> Callable[..., tuple[Signature, Emit]]:
     """Reads a clock by `clock_gettime`, given by address, in nanoseconds."""
 
@@ -144,6 +162,7 @@ def _pause(_: object) -> tuple[Signature, Emit]:
 call_with: Any = intrinsic(_call_with)
 futex: Any = intrinsic(_futex)
 leave_core: Any = intrinsic(_leave_core)
+nap: Any = intrinsic(_nap)
 nanoseconds: Any = intrinsic(_reading(MONOTONIC))
 thread_nanoseconds: Any = intrinsic(_reading(THREAD_TIME))
 pause: Any = intrinsic(_pause)

@@ -20,7 +20,7 @@ from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.drafting.verification import first_of_each
 from hookline.worker.input_batch import InputBatch, Int64
-from hookline.worker.sampling.sampler import DrawnDrafts
+from hookline.worker.sampling.step_sampler import DrawnDrafts
 
 Float32 = npt.NDArray[np.float32]
 

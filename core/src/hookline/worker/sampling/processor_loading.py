@@ -3,7 +3,7 @@
 from hookline.config import Kernels
 from hookline.exceptions import ConfigError
 from hookline.plugin_loading.logits_processors import OPTION, load_processor_factory
-from hookline.structured.grammar_service import MatcherSource
+from hookline.structured.own_backends import MatcherSource
 from hookline.worker.sampling.guarded_processor import GuardedProcessor
 from hookline.worker.sampling.logits_processor import (
     LogitsProcessor,

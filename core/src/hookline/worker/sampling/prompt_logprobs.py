@@ -1,5 +1,7 @@
 """Log-probabilities of prompt tokens: where logits are needed, and what they say."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
@@ -40,7 +42,7 @@ def logits_indices(
 def prompt_logprobs(
     batch: InputBatch,
     inputs: StepInputs,
-    prompts: list[tuple[int, int, int]],
+    prompts: Sequence[tuple[int, int, int]],
     logits: torch.Tensor,
 ) -> dict[int, list[TokenLogprobs]]:
     """Log-probabilities of each prompt token that follows a computed one."""

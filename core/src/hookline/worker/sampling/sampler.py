@@ -8,7 +8,7 @@ neighbours nor on drafts proposed with certainty. Drafts with probabilities are 
 by rejection.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,42 +21,14 @@ from hookline.worker.drafting.verification import DraftLayout
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.sampling.filters import keep_likeliest
 from hookline.worker.sampling.logprobs import top_logprobs
+from hookline.worker.sampling.prompt_logprobs import prompt_logprobs
 from hookline.worker.sampling.randomness import split_mix, uniforms
 from hookline.worker.sampling.sampled_positions import SampledPositions
 from hookline.worker.sampling.sampling_state import SamplingState
+from hookline.worker.sampling.step_sampler import DrawnDrafts, Samples
 from hookline_kernels import CPU
 from hookline_kernels.inverting import invert_distribution
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """Tokens sampled at S positions.
-
-    Attributes:
-        token_ids: [S].
-        logprobs: By index into S, for requests with `logprobs`.
-        failed: By batch row, why a plugin's logits processor failed for its request;
-            tokens of such a request mean nothing.
-    """
-
-    token_ids: Int64
-    logprobs: dict[int, TokenLogprobs] = field(default_factory=dict)
-    failed: dict[int, FinishCause] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnDrafts:
-    """N drafts that were drawn from a distribution.
-
-    Attributes:
-        sequences: Sorted indices into S: for each request with such drafts all its
-            positions, one more than it has drafts.
-        probabilities: [N, vocabulary] float32.
-    """
-
-    sequences: Int64
-    probabilities: npt.NDArray[np.float32]
 
 
 class Sampler:
@@ -114,6 +86,15 @@ class Sampler:
         token_ids = self._choose(logits, rows, ends, drawn)
         logprobs = self._logprobs(raw, wanted, rows, token_ids)
         return Samples(token_ids.cpu().numpy(), logprobs, failed)
+
+    def score_prompts(
+        self,
+        inputs: StepInputs,
+        prompts: Sequence[tuple[int, int, int]],
+        logits: torch.Tensor,
+    ) -> dict[int, list[TokenLogprobs]]:
+        """Implements `StepSampler`."""
+        return prompt_logprobs(self._batch, inputs, prompts, logits)
 
     def prepare(self, inputs: StepInputs) -> None:
         """Starts what logits processors compute ahead for the step's `sample`."""

@@ -38,6 +38,8 @@ class SimulatedExecutor:
     on preemptions.
     """
 
+    pids: tuple[int, ...] = ()
+
     def __init__(
         self,
         config: SimulationConfig,
@@ -89,6 +91,9 @@ class SimulatedExecutor:
             begin, end = (step_ns * at // len(free_at) for at in (stage, stage + 1))
             ends_at = free_at[stage] = max(ends_at, free_at[stage]) + end - begin
         return ends_at
+
+    def check(self) -> None:
+        """Has nothing to check: there is no other process."""
 
     def sleep(self, level: SleepLevel) -> None:
         """Loses the contents of the KV cache; there are no weights to drop."""

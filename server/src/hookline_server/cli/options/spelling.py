@@ -14,6 +14,7 @@ from hookline_server.cli.options.option import Option
 
 ALIASES = {
     "--disable-log-stats": "--stat-logger=none",
+    "--distributed-executor-backend": "--executor",
     "-dp": "--data-parallel-size",
     "-pp": "--pipeline-parallel-size",
     "-q": "--quantization",

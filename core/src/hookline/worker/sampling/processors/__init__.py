@@ -1,6 +1,6 @@
 """The built-in logits processors, in the order in which they are applied."""
 
-from hookline.structured.grammar_service import MatcherSource
+from hookline.structured.own_backends import MatcherSource
 from hookline.worker.sampling.logits_processor import LogitsProcessor
 from hookline.worker.sampling.processors.allowed_token_ids import AllowedTokenIds
 from hookline.worker.sampling.processors.bad_words import BadWords

@@ -14,8 +14,8 @@ from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.stats import GrammarUse
 from hookline.step.plan import AdmittedSequence
 from hookline.structured.backend import GrammarMatcher, RefusedGrammarError
-from hookline.structured.grammar_service import MatcherSource
 from hookline.structured.many_matchers import accept_tokens, fill_masks
+from hookline.structured.own_backends import MatcherSource
 from hookline.structured_outputs import REFUSED
 from hookline.worker.drafting.verification import first_of_each
 from hookline.worker.input_batch import InputBatch, Int32, Int64

@@ -2,7 +2,7 @@
 
 from hookline.step.plan import AdmittedSequence
 from hookline.structured.backend import GrammarMatcher
-from hookline.structured.grammar_service import MatcherSource
+from hookline.structured.own_backends import MatcherSource
 from hookline.worker.input_batch import Int32
 from hookline.worker.sampling.processors.grammar_allowance import TOKEN_NS
 

@@ -1,4 +1,4 @@
-"""Notices that the process that owns an engine has ended."""
+"""Notices that the process that owns this one has ended."""
 
 import os
 import select

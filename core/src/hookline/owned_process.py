@@ -1,0 +1,105 @@
+"""A process of Hookline's own code that this process starts, watches and ends."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from hookline.logs.forwarding import RecordReceiver
+from hookline.openmp import patient_threads
+
+_LAST_LINES_SECONDS = 1.0
+"""Time for the last log lines of a process that has ended."""
+
+
+class OwnedProcess:
+    """Runs a module as a process whose log becomes part of this process's log.
+
+    Its last arguments are this process's id, and the descriptor and the level of its
+    log. It ends when its standard input closes.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        arguments: Iterable[object],
+        *,
+        name: str,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
+        """Starts the process.
+
+        Args:
+            module: Name of the module.
+            arguments: Its first arguments.
+            name: Name of the process in log records, such as `engine 0`.
+            pass_fds: Descriptors that it inherits under the same numbers.
+        """
+        log, log_end = os.pipe()
+        level = logging.getLogger("hookline").getEffectiveLevel()
+        given = (*arguments, os.getpid(), log_end, level)
+        self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
+            [sys.executable, "-m", module, *map(str, given)],
+            stdin=subprocess.PIPE,
+            pass_fds=(*pass_fds, log_end),
+            bufsize=0,
+            env={**os.environ, **patient_threads(os.environ)},
+        )
+        os.close(log_end)
+        self._log = RecordReceiver(os.fdopen(log, "rb"), name)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def end_reason(self) -> str | None:
+        """How the process ended, in one clause; None while it runs."""
+        code = self._process.poll()
+        return None if code is None else describe_exit(code)
+
+    @property
+    def pipe(self) -> int | None:
+        """Descriptor of this end of its standard input; None once it is closed."""
+        pipe = self._process.stdin
+        return None if pipe is None or pipe.closed else pipe.fileno()
+
+    def tell(self, secret: bytes) -> None:
+        """Writes to its standard input, which /proc does not show to anyone."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # its end is noticed like any other
+            self._process.stdin.write(secret)
+
+    def kill(self) -> None:
+        """Kills the process without a chance to clean up."""
+        self._process.kill()
+
+    def ask_to_end(self) -> None:
+        """Closes the standard input of the process, on which it ends."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def end(self, timeout_seconds: float) -> None:
+        """Waits for the end; kills the process if it takes longer."""
+        try:
+            self._process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close(_LAST_LINES_SECONDS)
+
+
+def describe_exit(code: int) -> str:
+    """Describes an exit code of `subprocess`, where a signal's number is negative."""
+    if code >= 0:
+        return f"its process ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"  # real-time signals have no names
+    if code == -signal.SIGKILL:
+        return f"its process was killed by {name}, probably because memory ran out"
+    return f"its process was killed by {name}"

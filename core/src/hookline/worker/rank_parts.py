@@ -1,0 +1,45 @@
+"""What one rank's worker has of the other ranks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from hookline.models.sharding.tensor_group import TensorGroup
+from hookline.spec_decode.tree import DraftTree
+from hookline.worker.sampling.step_sampler import StepSampler
+
+
+class StepGroup(TensorGroup, Protocol):
+    """A tensor group whose exchanges are looked at after each step."""
+
+    def end_step(self) -> int:
+        """Returns how long exchanges took since the last call, waiting included, ns.
+
+        Raises:
+            RankError: A rank did not take part in all of them.
+        """
+        ...
+
+
+def _own(sampler: StepSampler) -> StepSampler:
+    return sampler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankParts:
+    """What one rank's worker has of the other ranks; the defaults are for a single one.
+
+    Attributes:
+        group: The ranks that share this rank's layers; None if there is no other.
+        share_samples: Makes the sampler of this rank's steps of the sampler that reads
+            logits, so that all ranks get the same tokens.
+        draft_tree: The tree of drafts, on ranks that do not draft themselves; None if
+            drafts are chains, or this rank drafts.
+    """
+
+    group: StepGroup | None = None
+    share_samples: Callable[[StepSampler], StepSampler] = _own
+    draft_tree: DraftTree | None = None
+
+
+ALONE = RankParts()

@@ -1,0 +1,1 @@
+"""Ranks: worker processes that share a model, and what passes between them."""

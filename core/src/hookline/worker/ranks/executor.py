@@ -1,0 +1,172 @@
+"""The executor that runs each rank of a model in a process of its own."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from hookline.exceptions import ConfigError, ModelLoadError, RankError
+from hookline.frozen import plain
+from hookline.step.plan import StepPlan, StepResult
+from hookline.step.sleep_level import SleepLevel
+from hookline.worker.executor_factory import ExecutorContext
+from hookline.worker.ranks.links import ExecutorLinks
+from hookline.worker.ranks.messages import (
+    Allocate,
+    Answer,
+    Computed,
+    Done,
+    End,
+    Execute,
+    Loaded,
+    LoadModel,
+    Order,
+    Refusal,
+    Refused,
+    Setup,
+    Sleep,
+    WakeUp,
+    Warm,
+    WarmUp,
+)
+from hookline.worker.ranks.rank_processes import RankProcesses
+
+A = TypeVar("A", bound=msgspec.Struct)
+
+_LOOK_SECONDS = 1.0
+"""How long a rank's answer is awaited before the ranks are looked at."""
+_BRIEF_SECONDS = 0.01
+"""The same where answers of several ranks are awaited."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OrderedStep:
+    """A step that the ranks compute."""
+
+    executor: "RanksExecutor"
+
+    def result(self) -> StepResult:
+        """Implements `StartedStep`."""
+        return self.executor.next_result()
+
+
+class RanksExecutor:
+    """Drives all ranks through the same phases, and tells all of them each step.
+
+    Attributes:
+        shape: The loaded model, and the size of its KV cache.
+        pids: Process ids, by rank.
+    """
+
+    def __init__(self, context: ExecutorContext) -> None:
+        """Starts the ranks, which load the model and allocate its KV cache.
+
+        Raises:
+            ModelLoadError: The model cannot be loaded or served.
+            ConfigError: An option does not fit the model or the machine.
+            RankError: A rank has ended.
+        """
+        parallel = context.config.parallel
+        self._output_rank = parallel.output_rank
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=plain)
+        self._decoder = msgspec.msgpack.Decoder(Answer)
+        self._links = ExecutorLinks(parallel)
+        with ExitStack() as undoing:
+            undoing.callback(self._links.close)
+            with context.timer.phase("start ranks"):
+                wake = self._links.answers[self._output_rank].wake
+                self._processes = RankProcesses(self._links.ranks, wake)
+            undoing.pop_all()
+            undoing.callback(self.close)
+            self._links.close_inherited()
+            self._load(context)
+            undoing.pop_all()
+
+    def _load(self, context: ExecutorContext) -> None:
+        self._ask(Setup(context.config), Done)
+        loaded = self._ask(LoadModel(), Loaded)
+        self._ask(Allocate(min(each.num_blocks for each in loaded)), Done)
+        warm = self._ask(WarmUp(), Warm)[self._output_rank]
+        self.shape, self.pids = warm.shape, self._processes.pids
+        context.timer.include(warm.phases)
+
+    def start(self, plan: StepPlan) -> _OrderedStep:
+        self._write(Execute(plan))
+        return _OrderedStep(self)
+
+    def next_result(self) -> StepResult:
+        """Waits for the result of the oldest step whose result nobody has taken.
+
+        Raises:
+            RankError: A rank has ended, or could not compute its part.
+        """
+        rank = self._output_rank
+        while (answer := self._read(rank, _LOOK_SECONDS)) is None:
+            self.check()
+        if isinstance(answer, Refused):
+            raise RankError(rank, answer.detail)
+        assert isinstance(answer, Computed)
+        return answer.result
+
+    def check(self) -> None:
+        if not self._processes.has_failed:
+            return
+        for rank in range(len(self._links.ranks)):
+            while (answer := self._read(rank, 0.0)) is not None:
+                if isinstance(answer, Refused):
+                    raise RankError(rank, answer.detail)
+        raise self._processes.failure
+
+    def sleep(self, level: SleepLevel) -> None:
+        self._ask(Sleep(level), Done)
+
+    def wake_up(self) -> None:
+        self._ask(WakeUp(), Done)
+
+    def close(self) -> None:
+        if not self._processes.has_failed:
+            self._write(End())
+        self._processes.close()
+        self._links.close()
+
+    def _ask(self, order: Order, kind: type[A]) -> Sequence[A]:
+        """Has all ranks carry out an order; returns their answers by rank.
+
+        Raises:
+            ConfigError: A rank refused an option.
+            ModelLoadError: A rank could not load the model.
+            RankError: A rank has ended, or failed for another reason.
+        """
+        self._write(order)
+        found: dict[int, A] = {}
+        ranks = range(len(self._links.ranks))
+        while len(found) < len(ranks):
+            for rank in ranks:
+                if rank in found:
+                    continue
+                answer = self._read(rank, _BRIEF_SECONDS)
+                if isinstance(answer, Refused):
+                    raise _error(rank, answer)
+                if isinstance(answer, kind):
+                    found[rank] = answer
+            self.check()
+        return [found[rank] for rank in ranks]
+
+    def _write(self, order: Order) -> None:
+        self._links.orders.write(self._encoder.encode(order), self.check)
+
+    def _read(self, rank: int, timeout_seconds: float) -> Answer | None:
+        message = self._links.answers[rank].read(timeout_seconds)
+        return None if message is None else self._decoder.decode(message)
+
+
+def _error(rank: int, refused: Refused) -> ConfigError | ModelLoadError | RankError:
+    match refused.kind:
+        case Refusal.CONFIG:
+            return ConfigError(refused.subject, refused.detail)
+        case Refusal.MODEL:
+            return ModelLoadError(refused.subject, refused.detail)
+        case Refusal.OTHER:
+            return RankError(rank, refused.detail)

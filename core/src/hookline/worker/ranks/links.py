@@ -1,0 +1,116 @@
+"""The shared memory between an executor and its ranks, and which rank gets what."""
+
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from hookline.config import ParallelConfig
+from hookline.worker.ranks.ring import RingReader, RingWriter, make_bell, ring_bytes
+from hookline.worker.ranks.shared_memory import SharedMemory, make_memory
+
+
+class RankLinks(msgspec.Struct, frozen=True, kw_only=True):
+    """The links of one rank, as descriptors that it inherits.
+
+    Attributes:
+        rank: Index of the rank.
+        world_size: Number of ranks.
+        output_rank: The rank that samples and reports.
+        orders: Memory of the ring of orders.
+        orders_bell: The rank's bell of this ring.
+        answers: Memory of the ring of the rank's own answers.
+        answers_bell: The executor's bell of this ring.
+        tokens: Memory of the ring of sampled tokens.
+        token_bells: All followers' bells of this ring, in the order of ranks.
+        group: Memory in which the ranks of a stage exchange partial results.
+    """
+
+    rank: int
+    world_size: int
+    output_rank: int
+    orders: int
+    orders_bell: int
+    answers: int
+    answers_bell: int
+    tokens: int
+    token_bells: tuple[int, ...]
+    group: int
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """Everything to inherit."""
+        return (
+            self.orders,
+            self.orders_bell,
+            self.answers,
+            self.answers_bell,
+            self.tokens,
+            self.group,
+            *self.token_bells,
+        )
+
+    @property
+    def is_output(self) -> bool:
+        """Whether this rank samples and reports."""
+        return self.rank == self.output_rank
+
+    @property
+    def follower(self) -> int:
+        """Index of this rank among those that do not sample."""
+        return self.rank - (self.rank > self.output_rank)
+
+
+class ExecutorLinks:
+    """An executor's ends of all links.
+
+    Attributes:
+        orders: Writes to all ranks.
+        answers: Reads what each rank answers, by rank.
+    """
+
+    def __init__(self, parallel: ParallelConfig) -> None:
+        """Makes the memory and the bells."""
+        world = parallel.world_size
+        bells = [make_bell() for _ in range(world)]
+        answer_bells = [make_bell() for _ in range(world)]
+        token_bells = tuple(make_bell() for _ in range(world - 1))
+        orders = SharedMemory(ring_bytes(world))
+        answers = [SharedMemory(ring_bytes(1)) for _ in range(world)]
+        tokens = SharedMemory(ring_bytes(world - 1))
+        self.orders = RingWriter(orders, bells)
+        self.answers: Sequence[RingReader] = [
+            RingReader(*each) for each in zip(answers, answer_bells, strict=True)
+        ]
+        groups = [make_memory() for _ in range(parallel.pipeline_parallel_size)]
+        self._memory = [orders, *answers, tokens]
+        self._groups = groups
+        self._bells = [*bells, *answer_bells, *token_bells]
+        self.ranks: Sequence[RankLinks] = [
+            RankLinks(
+                rank=rank,
+                world_size=world,
+                output_rank=parallel.output_rank,
+                orders=orders.descriptor,
+                orders_bell=bells[rank],
+                answers=answers[rank].descriptor,
+                answers_bell=answer_bells[rank],
+                tokens=tokens.descriptor,
+                token_bells=token_bells,
+                group=groups[rank // parallel.tensor_parallel_size],
+            )
+            for rank in range(world)
+        ]
+
+    def close_inherited(self) -> None:
+        """Closes what only ranks need, once all of them have been started."""
+        for memory in self._memory:
+            memory.close_descriptor()
+        while self._groups:
+            os.close(self._groups.pop())
+
+    def close(self) -> None:
+        """Closes the bells; nobody may write or read any more."""
+        self.close_inherited()
+        while self._bells:
+            os.close(self._bells.pop())

@@ -1,0 +1,124 @@
+"""Messages between an executor and its ranks, in msgpack.
+
+Every rank gets every order, and answers every order but `Execute`, which only the
+output rank answers, and `End`.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from hookline.config import EngineConfig
+from hookline.payloads import StartupPhase
+from hookline.step.model_shape import ModelShape
+from hookline.step.plan import StepPlan, StepResult
+from hookline.step.sleep_level import SleepLevel
+
+
+class Setup(msgspec.Struct, frozen=True, tag=True):
+    """The first order: load the plugins and torch, and choose the device.
+
+    Attributes:
+        config: The engine's configuration; a rank knows which one it is.
+    """
+
+    config: EngineConfig
+
+
+class LoadModel(msgspec.Struct, frozen=True, tag=True):
+    """Read the weights; the answer is `Loaded`."""
+
+
+class Allocate(msgspec.Struct, frozen=True, tag=True):
+    """Allocate a KV cache of the number of blocks that all ranks have room for."""
+
+    num_blocks: int
+
+
+class WarmUp(msgspec.Struct, frozen=True, tag=True):
+    """Get ready for steps; the answer is `Warm`."""
+
+
+class Execute(msgspec.Struct, frozen=True, tag=True):
+    """Compute a step; the output rank answers `Computed`."""
+
+    plan: StepPlan
+
+
+class Sleep(msgspec.Struct, frozen=True, tag=True):
+    """Release memory."""
+
+    level: SleepLevel
+
+
+class WakeUp(msgspec.Struct, frozen=True, tag=True):
+    """Restore what was released."""
+
+
+class End(msgspec.Struct, frozen=True, tag=True):
+    """Release everything and end."""
+
+
+Order = Setup | LoadModel | Allocate | WarmUp | Execute | Sleep | WakeUp | End
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """An order has been carried out."""
+
+
+class Loaded(msgspec.Struct, frozen=True, tag=True):
+    """The model is loaded.
+
+    Attributes:
+        num_blocks: How many KV blocks the rank has room for.
+    """
+
+    num_blocks: int
+
+
+class Warm(msgspec.Struct, frozen=True, tag=True):
+    """Steps can begin.
+
+    Attributes:
+        shape: The model's, with the number of blocks in the rank's cache.
+        phases: How long each phase of the rank's start took.
+    """
+
+    shape: ModelShape
+    phases: tuple[StartupPhase, ...]
+
+
+class Computed(msgspec.Struct, frozen=True, tag=True):
+    """A step's result.
+
+    Attributes:
+        executed_ns: Time from the plan's arrival to the result in the output rank, ns.
+    """
+
+    result: StepResult
+    executed_ns: int
+
+
+class Refusal(StrEnum):
+    """Kinds of errors that are the user's to mend, and any other."""
+
+    CONFIG = "config"
+    MODEL = "model"
+    OTHER = "other"
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """An order could not be carried out.
+
+    Attributes:
+        kind: The kind of the error.
+        subject: The option or the model; empty for other errors.
+        detail: What is wrong.
+    """
+
+    kind: Refusal
+    subject: str
+    detail: str
+
+
+Answer = Done | Loaded | Warm | Computed | Refused

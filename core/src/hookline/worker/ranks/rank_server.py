@@ -1,0 +1,174 @@
+"""Carries out an executor's orders in the process of one rank."""
+
+import logging
+import time
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from hookline.clock import SystemClock
+from hookline.config import EngineConfig
+from hookline.exceptions import ConfigError, ModelLoadError
+from hookline.frozen import plain
+from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.structured.settings import GrammarSettings
+from hookline.worker.ranks.grammars import RankGrammars
+from hookline.worker.ranks.links import RankLinks
+from hookline.worker.ranks.messages import (
+    Allocate,
+    Answer,
+    Computed,
+    Done,
+    End,
+    Execute,
+    Loaded,
+    LoadModel,
+    Order,
+    Refusal,
+    Refused,
+    Setup,
+    Sleep,
+    WakeUp,
+    Warm,
+    WarmUp,
+)
+from hookline.worker.ranks.ring import RingReader, RingWriter, ring_bytes
+from hookline.worker.ranks.shared_memory import SharedMemory
+from hookline.worker.startup_timer import StartupTimer
+from hookline_registry import Failure, isolate
+
+_log = logging.getLogger(__name__)
+
+
+class RankServer:
+    """One rank's worker, driven by orders."""
+
+    def __init__(self, links: RankLinks) -> None:
+        """Attaches to the links; imports neither torch nor plugins."""
+        self._links = links
+        self._clock = SystemClock()
+        self._timer = StartupTimer(self._clock)
+        self._grammars: RankGrammars | None = None
+        self._worker: Any = None
+        self._decoder = msgspec.msgpack.Decoder(Order)
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=plain)
+        orders = SharedMemory(ring_bytes(links.world_size), links.orders)
+        self._orders = RingReader(
+            orders, links.orders_bell, index=links.rank, readers=links.world_size
+        )
+        answers = SharedMemory(ring_bytes(1), links.answers)
+        self._answers = RingWriter(answers, [links.answers_bell])
+
+    def serve(self) -> bool:
+        """Carries out orders until the end; returns whether none has failed.
+
+        After an error that is not the user's to mend the rank serves no longer.
+        """
+        while not isinstance(order := self._next(), End):
+            outcome = isolate(self._carry_out, order)
+            if isinstance(outcome, Failure):
+                refused = _refused(outcome)
+                self._answer(refused)
+                if refused.kind is Refusal.OTHER:
+                    _log.error("the rank has failed", exc_info=outcome.error)
+                    return False
+            elif outcome is not None:
+                self._answer(outcome)
+        if self._worker is not None:
+            self._worker.close()
+        return True
+
+    def _carry_out(self, order: Order) -> Answer | None:
+        match order:
+            case Execute(plan):
+                return self._execute(plan)
+            case Setup(config):
+                self._set_up(config)
+            case LoadModel():
+                self._worker.load_model()
+                return Loaded(self._worker.profile())
+            case Allocate(num_blocks):
+                self._worker.allocate(num_blocks)
+            case WarmUp():
+                shape = self._worker.warm_up()
+                return Warm(shape, self._timer.phases())
+            case Sleep(level):
+                self._worker.sleep(level)
+            case WakeUp():
+                self._worker.wake_up()
+        return Done()
+
+    def _execute(self, plan: StepPlan) -> Computed | None:
+        started = time.perf_counter_ns()
+        if self._grammars is not None:
+            self._grammars.expect(plan)
+        result = self._worker.execute(_with_shared(plan))
+        if not self._links.is_output:
+            return None
+        return Computed(result, time.perf_counter_ns() - started)
+
+    def _set_up(self, config: EngineConfig) -> None:
+        with self._timer.phase("import torch"):
+            import_module("torch")
+            from hookline.worker.instruction_set import (  # noqa: PLC0415
+                limited_isa,
+            )
+            from hookline.worker.unused_imports import (  # noqa: PLC0415
+                leave_out_unused,
+            )
+
+            limited_isa()  # before anything computes or compiles
+            leave_out_unused(config.executor)
+        with self._timer.phase("import model code"):
+            from hookline.worker.ranks.rank_worker import (  # noqa: PLC0415
+                make_worker,
+                rank_config,
+            )
+        config = rank_config(config, self._links.rank)
+        settings = GrammarSettings.of(config) if self._links.is_output else None
+        if settings is not None:
+            self._grammars = RankGrammars(settings)
+        self._worker = make_worker(
+            config, self._links, self._clock, self._timer, self._grammars
+        )
+        self._worker.init_device()
+
+    def _next(self) -> Order:
+        while (message := self._orders.read(None)) is None:
+            pass
+        return self._decoder.decode(message)
+
+    def _answer(self, answer: Answer) -> None:
+        self._answers.write(self._encoder.encode(answer), _wait_on)
+
+
+def _with_shared(plan: StepPlan) -> StepPlan:
+    """Returns a plan whose completions of one request share objects again."""
+    if len(plan.admitted) < 2:
+        return plan
+    shared: list[AdmittedSequence] = []
+    for each in plan.admitted:
+        if shared and each.completion_index and each.params == shared[-1].params:
+            before = shared[-1]
+            each = replace(  # noqa: PLW2901
+                each,
+                params=before.params,
+                bad_words_token_ids=before.bad_words_token_ids,
+            )
+        shared.append(each)
+    return replace(plan, admitted=shared)
+
+
+def _refused(failure: Failure) -> Refused:
+    match failure.error:
+        case ConfigError() as error:
+            return Refused(Refusal.CONFIG, error.option, error.detail)
+        case ModelLoadError() as error:
+            return Refused(Refusal.MODEL, error.model, error.reason)
+    return Refused(Refusal.OTHER, "", failure.summary)
+
+
+def _wait_on() -> None:
+    """An executor that has ended takes this process with it."""

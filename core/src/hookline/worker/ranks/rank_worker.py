@@ -1,0 +1,76 @@
+"""One rank's worker, with the plugins that its rank needs."""
+
+from dataclasses import replace
+
+from hookline.clock import Clock
+from hookline.config import EngineConfig
+from hookline.plugin_loading.logits_processors import check_logits_processors
+from hookline.plugin_loading.proposers import load_proposer, settle_drafts
+from hookline.spec_decode.tree import tree_of
+from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
+from hookline.worker.rank_parts import ALONE, RankParts
+from hookline.worker.ranks.grammars import RankGrammars
+from hookline.worker.ranks.links import RankLinks
+from hookline.worker.ranks.memory_group import SharedMemoryGroup, group_bytes
+from hookline.worker.ranks.shared_memory import SharedMemory
+from hookline.worker.ranks.tokens import TokenReceiver, TokenSender
+from hookline.worker.startup_timer import StartupTimer
+from hookline.worker.worker import Worker
+
+
+def rank_config(config: EngineConfig, rank: int) -> EngineConfig:
+    """Returns the configuration of one rank.
+
+    Several ranks make the same calls of one another, so that none may compute with
+    other kernels than the rest meanwhile.
+    """
+    executor = config.executor
+    if config.parallel.world_size > 1:
+        executor = replace(executor, serve_while_compiling=False)
+    parallel = replace(config.parallel, rank=rank)
+    return replace(config, parallel=parallel, executor=executor)
+
+
+def make_worker(
+    config: EngineConfig,
+    links: RankLinks,
+    clock: Clock,
+    timer: StartupTimer,
+    grammars: RankGrammars | None,
+) -> Worker:
+    """Makes the worker of a rank.
+
+    Only the output rank drafts and samples, so that plugins that do so are its alone.
+    The others know the shape of its drafts.
+
+    Raises:
+        ConfigError: A plugin is unknown or broken.
+    """
+    proposer = load_proposer(config, RUNS_MODEL)
+    config = settle_drafts(config, proposer)
+    ranks = _parts(config, links)
+    if links.is_output:
+        check_logits_processors(config, RUNS_MODEL)
+    else:
+        ranks = replace(ranks, draft_tree=tree_of(proposer))
+        config, proposer = replace(config, logits_processors=()), None
+    context = ExecutorContext(
+        config=config,
+        clock=clock,
+        timer=timer,
+        proposer=proposer,
+        matchers=grammars,
+    )
+    return Worker(context, ranks)
+
+
+def _parts(config: EngineConfig, links: RankLinks) -> RankParts:
+    """Attaches to what this rank shares with others."""
+    if links.world_size == 1:
+        return ALONE
+    share = TokenSender(links).sharing if links.is_output else None
+    parallel, group = config.parallel, None
+    if (size := parallel.tensor_parallel_size) > 1:
+        memory = SharedMemory(group_bytes(size), links.group)
+        group = SharedMemoryGroup(memory, parallel.tensor_rank, size)
+    return RankParts(group=group, share_samples=share or TokenReceiver(links).following)
