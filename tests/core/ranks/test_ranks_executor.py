@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hookline import LLM, SamplingParams
+from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
@@ -37,7 +38,10 @@ def tokens(llm: LLM) -> list[list[int]]:
 
 def started(folder: Path, **options: object) -> list[list[int]]:
     """The tokens of an engine of one rank with options, in a process of its own."""
-    with LLM(str(folder), executor="mp", num_kv_blocks=512, **options) as llm:
+    config = EngineConfig.from_options(
+        model=str(folder), executor="mp", num_kv_blocks=512, **options
+    )
+    with LLM.from_config(config) as llm:
         return tokens(llm)
 
 

@@ -18,10 +18,8 @@ from transformers import (
 from hookline import LLM, SamplingParams
 from hookline.worker.sampling.filters import keep_likeliest
 from hookline.worker.sampling.randomness import uniforms
-from hookline.worker.sampling.sampler import (
-    Sampler,
-    Samples,
-)
+from hookline.worker.sampling.sampler import Sampler
+from hookline.worker.sampling.step_sampler import Samples
 from hookline_kernels.inverting import invert_distribution
 from hookline_testing.oracle import Oracle
 

@@ -37,6 +37,7 @@ class EngineCore:
         clock: Time source of all events.
         facts: Description of the engine for observers.
         sleep_level: Memory that is released while it sleeps; None while it is awake.
+        has_ranks: Whether other processes compute its steps.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class EngineCore:
         check_capacity(config, shape)
         self.clock = clock
         self.facts = engine_facts(config, shape, connector)
-        self._executor = executor
+        self._executor, self.has_ranks = executor, bool(executor.pids)
         self._lead = (
             config.parallel.pipeline_parallel_size
             - 1

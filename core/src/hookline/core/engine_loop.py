@@ -24,8 +24,8 @@ Receive = Callable[[float], Command | None]
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.0005, 0.05
 """Seconds between two polls for KV transfers while nothing is computed."""
-LONGEST_WAIT = 0.5
-"""Seconds after which an idle loop looks whether its executor still works."""
+CHECK_SECONDS = 0.25
+"""Seconds after which an idle loop looks whether its ranks still live."""
 
 
 class EngineLoop:
@@ -102,7 +102,9 @@ class EngineLoop:
         return []
 
     def _wait(self, receive: Receive, timeout_seconds: float) -> None:
-        wait = min(timeout_seconds, self._seconds_to_heartbeat(), LONGEST_WAIT)
+        wait = min(timeout_seconds, self._seconds_to_heartbeat())
+        if self.core.has_ranks:
+            wait = min(wait, CHECK_SECONDS)
         if (command := receive(max(wait, 0))) is not None:
             self._take(command)
 

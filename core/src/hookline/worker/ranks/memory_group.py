@@ -61,7 +61,7 @@ class SharedMemoryGroup:
         self._check()
         if joined is None:
             return None
-        rows = joined.transpose(0, 1)
+        rows: torch.Tensor = joined.transpose(0, 1)
         return rows.reshape(len(part), -1)
 
     def end_step(self) -> int:

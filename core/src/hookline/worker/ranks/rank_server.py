@@ -4,7 +4,7 @@ import logging
 import time
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import Protocol
 
 import msgspec
 
@@ -12,7 +12,9 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.frozen import plain
-from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.step.model_shape import ModelShape
+from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
+from hookline.step.sleep_level import SleepLevel
 from hookline.structured.settings import GrammarSettings
 from hookline.worker.ranks.grammars import RankGrammars
 from hookline.worker.ranks.links import RankLinks
@@ -39,7 +41,22 @@ from hookline.worker.ranks.shared_memory import SharedMemory
 from hookline.worker.startup_timer import StartupTimer
 from hookline_registry import Failure, isolate
 
+_Carried = Setup | LoadModel | Allocate | WarmUp | Execute | Sleep | WakeUp
 _log = logging.getLogger(__name__)
+
+
+class RankWorker(Protocol):
+    """The phases of a worker, whose class is imported when they begin."""
+
+    def init_device(self) -> None: ...
+    def load_model(self) -> None: ...
+    def profile(self) -> int: ...
+    def allocate(self, num_blocks: int) -> None: ...
+    def warm_up(self) -> ModelShape: ...
+    def execute(self, plan: StepPlan) -> StepResult: ...
+    def sleep(self, level: SleepLevel) -> None: ...
+    def wake_up(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class RankServer:
@@ -51,7 +68,7 @@ class RankServer:
         self._clock = SystemClock()
         self._timer = StartupTimer(self._clock)
         self._grammars: RankGrammars | None = None
-        self._worker: Any = None
+        self._made: RankWorker | None = None
         self._decoder = msgspec.msgpack.Decoder(Order)
         self._encoder = msgspec.msgpack.Encoder(enc_hook=plain)
         orders = SharedMemory(ring_bytes(links.world_size), links.orders)
@@ -76,11 +93,16 @@ class RankServer:
                     return False
             elif outcome is not None:
                 self._answer(outcome)
-        if self._worker is not None:
-            self._worker.close()
+        if self._made is not None:
+            self._made.close()
         return True
 
-    def _carry_out(self, order: Order) -> Answer | None:
+    @property
+    def _worker(self) -> RankWorker:
+        assert self._made is not None, "Setup comes first"
+        return self._made
+
+    def _carry_out(self, order: _Carried) -> Answer | None:
         match order:
             case Execute(plan):
                 return self._execute(plan)
@@ -130,7 +152,7 @@ class RankServer:
         settings = GrammarSettings.of(config) if self._links.is_output else None
         if settings is not None:
             self._grammars = RankGrammars(settings)
-        self._worker = make_worker(
+        self._made = make_worker(
             config, self._links, self._clock, self._timer, self._grammars
         )
         self._worker.init_device()
@@ -138,7 +160,8 @@ class RankServer:
     def _next(self) -> Order:
         while (message := self._orders.read(None)) is None:
             pass
-        return self._decoder.decode(message)
+        order: Order = self._decoder.decode(message)
+        return order
 
     def _answer(self, answer: Answer) -> None:
         self._answers.write(self._encoder.encode(answer), _wait_on)
@@ -162,11 +185,11 @@ def _with_shared(plan: StepPlan) -> StepPlan:
 
 
 def _refused(failure: Failure) -> Refused:
-    match failure.error:
-        case ConfigError() as error:
-            return Refused(Refusal.CONFIG, error.option, error.detail)
-        case ModelLoadError() as error:
-            return Refused(Refusal.MODEL, error.model, error.reason)
+    error = failure.error
+    if isinstance(error, ConfigError):
+        return Refused(Refusal.CONFIG, error.option, error.detail)
+    if isinstance(error, ModelLoadError):
+        return Refused(Refusal.MODEL, error.model, error.reason)
     return Refused(Refusal.OTHER, "", failure.summary)
 
 
