@@ -28,6 +28,16 @@ class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
     weight_bytes: int = 0
     kv_bytes_per_token: int = 0
 
+    def on_ranks(self, size: int) -> "ModelCost":
+        """Returns the cost of as many ranks together, if this is the cost of one."""
+        return ModelCost(
+            flops_per_token=size * self.flops_per_token,
+            flops_per_pair=size * self.flops_per_pair,
+            flops_per_sample=size * self.flops_per_sample,
+            weight_bytes=size * self.weight_bytes,
+            kv_bytes_per_token=size * self.kv_bytes_per_token,
+        )
+
     def flops(self, record: StepRecord) -> float:
         """Returns the floating-point operations of a step."""
         return (

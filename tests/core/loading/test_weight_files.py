@@ -14,20 +14,23 @@ from hookline.config import EngineConfig, ModelConfig, ParallelConfig
 from hookline.models.description import describe
 from hookline.models.loading import load_model
 from hookline.models.own_attention import replace_attention
-from hookline.models.weight_files import ShardingPlan, WeightFiles
+from hookline.models.sharding.plan import ShardingPlan
+from hookline.models.sharding.split import Split
+from hookline.models.weight_files import WeightFiles
 from hookline_testing.essential import essential
 from hookline_testing.oracle import FAMILIES, make_oracle
 
 from .conftest import Damage
 
 TENSORS = {
-    "rows": torch.arange(24.0).view(6, 4),
-    "columns": torch.arange(24.0).view(6, 4) + 100,
-    "cube": torch.arange(24).view(2, 3, 4),
-    "scale": torch.tensor(3.5),
-    "norm": torch.arange(5.0),
+    "h.0.rows.weight": torch.arange(24.0).view(6, 4),
+    "h.0.columns.weight": torch.arange(24.0).view(6, 4) + 100,
+    "h.0.cube": torch.arange(24).view(2, 3, 4),
+    "h.0.scale": torch.tensor(3.5),
+    "h.0.norm.weight": torch.arange(5.0),
 }
-DIMS = {"rows": 0, "columns": 1, "cube": 2}
+DIMS = {"h.0.rows.weight": 0, "h.0.columns.weight": 1, "h.0.cube": 2}
+SPLITS = {"rows": Split(dim=-2), "columns": Split(dim=-1), "cube": Split(dim=-1)}
 
 
 @pytest.fixture
@@ -44,7 +47,7 @@ def read(folder: Path, plan: ShardingPlan) -> dict[str, torch.Tensor]:
 def test_parts_of_two_ranks_make_the_whole(files: Path) -> None:
     """Divided tensors concatenate along their dimension; the others are on both."""
     first, second = (
-        read(files, ShardingPlan(rank=rank, size=2, dims=DIMS)) for rank in (0, 1)
+        read(files, ShardingPlan(rank=rank, size=2, splits=SPLITS)) for rank in (0, 1)
     )
 
     for name, whole in TENSORS.items():
@@ -59,7 +62,7 @@ def test_parts_of_two_ranks_make_the_whole(files: Path) -> None:
 
 def test_one_rank_reads_everything(files: Path) -> None:
     """Whatever dimension it would be divided along."""
-    found = read(files, ShardingPlan(dims=DIMS))
+    found = read(files, ShardingPlan(splits=SPLITS))
 
     assert found.keys() == TENSORS.keys()
     assert all(torch.equal(found[name], TENSORS[name]) for name in TENSORS)
@@ -67,8 +70,10 @@ def test_one_rank_reads_everything(files: Path) -> None:
 
 def test_tensor_that_cannot_be_divided_is_named(files: Path) -> None:
     """Five entries among two ranks."""
-    with pytest.raises(ValueError, match=r"2 ranks .* 0 of norm, which has 5 entries"):
-        read(files, ShardingPlan(size=2, dims={"norm": 0}))
+    plan = ShardingPlan(size=2, splits={"norm": Split(dim=-1)})
+
+    with pytest.raises(ValueError, match=r"norm\.weight: 2 ranks cannot divide 5"):
+        read(files, plan)
 
 
 @pytest.mark.parametrize(

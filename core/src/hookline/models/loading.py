@@ -1,8 +1,9 @@
 """Loads a model with its weights or random ones, and refuses damaged files."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -27,6 +28,7 @@ from hookline.models.attention import IMPLEMENTATION
 from hookline.models.config_limits import least_parameters, read_object
 from hookline.models.description import ModelDescription
 from hookline.models.few_layers import keep_few_layers
+from hookline.models.mxfp4 import ReadTensor
 from hookline.models.own_attention import implementation_to_load, replace_attention
 from hookline.models.quantized.cache_scales import use_cache_scales
 from hookline.models.quantized.reading import QuantizedCheckpoint
@@ -37,8 +39,14 @@ from hookline.models.quantized.scheme import (
     forget_quantization,
     quantization_of,
 )
+from hookline.models.sharding.division import Division, divide
+from hookline.models.sharding.modules import join_parts
+from hookline.models.sharding.plan import WHOLE, ShardingPlan
+from hookline.models.sharding.rank_reduction import RankReduction
+from hookline.models.sharding.resizing import resized
+from hookline.models.sharding.stored_model import stored_parts
 from hookline.models.support import refuse_unsupported
-from hookline.models.weight_files import ShardingPlan, WeightFiles
+from hookline.models.weight_files import WeightFiles
 from hookline_kernels import CPU
 
 _LOAD_ERRORS = (
@@ -55,10 +63,6 @@ _LOAD_ERRORS = (
 )
 
 
-WHOLE = ShardingPlan()
-"""Plan that reads every tensor completely."""
-
-
 def load_model(
     config: ModelConfig,
     description: ModelDescription,
@@ -66,7 +70,7 @@ def load_model(
     device: torch.device = CPU.device,
     attention: str = IMPLEMENTATION,
     *,
-    plan: ShardingPlan = WHOLE,
+    reduce: RankReduction | None = None,
     may_compile: bool = True,
     cache_dtype: torch.dtype | None = None,
 ) -> PreTrainedModel:
@@ -79,7 +83,8 @@ def load_model(
         device: Device for the weights.
         attention: Name of an attention implementation of `transformers`; by default
             Hookline's.
-        plan: Which part of each tensor to read.
+        reduce: Joins the results of the ranks that share the model, of which each reads
+            its part; None for the whole model.
         may_compile: Quantized layers use kernels.
         cache_dtype: Data type of the KV cache, if it has 8 bits: the checkpoint may
             have scales for it.
@@ -87,6 +92,7 @@ def load_model(
     Raises:
         ModelLoadError: The model cannot be read, is not supported, needs code of its
             own folder, or does not fit on the device.
+        ConfigError: As many ranks cannot share it.
     """
     try:
         with _quietly():
@@ -95,10 +101,11 @@ def load_model(
                 folder=description.folder,
                 device=device,
                 attention=attention,
+                reduce=reduce,
                 may_compile=may_compile,
                 cache_dtype=cache_dtype,
             )
-            model = _load(job, max_model_len, plan)
+            model = _load(job, max_model_len)
             torch.nn.Module.to(model, device)
     except KeyError as error:
         raise ModelLoadError(config.model, _missing(error, description)) from error
@@ -143,6 +150,7 @@ class _Job:
     folder: Path
     device: torch.device
     attention: str
+    reduce: RankReduction | None
     may_compile: bool
     cache_dtype: torch.dtype | None
 
@@ -158,6 +166,8 @@ class _Found:
         dtype: Data type to load it in.
         scheme: How weights are quantized, but for MXFP4.
         is_mxfp4: Weights are in MXFP4.
+        whole: The configuration of all ranks' model.
+        division: How ranks divide it; None if there is one.
     """
 
     kind: type[PreTrainedModel]
@@ -166,21 +176,35 @@ class _Found:
     dtype: torch.dtype
     scheme: Scheme | None
     is_mxfp4: bool
+    whole: PreTrainedConfig
+    division: Division | None
+
+    @property
+    def plan(self) -> ShardingPlan:
+        """What to read."""
+        return WHOLE if self.division is None else self.division.plan
+
+    @property
+    def own_kind(self) -> type[PreTrainedModel]:
+        """The class to make, of this rank's sizes."""
+        if self.division is None or not self.division.family.is_resized:
+            return self.kind
+        return resized(self.kind, self.division)
 
 
-def _load(job: _Job, max_model_len: int, plan: ShardingPlan) -> PreTrainedModel:
+def _load(job: _Job, max_model_len: int) -> PreTrainedModel:
     config, found = job.config, _find(job, max_model_len)
     if config.load_format is LoadFormat.DUMMY:
-        model = _with_random_weights(
-            config, found.config, found.dtype, job.device, found.attention
-        )
+        model = _with_random_weights(job, found)
     else:
-        model = _read(job, found, plan)
+        model = _read(job, found)
     if job.attention == IMPLEMENTATION:
         replace_attention(model)
     if found.scheme is not None and found.scheme.bits is not None:
         bits = found.scheme.bits
         quantize(config.model, model, bits, may_compile=job.may_compile)
+    if found.division is not None and job.reduce is not None:
+        join_parts(model, found.division, job.reduce)
     return model
 
 
@@ -203,6 +227,9 @@ def _find(job: _Job, max_model_len: int) -> _Found:
     if scheme is not None:
         dtype = dtype_for(job.config, dtype, job.device)
     forget_quantization(found)
+    whole, division = deepcopy(found), None
+    if (reduce := job.reduce) is not None:
+        division = divide(found, rank=reduce.rank, size=reduce.size)
     return _Found(
         kind=kind,
         config=found,
@@ -210,32 +237,24 @@ def _find(job: _Job, max_model_len: int) -> _Found:
         dtype=dtype,
         scheme=scheme,
         is_mxfp4=is_mxfp4,
+        whole=whole,
+        division=division,
     )
 
 
-def _read(job: _Job, found: _Found, plan: ShardingPlan) -> PreTrainedModel:
+def _read(job: _Job, found: _Found) -> PreTrainedModel:
     """Reads the weights of a checkpoint."""
     config, scheme = job.config, found.scheme
     with WeightFiles(job.folder) as files:
-        shards = files.shards(plan)
+        shards = files.shards(found.plan)
         tensors = mxfp4.dequantized(shards) if found.is_mxfp4 else shards
         quantized = None
         if scheme is not None and scheme.layout is not None:
             quantized = QuantizedCheckpoint(
                 config.model, shards, scheme.layout, found.dtype
             )
-        # Given tensors by name, `transformers` renames, converts and ties them as it
-        # does when it reads the files itself, but never looks at the folder.
-        loaded = found.kind.from_pretrained(
-            None,
-            config=_config_for(found.kind, found.config),
-            state_dict=tensors if quantized is None else quantized.tensors,
-            dtype=found.dtype,
-            attn_implementation=found.attention,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # refused below, by name
-        )
-        model = _checked(config, loaded)
+        read = tensors if quantized is None else quantized.tensors
+        model = _made_of(job, found, read)
         if quantized is not None:
             quantized.fill(
                 model,
@@ -243,6 +262,28 @@ def _read(job: _Job, found: _Found, plan: ShardingPlan) -> PreTrainedModel:
                 reads_all=not config.has_few_layers,
             )
         use_cache_scales(model, shards, job.cache_dtype)
+    return model
+
+
+def _made_of(
+    job: _Job, found: _Found, tensors: Mapping[str, ReadTensor]
+) -> PreTrainedModel:
+    """Makes a model of tensors by name.
+
+    `transformers` renames, converts and ties them as it does when it reads the files
+    itself, but never looks at the folder.
+    """
+    loaded = found.own_kind.from_pretrained(
+        None,
+        config=_config_for(found.kind, found.config),
+        state_dict=tensors,
+        dtype=found.dtype,
+        attn_implementation=found.attention,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,  # refused below, by name
+    )
+    model = _checked(job.config, loaded)
+    model.__class__ = found.kind
     return model
 
 
@@ -313,36 +354,35 @@ def _key_name(key: object) -> str:
     return str(key[0] if isinstance(key, tuple) else key)
 
 
-def _with_random_weights(
-    config: ModelConfig,
-    found: PreTrainedConfig,
-    dtype: torch.dtype,
-    device: torch.device,
-    attention: str,
-) -> PreTrainedModel:
-    """Initializes weights on the device; other kinds of device draw other numbers."""
-    _refuse_more_than_memory(config.model, found, dtype, device)
-    devices = [] if device.type == "cpu" else [device]
-    with torch.random.fork_rng(devices=devices), device:
-        torch.manual_seed(config.seed)
+def _with_random_weights(job: _Job, found: _Found) -> PreTrainedModel:
+    """Initializes weights on the device; other kinds of device draw other numbers.
+
+    Each rank makes all of them, and keeps its part.
+    """
+    copies = 1 if found.division is None else found.division.plan.size
+    _refuse_more_than_memory(job, found, copies)
+    devices = [] if job.device.type == "cpu" else [job.device]
+    with torch.random.fork_rng(devices=devices), job.device:
+        torch.manual_seed(job.config.seed)
         model = AutoModelForCausalLM.from_config(
-            found,
-            dtype=dtype,
-            attn_implementation=attention,
+            found.whole,
+            dtype=found.dtype,
+            attn_implementation=found.attention,
             trust_remote_code=False,
         )
-    return cast("PreTrainedModel", model)
+    if found.division is None:
+        return cast("PreTrainedModel", model)
+    return _made_of(job, found, stored_parts(model, found.plan))
 
 
-def _refuse_more_than_memory(
-    name: str, config: PreTrainedConfig, dtype: torch.dtype, device: torch.device
-) -> None:
+def _refuse_more_than_memory(job: _Job, found: _Found, copies: int) -> None:
     """Raises `ModelLoadError` before an allocation that could end other processes."""
-    least = least_parameters(config.get_text_config().to_dict()) * dtype.itemsize
+    sizes = found.whole.get_text_config().to_dict()
+    least = copies * least_parameters(sizes) * found.dtype.itemsize
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if device.type == "cpu" and least > memory:
+    if job.device.type == "cpu" and least > memory:
         raise ModelLoadError(
-            name,
+            job.config.model,
             f"its weights have more than {least >> 30} GiB, the machine's memory is "
             f"{memory >> 30} GiB",
         )

@@ -1,87 +1,39 @@
 """Reads a model's safetensors files; of each tensor only one rank's slice."""
 
 import json
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import EllipsisType
-from typing import Protocol, Self
+from typing import Self
 
 import torch
 from safetensors import safe_open
+
+from hookline.models.sharding.cut import Cut, Stored
+from hookline.models.sharding.plan import ShardingPlan
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardingPlan:
-    """Which part of each tensor a rank reads; by default all of every tensor.
-
-    Attributes:
-        rank: Index of this rank.
-        size: Number of ranks.
-        dims: The dimension along which a tensor is divided, by the tensor's name in
-            the files; every rank reads the others whole.
-    """
-
-    rank: int = 0
-    size: int = 1
-    dims: Mapping[str, int] = field(default_factory=dict)
-
-    def slice_of(self, name: str, shape: Sequence[int]) -> tuple[slice, ...]:
-        """Returns the rank's index into a tensor; empty for the whole of it.
-
-        Raises:
-            ValueError: The ranks cannot divide it evenly.
-        """
-        if self.size == 1 or name not in self.dims:
-            return ()
-        dim = self.dims[name]
-        width, rest = divmod(shape[dim], self.size)
-        if rest:
-            raise ValueError(
-                f"{self.size} ranks cannot divide dimension {dim} of {name}, which has "
-                f"{shape[dim]} entries"
-            )
-        whole = (slice(None),) * dim
-        return (*whole, slice(self.rank * width, (self.rank + 1) * width))
-
-
-class SafetensorsSlice(Protocol):
-    """A tensor in a safetensors file, not read yet."""
-
-    def get_dtype(self) -> str: ...
-
-    def get_shape(self) -> list[int]: ...
-
-    def __getitem__(self, index: EllipsisType | tuple[slice, ...]) -> torch.Tensor: ...
-
-
 class TensorShard:
-    """One rank's part of a tensor in a file; nothing is read until it is indexed."""
+    """One rank's part of a stored tensor; nothing is read until it is indexed."""
 
-    def __init__(self, name: str, source: SafetensorsSlice, plan: ShardingPlan) -> None:
-        """Wraps a tensor and the plan of the part to read.
-
-        Raises:
-            ValueError: The ranks cannot divide it evenly.
-        """
-        self._source = source
-        self._slice = plan.slice_of(name, source.get_shape())
+    def __init__(self, source: Stored, cut: Cut) -> None:
+        """Wraps a tensor and the part of it to read."""
+        self._source, self._cut = source, cut
 
     def get_dtype(self) -> str:
         """Data type as safetensors names it; quantizers of `transformers` ask."""
         return self._source.get_dtype()
 
     def get_shape(self) -> list[int]:
-        """Shape of the whole tensor in the file."""
-        return self._source.get_shape()
+        """Shape of the part."""
+        return self._cut.shape(self._source.get_shape())
 
-    def __getitem__(self, index: EllipsisType) -> torch.Tensor:
+    def __getitem__(self, _index: EllipsisType) -> torch.Tensor:
         """Reads the whole part; `transformers` asks for `[...]`."""
-        return self._source[self._slice or index]
+        return self._cut.read(self._source)
 
 
 class WeightFiles:
@@ -118,7 +70,9 @@ class WeightFiles:
         for path in self._paths:
             file = self._open.enter_context(safe_open(path, framework="pt"))
             for name in file.keys():  # noqa: SIM118 - it is no mapping
-                found[name] = TensorShard(name, file.get_slice(name), plan)
+                source = file.get_slice(name)
+                cut = plan.cut(name, source.get_shape())
+                found[name] = TensorShard(source, cut)
         return found
 
 

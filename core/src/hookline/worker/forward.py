@@ -11,6 +11,7 @@ from hookline.models.adapt import adapt
 from hookline.models.attention import AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
 from hookline.models.decoder.layer_ops import LayerOps
+from hookline.models.decoder.reduction import Reduce
 from hookline.models.forward_batch import ForwardBatch
 from hookline.models.forward_output import ForwardOutput
 from hookline.models.probe import Probed
@@ -103,6 +104,7 @@ def choose_forward(
     needs_hidden_states: bool = False,
     states_option: str = OPTION,
     feature_layers: tuple[int, ...] = (),
+    reduce: Reduce | None = None,
 ) -> Forward:
     """Returns the fastest way that gives the logits that the probe saw.
 
@@ -120,6 +122,7 @@ def choose_forward(
         needs_hidden_states: `with_hidden` will be called.
         states_option: The option that needs them, for errors.
         feature_layers: Layers whose inputs are returned as features.
+        reduce: Sums over the ranks that share the model; None if it is whole.
 
     Raises:
         ConfigError: Hidden states are needed, and the model does not show them.
@@ -138,7 +141,7 @@ def choose_forward(
         decoder = Decoder(
             model,
             probed,
-            _layer_ops(platform),
+            _layer_ops(platform, reduce),
             block_size=block_size,
             cache_dtype=cache_dtype,
             max_model_len=max_model_len,
@@ -178,11 +181,15 @@ def _prove(  # noqa: PLR0917 - what `choose_forward` got
         try_forward(forward, probed, model.dtype, block_size, platform)
 
 
-def _layer_ops(platform: Platform) -> LayerOps:
+def _layer_ops(platform: Platform, reduce: Reduce | None) -> LayerOps:
     """Raises `KernelError` if the platform's compiler is not installed."""
     ops: LayerOps
     if platform.is_gpu:
-        ops = import_compiled("hookline.models.decoder.gpu_layer_ops").GpuLayerOps()
+        ops = import_compiled("hookline.models.decoder.gpu_layer_ops").GpuLayerOps(
+            reduce
+        )
     else:
-        ops = import_compiled("hookline.models.decoder.cpu_layer_ops").CpuLayerOps()
+        ops = import_compiled("hookline.models.decoder.cpu_layer_ops").CpuLayerOps(
+            reduce
+        )
     return ops

@@ -18,8 +18,9 @@ from hookline.models.loading import load_model
 from hookline.models.probe import LayerAttention, LayerCache, probe
 from hookline.models.quantized.linear import bits_in_words
 from hookline.models.sentence import pooling_facts
+from hookline.models.sharding.rank_reduction import RankReduction
+from hookline.models.sharding.tensor_group import TensorGroup
 from hookline.models.shared_weights import shared_weights
-from hookline.models.weight_files import ShardingPlan
 from hookline.plugin_loading.proposers import prepare_proposer
 from hookline.pooling import PoolingFacts
 from hookline.spec_decode.proposer import (
@@ -30,6 +31,7 @@ from hookline.spec_decode.proposer import (
 from hookline.worker.cache_dtype import eight_bit_dtype
 from hookline.worker.compiling.first_forward import first_forward
 from hookline.worker.forward import Forward, choose_forward
+from hookline.worker.gathered_forward import GatheredForward
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.threads.choosing import leave_cores
 from hookline_kernels import Platform
@@ -50,11 +52,12 @@ class LoadedModel:
         vocab_size: Number of token ids.
         max_model_len: Context length in tokens.
         eos_token_ids: Tokens that end its texts.
-        cost: FLOPs and bytes of its steps.
+        cost: FLOPs and bytes of its steps, on all ranks together.
         fingerprint: Digest of weights and configuration; empty without a KV connector.
         pooling: How it embeds; None if it only generates.
         with_kernels: Makes the forward pass with kernels, once they are compiled; None
             if `forward` is the final one.
+        reduce: Joins its results with other ranks'; None if it is the whole model.
     """
 
     architecture: str
@@ -71,6 +74,7 @@ class LoadedModel:
     fingerprint: bytes
     pooling: PoolingFacts | None = None
     with_kernels: Callable[[], Forward] | None = None
+    reduce: RankReduction | None = None
 
     @property
     def sliding_window(self) -> int | None:
@@ -102,6 +106,7 @@ def load(
     *,
     proposer: Proposer | None,
     needs_fingerprint: bool,
+    group: TensorGroup | None = None,
 ) -> LoadedModel:
     """Loads the configured model and prepares the proposer for it.
 
@@ -111,6 +116,7 @@ def load(
         timer: Measures the phases.
         proposer: Prepared with the model's weights if it needs hidden states.
         needs_fingerprint: Whether to compute `fingerprint`, which reads all weights.
+        group: The ranks that share the model's layers; None for the whole model.
 
     Raises:
         ModelLoadError: The model cannot be loaded or served.
@@ -121,20 +127,20 @@ def load(
         description = describe(config.model)
         pooling = pooling_facts(config)
     max_model_len = description.max_model_len(config.model.max_model_len)
+    reduce = None if group is None else RankReduction(group)
     with timer.phase("load weights"):
-        parallel = config.parallel
         model = load_model(
             config.model,
             description,
             max_model_len,
             platform.device,
-            plan=ShardingPlan(rank=parallel.rank, size=parallel.tensor_parallel_size),
+            reduce=reduce,
             may_compile=config.executor.kernels is not Kernels.TORCH,
             cache_dtype=eight_bits,
         )
     cache_dtype = eight_bits or model.dtype
     slot = AttentionSlot.install(model)
-    vocab_size = model.config.get_text_config().vocab_size
+    vocab_size = description.vocab_size
     with timer.phase("probe"):
         probed = probe(config.model.model, model, slot, vocab_size)
     cost = cost_of(model, probed.layers, cache_dtype)
@@ -152,8 +158,9 @@ def load(
         needs_hidden_states=needs_states or pooling is not None,
         states_option=OPTION if needs_states else "convert",
         feature_layers=feature_layers_of(proposer),
+        reduce=reduce,
     )
-    fingerprint = fingerprint_of(model) if needs_fingerprint else b""
+    fingerprint = fingerprint_of(model, reduce) if needs_fingerprint else b""
     with timer.phase("adapt model"):  # takes the model apart
         first = first_forward(
             config, platform, choose, probed, model.dtype, cache_dtype
@@ -168,12 +175,17 @@ def load(
         vocab_size=vocab_size,
         max_model_len=max_model_len,
         eos_token_ids=description.eos_token_ids,
-        cost=cost,
+        cost=cost if reduce is None else cost.on_ranks(reduce.size),
         fingerprint=fingerprint,
         pooling=pooling,
-        forward=first.forward,
+        forward=_joined(first.forward, reduce, vocab_size),
         with_kernels=first.with_kernels,
+        reduce=reduce,
     )
+
+
+def _joined(forward: Forward, reduce: RankReduction | None, vocab_size: int) -> Forward:
+    return forward if reduce is None else GatheredForward(forward, reduce, vocab_size)
 
 
 def _show(

@@ -11,9 +11,7 @@ from transformers import PreTrainedModel
 from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
 from hookline.models.forward_output import concat_features
-
-_LISTS = ("layers", "h", "blocks")
-"""Names that families have for their list of layers."""
+from hookline.models.layer_list import layers_of
 
 
 class StatesTap:
@@ -46,9 +44,8 @@ class StatesTap:
         decoder.register_forward_hook(self._keep_states)
         if not feature_layers:
             return
-        children = dict(decoder.named_children())
-        layers = next((children[name] for name in _LISTS if name in children), None)
-        if not isinstance(layers, nn.ModuleList):
+        layers = layers_of(model)
+        if layers is None:
             raise self._unknown()
         for index in feature_layers:
             if index < len(layers):

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import torch
-from torch.nn import functional
 from transformers import PreTrainedModel
 
 from hookline.models.adapt.pages import give_back_clean_pages
@@ -66,7 +65,7 @@ class Decoder:
         """
         parts = find_parts(model)
         shapes = _head_shapes(probed, block_size, model.dtype, cache_dtype)
-        self._embedding, self._ops = parts.embedding, ops
+        self._embed, self._embedding, self._ops = parts.embed, parts.embedding, ops
         self._replay: StepReplay | None = None
         like = parts.embedding.new_empty(1, dtype=model.dtype)
         self._rotary = ops.rotary_table(
@@ -105,7 +104,7 @@ class Decoder:
         """
         rotary = self._rotary.rows(batch.positions, max(batch.seq_lens))
         if batch.intermediate is None:
-            hidden = functional.embedding(batch.token_ids, self._embedding)
+            hidden = self._embed(batch.token_ids)
         else:
             hidden = batch.intermediate.hidden_states
         if read is None and self._replay is not None:

@@ -1,17 +1,23 @@
 """Finds the parts of a usual decoder in a model of `transformers`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import nn
+from torch.nn import functional
 from transformers import PreTrainedModel
 
 from hookline.models.quantized.linear import QuantizedLinear
+from hookline.models.sharding.modules import VocabularyPart, plain
 
 _MODEL = {"embed_tokens", "layers", "norm", "rotary_emb"}
 _LAYER = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
 _PRODUCTS = ("q_proj", "k_proj", "v_proj", "o_proj")
 _HEAD_NORMS = {"q_norm", "k_norm"}
+
+Embed = Callable[[torch.Tensor], torch.Tensor]
 
 
 class NotDecoder(Exception):  # noqa: N818 - not an error: such models run as modules
@@ -50,7 +56,8 @@ class DecoderParts:
     """The modules of a whole decoder.
 
     Attributes:
-        embedding: [vocabulary, hidden].
+        embedding: [vocabulary, hidden], or a rank's rows of it.
+        embed: Token ids [T] → [T, hidden].
         layers: The layers in order.
         norm: Norm after the last layer.
         output: Projection to logits.
@@ -59,6 +66,7 @@ class DecoderParts:
     """
 
     embedding: torch.Tensor
+    embed: Embed
     layers: tuple[LayerParts, ...]
     norm: nn.Module
     output: nn.Linear
@@ -74,10 +82,17 @@ def find_parts(model: PreTrainedModel) -> DecoderParts:
     inner = model.get_decoder()
     _expect("model", model, {"model", "lm_head"})
     _expect("decoder", inner, _MODEL)
-    if type(inner.embed_tokens) is not nn.Embedding:
+    table = inner.embed_tokens
+    embed: Embed = table
+    if isinstance(table, VocabularyPart):
+        table = table.inner
+    else:
+        embed = partial(functional.embedding, weight=table.weight)
+    if type(table) is not nn.Embedding:
         raise NotDecoder("its embedding is not a plain table")
     return DecoderParts(
-        embedding=inner.embed_tokens.weight,
+        embedding=table.weight,
+        embed=embed,
         layers=tuple(map(_layer, inner.layers)),
         norm=inner.norm,
         output=_linear(model, "lm_head"),
@@ -103,7 +118,7 @@ def _layer(layer: nn.Module) -> LayerParts:
         query_norm=children.get("q_norm"),
         key_norm=children.get("k_norm"),
         feed_forward_norm=layer.get_submodule("post_attention_layernorm"),
-        feed_forward=layer.get_submodule("mlp"),
+        feed_forward=plain(layer.get_submodule("mlp")),
     )
 
 
@@ -115,7 +130,7 @@ def _expect(what: str, module: nn.Module, names: set[str]) -> None:
 
 
 def _linear(parent: nn.Module, name: str) -> nn.Linear:
-    child = parent.get_submodule(name)
+    child = plain(parent.get_submodule(name))
     if type(child) is not nn.Linear and not isinstance(child, QuantizedLinear):
         raise NotDecoder(f"its {name} is not a plain linear layer")
     return child

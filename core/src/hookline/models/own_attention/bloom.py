@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from hookline.models.own_attention.slopes import alibi_slopes
+from hookline.models.own_attention.slopes import slopes_of
 from hookline.models.own_attention.slot_module import SlotModule
 
 
@@ -14,7 +14,9 @@ class PagedBloomAttention(SlotModule):
     def __init__(self, module: Any) -> None:
         """Takes the module's weights."""
         super().__init__(
-            module.layer_idx, module.inv_norm_factor, alibi_slopes(module.num_heads)
+            module.layer_idx,
+            module.inv_norm_factor,
+            slopes_of(module, module.num_heads),
         )
         self.num_heads, self.head_dim = module.num_heads, module.head_dim
         self.query_key_value, self.dense = module.query_key_value, module.dense

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from hookline.models.own_attention.slopes import alibi_slopes
+from hookline.models.own_attention.slopes import slopes_of
 from hookline.models.own_attention.slot_module import SlotModule
 from hookline_kernels.layers import rotate_reference
 
@@ -21,7 +21,7 @@ class PagedFalconAttention(SlotModule):
         slopes = None
         if module.config.alibi:
             # As `transformers`: in bfloat16, and scaled like the scores.
-            slopes = alibi_slopes(module.num_heads).bfloat16().float()
+            slopes = slopes_of(module, module.num_heads).bfloat16().float()
             slopes = slopes * module.inv_norm_factor
         super().__init__(module.layer_idx, module.inv_norm_factor, slopes)
         self.num_heads, self.head_dim = module.num_heads, module.head_dim

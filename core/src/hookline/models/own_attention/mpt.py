@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from hookline.models.own_attention.slopes import alibi_slopes
+from hookline.models.own_attention.slopes import slopes_of
 from hookline.models.own_attention.slot_module import SlotModule
 
 
@@ -14,7 +14,7 @@ class PagedMptAttention(SlotModule):
     def __init__(self, module: Any) -> None:
         """Takes the module's weights."""
         super().__init__(
-            module.layer_idx, module.softmax_scale, alibi_slopes(module.n_heads)
+            module.layer_idx, module.softmax_scale, slopes_of(module, module.n_heads)
         )
         self.num_heads, self.head_dim = module.n_heads, module.head_dim
         self.most: float | None = module.clip_qkv or None

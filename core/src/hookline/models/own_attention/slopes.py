@@ -1,6 +1,7 @@
 """Slopes of attention with linear biases (Press et al. 2021, ALiBi)."""
 
 import math
+from typing import Any
 
 import torch
 
@@ -16,3 +17,16 @@ def alibi_slopes(num_heads: int) -> torch.Tensor:
     if count != num_heads:
         slopes = torch.cat((slopes[1::2], slopes[::2]))[:num_heads]
     return slopes
+
+
+def slopes_of(module: Any, num_heads: int) -> torch.Tensor:
+    """Returns the slopes of a module's heads, [heads] float32.
+
+    Args:
+        module: An attention module; of a rank's part of a model, it has `all_heads`,
+            their number on all ranks, and `first_head`.
+        num_heads: Number of its own heads.
+    """
+    first = getattr(module, "first_head", 0)
+    slopes = alibi_slopes(getattr(module, "all_heads", num_heads))
+    return slopes[first : first + num_heads]

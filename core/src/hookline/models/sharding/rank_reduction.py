@@ -1,0 +1,48 @@
+"""One rank's calls to the others, which are local until the model serves."""
+
+import torch
+
+from hookline.models.sharding.tensor_group import TensorGroup
+
+
+class RankReduction:
+    """The sums and joins of one rank of a loaded model; implements `Reduce`.
+
+    While a model is loaded and tried, ranks need not keep step: partial results count
+    as whole ones, which changes no shape.
+
+    Attributes:
+        is_on: The group is called.
+        is_capturable: Of the group.
+    """
+
+    def __init__(self, group: TensorGroup) -> None:
+        """Wraps a group; the rank makes no call until `join`."""
+        self._group = group
+        self.rank, self.size = group.rank, group.size
+        self.is_capturable = group.is_capturable
+        self.is_on = False
+
+    def join(self) -> None:
+        """Makes further calls with the other ranks, which must do the same."""
+        self.is_on = True
+
+    def __call__(self, partial: torch.Tensor) -> torch.Tensor:
+        """Returns the sum over all ranks; may overwrite `partial`."""
+        if not self.is_on:
+            return partial
+        return self._group.all_reduce(partial.contiguous())
+
+    def gather(self, part: torch.Tensor, width: int) -> torch.Tensor | None:
+        """Joins [W, n] of each rank to [W, width] at rank 0; None elsewhere.
+
+        A rank that has not joined yet repeats its own part.
+        """
+        whole: torch.Tensor | None
+        if self.is_on:
+            whole = self._group.gather(part.contiguous())
+        else:
+            whole = part.repeat(1, self.size)
+        if whole is None or whole.shape[1] == width:
+            return whole
+        return whole[:, :width].contiguous()  # without the last rank's padding
