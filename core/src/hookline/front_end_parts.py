@@ -202,6 +202,25 @@ class PlacementStats:
     requests: tuple[tuple[str, str, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserverStats:
+    """The observer process of one or several front ends.
+
+    Attributes:
+        front_ends: Number of front ends that it observes.
+        waited_seconds: How long the oldest of a front end's latest notices waited
+            there before they were sent; of several front ends the longest.
+        dropped: Notices that front ends dropped, because the process did not take them,
+            since its start.
+        restarts: How often the process has been replaced.
+    """
+
+    front_ends: int = 0
+    waited_seconds: float = 0.0
+    dropped: int = 0
+    restarts: int = 0
+
+
 FrontEndPart = (
     LogStats
     | ConnectionStats
@@ -215,5 +234,6 @@ FrontEndPart = (
     | EngineHealth
     | SleepOperation
     | ServerAddress
+    | ObserverStats
 )
 """The state of one part of a front end. Its counts are totals since the start."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,18 @@ The generator runs in its own thread. When the client leaves or the server shuts
 down, it is closed (`GeneratorExit`) at its next yield, so it must yield at least once a
 second, None if there is no event.
 """
+
+
+class PageRoute(NamedTuple):
+    """A page that a logger has registered.
+
+    Attributes:
+        method: HTTP method; `GET` includes HEAD.
+        path: Path in aiohttp's syntax, which may have a part in braces.
+    """
+
+    method: str
+    path: str
 
 
 class Routes(Protocol):

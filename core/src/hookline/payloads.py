@@ -117,7 +117,8 @@ class EngineStarted:
         restart_cause: Why it replaces another process: `failed`, `exited`, `stalled` or
             `start`; empty for the first one.
         resubmitted: Number of requests of the old process that it gets again; they have
-            been counted as received.
+            been counted as received. If the loggers began later than the engine, the
+            requests that had ended before.
     """
 
     facts: EngineFacts

@@ -54,6 +54,11 @@ class Fanout:
             for name in plugin_names
         )
 
+    @property
+    def hooks(self) -> frozenset[str]:
+        """Names of the hooks that any plugin implements."""
+        return self._hooks
+
     def listens(self, hook: str) -> bool:
         """Whether any plugin implements the hook."""
         return hook in self._hooks

@@ -38,6 +38,7 @@ from hookline_server.http_meter import HttpMeter
 from hookline_server.leftovers import close_if_long
 from hookline_server.openapi.description import DESCRIPTION, Description
 from hookline_server.page_counts import PageCounts
+from hookline_server.page_forwarding import forward_pages
 from hookline_server.pages import PAGES, Pages
 from hookline_server.pages_app import PAGES_APP, create_pages_app
 from hookline_server.request_body import HANDLER_ARGS
@@ -113,5 +114,7 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     )
     app[PAGES] = Pages(app[PAGES_APP], page_counts)
     engine.add_routes(app[PAGES].of)
+    if engine.remote_pages is not None:
+        forward_pages(app[PAGES_APP], app[PAGES], engine.remote_pages)
     explain_missing_metrics(app)
     return app

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 from hookline.core.commands import EngineCommand
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
+from hookline.frontend.observing import RemotePages
 from hookline.frontend.probe_result import ProbeResult
 from hookline.frozen import EMPTY
 from hookline.outputs import RequestOutput
@@ -206,6 +207,11 @@ class ServingEngine(Protocol):
             CommandError: An engine refused the command, or did not reply in time.
             EngineDeadError: An engine died, or all were dead.
         """
+        ...
+
+    @property
+    def remote_pages(self) -> RemotePages | None:
+        """The loggers' pages, if another process serves them."""
         ...
 
     def add_routes(self, routes_of: RoutesOf) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from hookline.pages import EventHandler, PageHandler
+from hookline.pages import EventHandler, PageHandler, PageRoute
 from hookline_server.auth.key import Scope
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
 from hookline_server.openapi.operation import Operation, Tag, described
@@ -24,10 +24,12 @@ class Pages:
 
     Attributes:
         paths: Registered paths, in order.
+        routes: The routes of all pages, in order.
     """
 
     def __init__(self, app: web.Application, counts: PageCounts) -> None:
         self.paths: list[str] = []
+        self.routes: list[PageRoute] = []
         self._router = app.router
         self._scopes = app[ROUTE_SCOPES]
         self._counts = counts
@@ -60,6 +62,7 @@ class Pages:
             route = self._router.add_route(method, path, handler)
         if route.resource is not None:
             self._scopes.add(route.resource.canonical, Scope.METRICS)
+        self.routes.append(PageRoute(method, path))
 
     async def _stop_streams(self, _: web.Application) -> None:
         for each in self._loggers:

@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from hookline.core.commands import SCHEMA_VERSION
+from hookline.frontend.observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {29: "0357ebe5ac5eae1bc99e7d82afa572ab262858bef2930103f7267dfbb03793df"}
+DIGESTS = {30: "06bf61d27a153a1d64319e204c1029eb1dd1d319112fd58ec0b525be6527d1fc"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 
@@ -38,7 +39,8 @@ def test_messages_change_only_with_the_schema_version(
     encode = partial(msgspec.to_builtins, enc_hook=plain)
     monkeypatch.setattr("msgspec._json_schema.to_builtins", encode)
     schemas, components = msgspec.json.schema_components(
-        [ToEngine, ToClient], schema_hook=lambda kind: {"title": kind.__qualname__}
+        [ToEngine, ToClient, ToObserver, ToFrontEnd, Begin, Begun],
+        schema_hook=lambda kind: {"title": kind.__qualname__},
     )
     text = json.dumps(without_prose([*schemas, components]), sort_keys=True)
 

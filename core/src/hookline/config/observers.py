@@ -183,6 +183,13 @@ class ObserverConfig:
             "Pass the token ids of prompts and outputs to the stat loggers."
         ),
     )
+    observer_process: bool = field(
+        default=False,
+        metadata=option(
+            "Run the stat loggers in a process of their own, so that one that holds "
+            "the interpreter slows nobody. Servers only.",
+        ),
+    )
     record: str | None = field(
         default=None,
         metadata=option(

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from hookline.clock import SystemClock
@@ -20,6 +21,8 @@ from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.loop_watch import LoopWatch
+from hookline.frontend.observer.starting import Observe, observe
+from hookline.frontend.observing import RemotePages
 from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.probe import probe_engine
 from hookline.frontend.probe_result import ProbeResult
@@ -77,15 +80,20 @@ class AsyncEngine:
         self._watchdog = self._watch(config)
 
     @classmethod
-    async def start(cls, config: EngineConfig) -> "AsyncEngine":
+    async def start(
+        cls, config: EngineConfig, *, observe: Observe = observe
+    ) -> "AsyncEngine":
         """Starts an engine without blocking the event loop.
+
+        `observe` loads the loggers.
 
         Raises:
             ConfigError: An option does not fit.
             ModelLoadError: The model cannot be loaded or served.
             RegistryError: A plugin is unknown or broken.
         """
-        return cls(await asyncio.to_thread(start_front_end, config), config)
+        start = partial(start_front_end, config, observe=observe)
+        return cls(await asyncio.to_thread(start), config)
 
     def _watch(self, config: EngineConfig) -> Watchdog:
         loop_watch = LoopWatch(self._loop)
@@ -299,6 +307,11 @@ class AsyncEngine:
             for engine in self._front_end.engines.running
         ]
         return tuple(await asyncio.gather(*probes))
+
+    @property
+    def remote_pages(self) -> RemotePages | None:
+        """The loggers' pages, if an observer process serves them."""
+        return self._front_end.remote_pages
 
     def add_routes(self, routes_of: RoutesOf) -> None:
         """Lets the loggers register their pages."""

@@ -30,7 +30,7 @@ from hookline.frontend.engine_outputs import make_outputs
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.input_processor import InputProcessor, PreparedRequest
-from hookline.frontend.observation import Observers
+from hookline.frontend.observing import Observing, RemotePages
 from hookline.frontend.placement import Placement
 from hookline.frontend.request_context import RequestContext
 from hookline.frontend.sleep_operations import SleepOperations
@@ -68,7 +68,7 @@ class FrontEnd:
         self,
         client: EngineClient,
         tokenizer: Tokenizer,
-        observers: Observers,
+        observers: Observing,
         *,
         config: ObserverConfig | None = None,
         sleep_policy: SleepPolicy = SleepPolicy.WAIT,
@@ -276,6 +276,11 @@ class FrontEnd:
         """Ends every open request of every engine with an error."""
         for engine in self.engines.live:
             self._supervisor.fail(engine, reason)
+
+    @property
+    def remote_pages(self) -> RemotePages | None:
+        """The loggers' pages, if another process serves them."""
+        return self._observers.remote_pages
 
     def add_routes(self, routes_of: RoutesOf) -> None:
         """Lets each logger register its pages."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import replace
 
 from hookline import hookspecs
 from hookline.config import EngineConfig
@@ -56,6 +57,7 @@ class Observers:
 
     Attributes:
         is_listening: Whether there is a logger or a recorder.
+        lost: Number of batches that were lost on their way here, which no lane got.
     """
 
     def __init__(self, config: EngineConfig, recorder: Recorder | None = None) -> None:
@@ -89,6 +91,7 @@ class Observers:
             linger_seconds=config.observers.linger_seconds,
         )
         self._recorder = recorder
+        self.lost = 0
         self.is_listening = bool(self._lanes) or recorder is not None
 
     def _load(self, name: str, config: EngineConfig) -> list[str]:
@@ -114,8 +117,21 @@ class Observers:
         return [plugin, f"{name}.logger"]
 
     @property
+    def remote_pages(self) -> None:
+        """The loggers' pages are served by this process."""
+
+    @property
     def lanes(self) -> tuple[LaneStats, ...]:
-        return self._fanout.stats
+        """State of each lane, which has dropped what was lost before it."""
+        stats = self._fanout.stats
+        if not self.lost:
+            return stats
+        return tuple(replace(each, dropped=each.dropped + self.lost) for each in stats)
+
+    @property
+    def hooks(self) -> frozenset[str]:
+        """Names of the hooks that any logger implements."""
+        return self._fanout.hooks
 
     def listens(self, hook: str) -> bool:
         """Whether any logger implements the hook."""
@@ -256,7 +272,7 @@ class Observers:
             at=output.at,
             scheduler=output.stats,
             iteration=iteration,
-            lanes=self._fanout.stats,
+            lanes=self.lanes,
             clock=output.clock,
         )
         return "state_changed", {"state": state}

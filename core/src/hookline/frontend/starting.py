@@ -7,7 +7,7 @@ from typing import cast
 
 from hookline.config import EngineConfig
 from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
-from hookline.frontend.observation import Observers
+from hookline.frontend.observer.starting import Observe, observe
 from hookline.metrics import Recorder
 from hookline.models.description import find_folder
 from hookline.openmp import wait_patiently
@@ -20,12 +20,18 @@ Connect = Callable[[EngineConfig], EngineClient]
 ENGINES_GROUP = "hookline.engines"
 
 
-def start_front_end(config: EngineConfig, recorder: Recorder | None = None) -> FrontEnd:
+def start_front_end(
+    config: EngineConfig,
+    recorder: Recorder | None = None,
+    *,
+    observe: Observe = observe,
+) -> FrontEnd:
     """Loads loggers, tokenizer and engine; the cheapest fail first.
 
     Args:
         config: The engine's configuration.
         recorder: Gets the same payloads as the loggers, without a lane.
+        observe: Loads the loggers.
 
     Raises:
         ConfigError: An option does not fit.
@@ -34,7 +40,7 @@ def start_front_end(config: EngineConfig, recorder: Recorder | None = None) -> F
     """
     if config.in_process:
         wait_patiently()
-    observers = Observers(config, recorder)
+    observers = observe(config, recorder)
     try:
         connect = cast("Connect", load_entry_point(ENGINES_GROUP, config.engine))
         source = config.model.tokenizer

@@ -19,7 +19,7 @@ from hookline.frontend.calls import PendingCalls
 from hookline.frontend.client_request import Completion
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
-from hookline.frontend.observation import Observers
+from hookline.frontend.observing import Observing
 from hookline.request import FinishReason
 from hookline.transport.engine_client import EngineDied, EngineReplaced
 
@@ -33,7 +33,7 @@ class Supervisor:
         self,
         engines: EngineSet,
         calls: PendingCalls,
-        observers: Observers,
+        observers: Observing,
         stall_policy: StallPolicy,
         clock: Clock,
     ) -> None:

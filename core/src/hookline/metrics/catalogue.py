@@ -12,6 +12,7 @@ from hookline.metrics.families.live import LIVE_METRICS
 from hookline.metrics.families.log import LOG_METRICS
 from hookline.metrics.families.logger import FOLDED, LOGGER_METRICS
 from hookline.metrics.families.objectives import SLO_METRICS
+from hookline.metrics.families.observer import OBSERVER_METRICS
 from hookline.metrics.families.placement import PLACEMENT_METRICS
 from hookline.metrics.families.preemption import PREEMPTION_METRICS
 from hookline.metrics.families.prefix_cache import PREFIX_CACHE_METRICS
@@ -58,6 +59,7 @@ _OWN: tuple[Metric, ...] = (
     *PLACEMENT_METRICS,
     *SLEEP_METRICS,
     *LOGGER_METRICS,
+    *OBSERVER_METRICS,
     FOLDED,
 )
 

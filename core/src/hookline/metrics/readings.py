@@ -9,6 +9,7 @@ from hookline.front_end_parts import (
     ConnectionStats,
     EventLoopStats,
     LogStats,
+    ObserverStats,
     ParserFailures,
     PlacementStats,
     ResponseStoreStats,
@@ -124,6 +125,7 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         EventLoopStats,
         TransportStats,
         PlacementStats,
+        ObserverStats,
     }
 )
 """Parts whose counts are totals since their source's start, not increments."""

@@ -10,11 +10,12 @@ class Role(IntEnum):
 
     CLIENT = 1
     ENGINE = 2
+    OBSERVER = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """One end of the transport: a client (a front end) or an engine, by its index."""
+    """One end of the transport: a client (a front end), an engine or the observer."""
 
     role: Role
     index: int

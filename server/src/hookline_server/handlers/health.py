@@ -13,10 +13,14 @@ from hookline_server.handlers.common import json_response, unready_reason
 from hookline_server.openapi.operation import Operation, Tag, described
 
 
-class Health(msgspec.Struct, frozen=True):
-    """The response of a healthy server."""
+class Health(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The response of a healthy server, and why its observer process does not answer.
+
+    Requests are served without that process.
+    """
 
     status: str
+    observer: str | None = None
 
 
 class EngineProbe(msgspec.Struct, frozen=True):
@@ -45,7 +49,8 @@ async def health(request: web.Request) -> web.Response:
     """Returns 200 while the engine works, asleep or not; otherwise 503."""
     engine = request.app[ENGINE]
     _check(engine.ailment or unready_reason(engine))
-    return json_response(Health("healthy"))
+    pages = engine.remote_pages
+    return json_response(Health("healthy", None if pages is None else pages.obstacle))
 
 
 @described(Operation(tag=Tag.HEALTH, answer=Health, errors=(503,)))

@@ -27,6 +27,7 @@ from hookline.config import (
 )
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import (
+    ObserverStats,
     ParserFailures,
     PlacementStats,
     ResponseStoreStats,
@@ -165,6 +166,7 @@ UNKNOWN_FIELDS = UnknownFieldStats(fields=(("user", 4),))
 
 STORED = ResponseStoreStats(entries=3, bytes=4096, evictions=(("age", 2),))
 PLACED = PlacementStats(requests=(("0", "load", 4),))
+OBSERVED = ObserverStats(front_ends=2, waited_seconds=0.25, dropped=3, restarts=1)
 
 ANSWERED = HttpAnswered(
     exchanges=(
@@ -215,7 +217,7 @@ def feed() -> Feed:
         logger.state_changed(make_state(scheduler=SCHEDULER, lanes=(LANE,)))
         logger.http_answered(ANSWERED)
         logger.front_end_changed(
-            FrontEndChanged(parts=(PARSERS, UNKNOWN_FIELDS, STORED, PLACED))
+            FrontEndChanged(parts=(PARSERS, UNKNOWN_FIELDS, STORED, PLACED, OBSERVED))
         )
 
     return show

@@ -63,5 +63,15 @@ def plugins(make: StandardPanels) -> Row:
             make.each("Hung pages", "hookline_logger_pages_hung"),
             make.rates("Failed pages", "hookline_logger_page_failures"),
             make.rates("Replaced label values", "hookline_label_values_folded"),
+            make.each("Observed front ends", "hookline_observer_front_ends"),
+            make.each(
+                "Wait for the observer process", "hookline_observer_wait_seconds"
+            ),
+            make.rates(
+                "Dropped notices",
+                "hookline_observer_dropped_notices",
+                alarm=Alarm.UNEQUAL_ZERO,
+            ),
+            make.rates("Observer processes replaced", "hookline_observer_restarts"),
         ),
     )

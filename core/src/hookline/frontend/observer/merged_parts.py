@@ -1,0 +1,226 @@
+"""Adds up the parts of several front ends."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import TypeVar, cast
+
+from hookline.front_end_parts import (
+    ConnectionStats,
+    EngineHealth,
+    EventLoopStats,
+    FrontEndPart,
+    LogStats,
+    ObserverStats,
+    ParserFailures,
+    PlacementStats,
+    ResponseStoreStats,
+    ServerAddress,
+    SleepOperation,
+    TextQueueStats,
+    TextStats,
+    TransportStats,
+    UnknownFieldStats,
+)
+
+P = TypeVar("P")
+Key = tuple[type, object]
+"""Which part: its class, and the engine or the operation if there are several."""
+
+Counted = tuple[tuple[object, ...], ...]
+"""Names, and a number at the end of each."""
+
+
+class MergedParts:
+    """The latest parts of each front end, and their sums."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Key, dict[int, FrontEndPart]] = {}
+        self._left: dict[Key, FrontEndPart] = {}
+        self._addresses: set[ServerAddress] = set()
+
+    def take(
+        self, index: int, parts: Sequence[FrontEndPart]
+    ) -> tuple[FrontEndPart, ...]:
+        """Takes changed parts of front end `index`; returns the changed sums."""
+        found: list[FrontEndPart] = []
+        for part in parts:
+            if isinstance(part, ServerAddress):
+                if part not in self._addresses:
+                    self._addresses.add(part)
+                    found.append(part)
+                continue
+            key = part_key(part)
+            self._parts.setdefault(key, {})[index] = part
+            found.append(self._sum(key, part))
+        return tuple(found)
+
+    def leave(self, index: int) -> tuple[FrontEndPart, ...]:
+        """Forgets front end `index`, but for its totals; returns the changed sums."""
+        found = []
+        for key, parts in self._parts.items():
+            if (part := parts.pop(index, None)) is None:
+                continue
+            rest = _at_rest(part)
+            if (left := self._left.get(key)) is not None:
+                rest = _added(left, rest)
+            self._left[key] = rest
+            found.append(self._sum(key, rest))
+        return tuple(found)
+
+    def _sum(self, key: Key, latest: FrontEndPart) -> FrontEndPart:
+        parts = list(self._parts[key].values())
+        if (left := self._left.get(key)) is not None:
+            parts.append(left)
+        total = reduce(_added, parts)
+        if isinstance(total, SleepOperation) and isinstance(latest, SleepOperation):
+            return replace(total, seconds=latest.seconds)
+        return total
+
+
+def part_key(part: FrontEndPart) -> Key:
+    """Returns what tells a part from all others of a front end."""
+    if isinstance(part, EngineHealth):
+        return EngineHealth, part.engine_index
+    if isinstance(part, SleepOperation):
+        return SleepOperation, part.operation
+    return type(part), None
+
+
+def _at_rest(part: FrontEndPart) -> FrontEndPart:
+    """Returns what remains of a part whose front end has ended: its totals."""
+    rest = _AT_REST.get(type(part))
+    return part if rest is None else rest(part)
+
+
+def _text_at_rest(part: TextStats) -> TextStats:
+    return TextStats(queues=tuple(replace(each, waiting=0) for each in part.queues))
+
+
+def _healthy(part: EngineHealth) -> EngineHealth:
+    return EngineHealth(
+        engine_index=part.engine_index,
+        stalled_seconds=None,
+        reason="",
+        unheard=0,
+        oldest_unheard_seconds=0.0,
+    )
+
+
+_AT_REST: Mapping[type, Callable[..., FrontEndPart]] = {
+    ConnectionStats: lambda part: replace(part, open=0, maximum=0),
+    TextStats: _text_at_rest,
+    ResponseStoreStats: lambda part: replace(part, entries=0, bytes=0),
+    EventLoopStats: lambda part: replace(part, lag_seconds=0.0),
+    EngineHealth: _healthy,
+    SleepOperation: lambda part: replace(part, in_flight=0, seconds=None),
+}
+
+
+def _added(one: FrontEndPart, other: FrontEndPart) -> FrontEndPart:
+    """Adds two parts of the same kind."""
+    return _ADD[type(one)](one, other)
+
+
+def _log(one: LogStats, other: LogStats) -> LogStats:
+    return LogStats(
+        unread=one.unread + other.unread, repeated=one.repeated + other.repeated
+    )
+
+
+def _connections(one: ConnectionStats, other: ConnectionStats) -> ConnectionStats:
+    return ConnectionStats(
+        open=one.open + other.open,
+        maximum=one.maximum + other.maximum,
+        accept_errors=one.accept_errors + other.accept_errors,
+        closed=_counts(one.closed, other.closed),
+    )
+
+
+def _texts(one: TextStats, other: TextStats) -> TextStats:
+    queues = {each.queue: each for each in one.queues}
+    for each in other.queues:
+        known = queues.get(each.queue, TextQueueStats(queue=each.queue))
+        queues[each.queue] = TextQueueStats(
+            queue=each.queue,
+            waiting=known.waiting + each.waiting,
+            jobs=known.jobs + each.jobs,
+            seconds=known.seconds + each.seconds,
+            exceeded=known.exceeded + each.exceeded,
+            crashed=known.crashed + each.crashed,
+        )
+    return TextStats(queues=tuple(queues.values()))
+
+
+def _parsers(one: ParserFailures, other: ParserFailures) -> ParserFailures:
+    return ParserFailures(failures=_counts(one.failures, other.failures))
+
+
+def _unknown(one: UnknownFieldStats, other: UnknownFieldStats) -> UnknownFieldStats:
+    return UnknownFieldStats(fields=_counts(one.fields, other.fields))
+
+
+def _responses(one: ResponseStoreStats, other: ResponseStoreStats) -> FrontEndPart:
+    return ResponseStoreStats(
+        entries=one.entries + other.entries,
+        bytes=one.bytes + other.bytes,
+        evictions=_counts(one.evictions, other.evictions),
+    )
+
+
+def _loops(one: EventLoopStats, other: EventLoopStats) -> EventLoopStats:
+    return EventLoopStats(
+        lag_seconds=max(one.lag_seconds, other.lag_seconds),
+        stalls=one.stalls + other.stalls,
+    )
+
+
+def _transports(one: TransportStats, other: TransportStats) -> TransportStats:
+    return TransportStats(dropped=one.dropped + other.dropped)
+
+
+def _placements(one: PlacementStats, other: PlacementStats) -> PlacementStats:
+    return PlacementStats(requests=_counts(one.requests, other.requests))
+
+
+def _health(one: EngineHealth, other: EngineHealth) -> EngineHealth:
+    """An engine works if all front ends find it working."""
+    worse = max(
+        one, other, key=lambda each: (each.stalled_seconds is not None, each.unheard)
+    )
+    return replace(
+        worse,
+        unheard=one.unheard + other.unheard,
+        oldest_unheard_seconds=max(
+            one.oldest_unheard_seconds, other.oldest_unheard_seconds
+        ),
+    )
+
+
+def _sleep(one: SleepOperation, other: SleepOperation) -> SleepOperation:
+    return replace(one, in_flight=one.in_flight + other.in_flight)
+
+
+_ADD: Mapping[type, Callable[..., FrontEndPart]] = {
+    LogStats: _log,
+    ConnectionStats: _connections,
+    TextStats: _texts,
+    ParserFailures: _parsers,
+    UnknownFieldStats: _unknown,
+    ResponseStoreStats: _responses,
+    EventLoopStats: _loops,
+    TransportStats: _transports,
+    PlacementStats: _placements,
+    EngineHealth: _health,
+    SleepOperation: _sleep,
+    ObserverStats: lambda one, _: one,
+}
+
+
+def _counts(one: Iterable[P], other: Iterable[P]) -> tuple[P, ...]:
+    """Adds the last numbers of tuples whose other members are equal."""
+    sums: Counter[tuple[object, ...]] = Counter()
+    for entry in cast("Iterable[tuple[object, ...]]", (*one, *other)):
+        sums[entry[:-1]] += cast("int", entry[-1])
+    return cast("tuple[P, ...]", tuple((*key, sums[key]) for key in sums))

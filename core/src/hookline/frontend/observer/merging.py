@@ -1,0 +1,144 @@
+"""Makes one stream of notices for the loggers out of those of several front ends."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from hookline.front_end_parts import FrontEndPart, ObserverStats
+from hookline.frontend.observation import Observers
+from hookline.frontend.observer.merged_parts import MergedParts
+from hookline.frontend.observer.messages import (
+    Answered,
+    Changed,
+    Failed,
+    Logged,
+    Notice,
+    Observed,
+    Started,
+    Stopped,
+    parts_of,
+)
+from hookline.frozen import frozen_map
+from hookline.logs.logged_record import LoggedRecord
+from hookline.payloads import HttpAnswered, HttpExchange, PageStats, RecordsLogged
+
+PageStatsOf = Callable[[], tuple[PageStats, ...]]
+
+
+class MergedNotices:
+    """Passes notices on, and adds up what each front end knows only of itself.
+
+    Events, HTTP exchanges and log records happen in one front end each, and are passed
+    on as they are. HTTP requests in flight and the parts of front ends are added up.
+    """
+
+    def __init__(
+        self,
+        observers: Observers,
+        page_stats: PageStatsOf = tuple,
+        *,
+        restarts: int = 0,
+    ) -> None:
+        """Passes everything to `observers`.
+
+        Args:
+            observers: The loggers.
+            page_stats: Returns the state of the loggers' pages.
+            restarts: How often this process has been replaced.
+        """
+        self._observers = observers
+        self._restarts = restarts
+        self._page_stats = page_stats
+        self._in_flight: dict[int, Mapping[tuple[str, str], int]] = {}
+        self._parts = MergedParts()
+        self._lost: dict[int, int] = {}
+        self._lost_before = 0
+        self._waited: dict[int, float] = {}
+        self._reported: ObserverStats | None = None
+
+    def take(self, index: int, notice: Notice) -> None:
+        """Takes a notice of front end `index`."""
+        if isinstance(notice, Observed):
+            self._observers.observe(notice.output, notice.iteration, notice.facts)
+        elif isinstance(notice, Started):
+            self._observers.started(
+                notice.facts,
+                notice.clock,
+                restart_cause=notice.restart_cause,
+                resubmitted=notice.resubmitted,
+            )
+        elif isinstance(notice, Stopped):
+            self._observers.stopped(notice.engine_index, notice.reason)
+        elif isinstance(notice, Failed):
+            self._observers.failed(
+                notice.engine_index,
+                notice.reason,
+                notice.open_requests,
+                is_final=notice.is_final,
+            )
+        elif isinstance(notice, Answered):
+            self._take_answered(index, notice)
+        elif isinstance(notice, Changed):
+            self._change(self._parts.take(index, parts_of(notice)))
+        elif isinstance(notice, Logged):
+            self._observers.records_logged(_sealed(notice.logged))
+
+    def told(self, index: int, lost: int, waited_seconds: float) -> None:
+        """Takes what a front end says of its notices: the lost, and the last's wait."""
+        self._lost[index] = lost
+        self._waited[index] = waited_seconds
+        self._observers.lost = self._lost_before + sum(self._lost.values())
+
+    def leave(self, index: int, *, is_told: bool = True) -> None:
+        """A front end has ended: its totals stay, all else of it is gone."""
+        self._lost_before += self._lost.pop(index, 0)
+        self._waited.pop(index, None)
+        in_flight, parts = self._in_flight.pop(index, None), self._parts.leave(index)
+        if is_told and in_flight:
+            self._answer((), 0)
+        if is_told:
+            self._change(parts)
+
+    def report(self) -> None:
+        """Tells of the notices themselves, if that has changed."""
+        stats = ObserverStats(
+            dropped=self._observers.lost,
+            waited_seconds=max(self._waited.values(), default=0.0),
+            front_ends=len(self._waited),
+            restarts=self._restarts,
+        )
+        if stats != self._reported:
+            self._reported = stats
+            self._change((stats,))
+
+    def _take_answered(self, index: int, notice: Answered) -> None:
+        self._in_flight[index] = {
+            (route, method): count for route, method, count in notice.in_flight
+        }
+        self._answer(notice.exchanges, notice.missed)
+
+    def _answer(self, exchanges: tuple[HttpExchange, ...], missed: int) -> None:
+        in_flight: Counter[tuple[str, str]] = Counter()
+        for each in self._in_flight.values():
+            in_flight.update(each)
+        self._observers.http_answered(
+            HttpAnswered(
+                exchanges=exchanges,
+                in_flight=frozen_map(dict(in_flight)),
+                missed=missed,
+                pages=self._page_stats(),
+            )
+        )
+
+    def _change(self, parts: tuple[FrontEndPart, ...]) -> None:
+        if parts:
+            self._observers.front_end_changed(parts)
+
+
+def _sealed(logged: RecordsLogged) -> RecordsLogged:
+    records = tuple(_sealed_record(each) for each in logged.records)
+    return replace(logged, records=records)
+
+
+def _sealed_record(record: LoggedRecord) -> LoggedRecord:
+    return replace(record, fields=frozen_map(record.fields))

@@ -1,0 +1,181 @@
+"""The observer process: `python -m hookline.frontend.observer.process`.
+
+Its arguments are the folder of the sockets, the descriptor on which it says that it has
+begun, the process id of its owner, and the descriptor and the level of the log. Through
+its standard input the owner sends `Begin`, and holds the other end: once that closes,
+or the owner has ended, the process hands what it has got to the loggers and ends.
+"""
+
+import os
+import shutil
+import signal
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from hookline.exceptions import ConfigError
+from hookline.frontend.observation import Observers
+from hookline.frontend.observer.host import ObserverHost
+from hookline.frontend.observer.merging import MergedNotices
+from hookline.frontend.observer.messages import Alive, Begin, Begun
+from hookline.frontend.observer.pages_address import pages_socket
+from hookline.logs.forwarding import forward_log
+from hookline.owner_watch import wait_for_owners_end
+from hookline.pages import PageRoute
+from hookline.payloads import PageStats
+from hookline_registry import RegistryError
+
+LENGTH = struct.Struct("<I")
+"""What precedes `Begin`: its length in bytes."""
+
+FLUSH_SECONDS = 5.0
+FAREWELL_SECONDS = 1.0
+"""Time for the loggers once all front ends have had them flushed."""
+
+HUNG_SECONDS = 60
+"""Time without the interpreter after which the process is ended by the system."""
+
+
+class ServedPages(Protocol):
+    """The loggers' pages, served by this process."""
+
+    @property
+    def routes(self) -> tuple[PageRoute, ...]:
+        """The pages."""
+        ...
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Their paths as loggers have registered them."""
+        ...
+
+    def stats(self) -> tuple[PageStats, ...]:
+        """State of each logger's pages; thread-safe."""
+        ...
+
+    def close(self) -> None:
+        """Ends them."""
+        ...
+
+
+ServePages = Callable[[Observers, str], ServedPages]
+"""Serves the pages of loggers on a UNIX socket; the core knows no HTTP."""
+
+
+class NoPages:
+    """Serves no pages."""
+
+    routes: tuple[PageRoute, ...] = ()
+    paths: tuple[str, ...] = ()
+
+    def stats(self) -> tuple[PageStats, ...]:
+        """Returns none."""
+        return ()
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
+def main(arguments: list[str], serve_pages: ServePages) -> int:
+    """Runs the process and returns its exit status."""
+    folder, (begun, owner, log_end, level) = Path(arguments[0]), map(int, arguments[1:])
+    log = forward_log(log_end, level)
+    try:
+        return _run(folder, begun, owner, serve_pages)
+    finally:
+        log.close()
+
+
+def _run(folder: Path, begun: int, owner: int, serve_pages: ServePages) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the owner decides when to end
+    stdin = sys.stdin.fileno()
+    if (begin := _read_begin(stdin)) is None:
+        return 0  # the owner has gone already
+    is_ending = threading.Event()
+    for target, arguments in (
+        (_end_with_owner, (stdin, owner, folder, is_ending)),
+        (_show_life, ()),
+    ):
+        threading.Thread(target=target, args=arguments, daemon=True).start()
+    try:
+        observers = Observers(begin.config)
+        pages = serve_pages(observers, pages_socket(folder))
+    except ConfigError as error:
+        return _refuse(begun, Begun("config", error.option, error.detail))
+    except RegistryError as error:
+        return _refuse(begun, Begun("registry", "", str(error)))
+    hooks = tuple(sorted(observers.hooks))
+    alive = Alive(begin.incarnation, hooks, pages.routes, pages.paths)
+    merged = MergedNotices(observers, pages.stats, restarts=begin.incarnation - 1)
+    host = ObserverHost(folder, begin.key, alive, observers, merged)
+    _say(begun, Begun())
+    try:
+        host.serve(is_ending.is_set)
+    finally:
+        pages.close()
+        observers.close(FAREWELL_SECONDS if host.is_left else FLUSH_SECONDS)
+        host.close()
+    return 0
+
+
+def _read_begin(stdin: int) -> Begin | None:
+    head = _read(stdin, LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (length,) = LENGTH.unpack(head)
+    body = _read(stdin, length)
+    if len(body) < length:
+        return None
+    return msgspec.msgpack.decode(body, type=Begin)
+
+
+def _read(descriptor: int, length: int) -> bytes:
+    found = b""
+    while len(found) < length and (part := os.read(descriptor, length - len(found))):
+        found += part
+    return found
+
+
+def _say(descriptor: int, begun: Begun) -> None:
+    with suppress(BrokenPipeError):
+        os.write(descriptor, msgspec.msgpack.encode(begun))
+    os.close(descriptor)
+
+
+def _refuse(descriptor: int, begun: Begun) -> int:
+    _say(descriptor, begun)
+    return 1
+
+
+def _end_with_owner(
+    stdin: int, owner: int, folder: Path, is_ending: threading.Event
+) -> None:
+    wait_for_owners_end(stdin, owner)
+    is_ending.set()
+    if os.getppid() != owner:  # which had no time to
+        shutil.rmtree(folder, ignore_errors=True)
+    time.sleep(FLUSH_SECONDS + FAREWELL_SECONDS)
+    os._exit(0)  # a logger keeps the process alive
+
+
+def _show_life() -> None:
+    """Has the system end this process when no thread gets the interpreter any more.
+
+    Its owner cannot tell that from a slow logger; and if the owner has ended, too,
+    nobody else would end it.
+    """
+    while True:
+        signal.setitimer(signal.ITIMER_REAL, HUNG_SECONDS)
+        time.sleep(HUNG_SECONDS / 10)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], lambda _observers, _socket: NoPages()))

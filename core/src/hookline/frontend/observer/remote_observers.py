@@ -1,0 +1,238 @@
+"""The loggers of a front end, in an observer process."""
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from hookline.clock import SystemClock
+from hookline.config import EngineConfig
+from hookline.events import ClockPair, StepOutput
+from hookline.front_end_parts import FrontEndPart
+from hookline.frontend.observer.link import ObserverAddress, ObserverLink
+from hookline.frontend.observer.merged_parts import Key, part_key
+from hookline.frontend.observer.messages import (
+    Answered,
+    Failed,
+    Logged,
+    Notice,
+    Observed,
+    Started,
+    Stopped,
+    changed,
+)
+from hookline.frontend.observer.outbox import Outbox
+from hookline.frontend.observer.owner import ObserverProcess
+from hookline.frontend.observer.pages_address import ObserverPages, pages_socket
+from hookline.frontend.told_requests import told_requests
+from hookline.frozen import plain
+from hookline.pages import RoutesOf
+from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
+from hookline.request import RequestFacts
+from hookline.stats import IterationStats, SchedulerStats
+from hookline_registry import LaneStats
+
+READY_SECONDS = 60.0
+_LINGER_SECONDS = 1.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _ToldEngine:
+    """What a new observer process has to know of an engine."""
+
+    facts: EngineFacts
+    clock: ClockPair
+    stats: SchedulerStats | None = None
+    failed: Failed | None = None
+
+    def started_again(self) -> Started:
+        """Its start; requests that have ended since are not received there."""
+        ended = 0 if self.stats is None else sum(self.stats.finished.values())
+        return Started(self.facts, self.clock, resubmitted=ended)
+
+
+class RemoteObservers:
+    """Tells an observer process what happens, without ever waiting for it.
+
+    Notices are encoded at once and sent together, a few times per second. If the
+    process does not take them, the oldest are dropped and counted.
+
+    Attributes:
+        is_listening: Whether any logger implements any hook.
+        remote_pages: The loggers' pages.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        address: ObserverAddress,
+        *,
+        process: ObserverProcess | None = None,
+    ) -> None:
+        """Waits until the observer process is ready.
+
+        Args:
+            config: The engine's configuration.
+            address: The observer process.
+            process: The process, if it is to end with these observers.
+
+        Raises:
+            ObserverSilentError: It is not ready in time.
+        """
+        self._process = process
+        self._clock = SystemClock()
+        self._encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
+        # A logger's lane holds as many batches; one of them is one notice.
+        self._outbox = Outbox(config.observers.lane_batches)
+        self._lock = threading.Lock()
+        self._engines: dict[int, _ToldEngine] = {}
+        self._parts: dict[Key, FrontEndPart] = {}
+        self._link = ObserverLink(
+            address,
+            self._outbox,
+            linger_seconds=config.observers.linger_seconds,
+            begin_again=self._begin_again,
+        )
+        try:
+            alive = self._link.wait_until_ready(READY_SECONDS)
+        except BaseException:
+            self._link.close(0.0)
+            raise
+        self._hooks = frozenset(alive.hooks)
+        self.is_listening = bool(self._hooks)
+        self.remote_pages = ObserverPages(
+            pages_socket(address.folder), alive.routes, alive.paths, self._link
+        )
+
+    @property
+    def lanes(self) -> tuple[LaneStats, ...]:
+        """None: the lanes are in the observer process."""
+        return ()
+
+    @property
+    def dropped(self) -> int:
+        """Number of notices that the observer process never gets."""
+        return self._outbox.dropped
+
+    def listens(self, hook: str) -> bool:
+        """Whether any logger implements the hook."""
+        return hook in self._hooks
+
+    def add_routes(self, routes_of: RoutesOf) -> None:
+        """Does nothing: the observer process serves the pages."""
+
+    def started(
+        self,
+        facts: EngineFacts,
+        clock: ClockPair,
+        *,
+        restart_cause: str = "",
+        resubmitted: int = 0,
+    ) -> None:
+        with self._lock:
+            self._engines[facts.engine_index] = _ToldEngine(facts, clock)
+            self._tell(Started(facts, clock, restart_cause, resubmitted))
+
+    def stopped(self, engine_index: int, reason: str) -> None:
+        self._tell(Stopped(engine_index, reason))
+
+    def failed(
+        self,
+        engine_index: int,
+        reason: str,
+        open_requests: int,
+        *,
+        is_final: bool = True,
+    ) -> None:
+        failed = Failed(engine_index, reason, open_requests, is_final)
+        with self._lock:
+            if (engine := self._engines.get(engine_index)) is not None:
+                engine.failed = Failed(engine_index, reason, 0, is_final)
+            self._tell(failed)
+
+    def observe(
+        self,
+        output: StepOutput,
+        iteration: IterationStats,
+        facts: Mapping[int, RequestFacts],
+    ) -> None:
+        """Sends one step, or one state, without what no logger is told of."""
+        observed = Observed(self._told_part(output), iteration, dict(facts))
+        with self._lock:
+            if (engine := self._engines.get(output.engine_index)) is not None:
+                engine.stats = output.stats
+            self._tell(observed)
+
+    def requests_told(self, output: StepOutput) -> set[int]:
+        """Ids of the requests whose facts `observe` needs with this output."""
+        return told_requests(output, self.listens)
+
+    def http_answered(self, answered: HttpAnswered) -> None:
+        in_flight = tuple((*key, count) for key, count in answered.in_flight.items())
+        self._tell(Answered(answered.exchanges, in_flight, answered.missed))
+
+    def front_end_changed(self, parts: tuple[FrontEndPart, ...]) -> None:
+        with self._lock:
+            self._parts.update((part_key(each), each) for each in parts)
+            if self.listens("front_end_changed"):
+                self._tell(changed(parts))
+
+    def records_logged(self, logged: RecordsLogged) -> None:
+        self._tell(Logged(logged))
+
+    def flush(self, timeout_seconds: float) -> bool:
+        return self._link.flush(timeout_seconds)
+
+    def close(self, timeout_seconds: float) -> bool:
+        """Waits for the loggers to process everything; False on timeout."""
+        is_complete = self._link.flush(timeout_seconds)
+        self._link.close(_LINGER_SECONDS)
+        if self._process is not None:
+            self._process.close()
+        return is_complete
+
+    def _tell(self, notice: Notice) -> None:
+        try:
+            encoded = self._encode(notice)
+        except (ValueError, OverflowError) as error:
+            # A lone surrogate, or a number of more than 64 bits.
+            self._outbox.lose()
+            _log.warning("a notice for the loggers cannot be sent: %s", error)
+            return
+        self._outbox.put(encoded, self._clock.now())
+
+    def _begin_again(self) -> None:
+        """Tells a new observer process what is; for the link's thread.
+
+        What waits has its end here: it is part of the sums that the engines' totals
+        begin with.
+        """
+        with self._lock:
+            self._outbox.clear()
+            for engine in self._engines.values():
+                self._tell(engine.started_again())
+                if engine.failed is not None:
+                    self._tell(engine.failed)
+            parts = tuple(self._parts.values())
+            if parts and self.listens("front_end_changed"):
+                self._tell(changed(parts))
+
+    def _told_part(self, output: StepOutput) -> StepOutput:
+        listens = self.listens
+        return StepOutput(
+            engine_index=output.engine_index,
+            at=output.at,
+            cause=output.cause,
+            stats=output.stats,
+            record=output.record,
+            queued=output.queued if listens("requests_queued") else [],
+            scheduled=output.scheduled if listens("requests_scheduled") else [],
+            preempted=output.preempted if listens("requests_preempted") else [],
+            new_tokens=output.new_tokens if listens("tokens_generated") else [],
+            finished=output.finished if listens("requests_finished") else [],
+            clock=output.clock,
+            cache_changes=output.cache_changes if listens("cache_changed") else None,
+        )

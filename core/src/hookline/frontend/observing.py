@@ -1,0 +1,126 @@
+"""What a front end needs of its loggers, in this process or in another one."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from hookline.events import ClockPair, StepOutput
+from hookline.front_end_parts import FrontEndPart
+from hookline.pages import PageRoute, RoutesOf
+from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
+from hookline.request import RequestFacts
+from hookline.stats import IterationStats
+from hookline_registry import LaneStats
+
+
+class RemotePages(Protocol):
+    """The pages of loggers in another process.
+
+    Attributes:
+        socket: Path of the UNIX socket on which that process serves them.
+        routes: The pages, in the order in which they were registered.
+        paths: The paths as loggers have registered them.
+    """
+
+    @property
+    def socket(self) -> str: ...
+
+    @property
+    def routes(self) -> tuple[PageRoute, ...]: ...
+
+    @property
+    def paths(self) -> tuple[str, ...]: ...
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why the process does not answer, as far as that is known; else None."""
+        ...
+
+
+class Observing(Protocol):
+    """Passes what happens to the loggers; no method waits for one, but the last two.
+
+    `records_logged` may be called in any thread, the others in the front end's.
+
+    Attributes:
+        is_listening: Whether anybody listens.
+    """
+
+    @property
+    def is_listening(self) -> bool: ...
+
+    @property
+    def lanes(self) -> tuple[LaneStats, ...]:
+        """State of each logger's lane in this process."""
+        ...
+
+    @property
+    def remote_pages(self) -> RemotePages | None:
+        """The loggers' pages, if another process serves them."""
+        ...
+
+    def listens(self, hook: str) -> bool:
+        """Whether any logger implements the hook."""
+        ...
+
+    def add_routes(self, routes_of: RoutesOf) -> None:
+        """Lets each logger of this process register its pages."""
+        ...
+
+    def started(
+        self,
+        facts: EngineFacts,
+        clock: ClockPair,
+        *,
+        restart_cause: str = "",
+        resubmitted: int = 0,
+    ) -> None:
+        """Tells that an engine is ready, for the first time or again."""
+        ...
+
+    def stopped(self, engine_index: int, reason: str) -> None:
+        """Tells that an engine has been closed."""
+        ...
+
+    def failed(
+        self,
+        engine_index: int,
+        reason: str,
+        open_requests: int,
+        *,
+        is_final: bool = True,
+    ) -> None:
+        """Tells that an engine has ended unexpectedly."""
+        ...
+
+    def observe(
+        self,
+        output: StepOutput,
+        iteration: IterationStats,
+        facts: Mapping[int, RequestFacts],
+    ) -> None:
+        """Passes one step, or one state, on."""
+        ...
+
+    def requests_told(self, output: StepOutput) -> set[int]:
+        """Ids of the requests whose facts `observe` needs with this output."""
+        ...
+
+    def http_answered(self, answered: HttpAnswered) -> None:
+        """Passes answered HTTP requests on."""
+        ...
+
+    def front_end_changed(self, parts: tuple[FrontEndPart, ...]) -> None:
+        """Passes the state of changed parts of the front end on."""
+        ...
+
+    def records_logged(self, logged: RecordsLogged) -> None:
+        """Passes records of the log on."""
+        ...
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Waits until every logger is up to date; False if one is not in time."""
+        ...
+
+    def close(self, timeout_seconds: float) -> bool:
+        """Waits for the loggers to process everything; False on timeout."""
+        ...
