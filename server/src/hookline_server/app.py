@@ -113,8 +113,8 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
         app if settings.metrics_port is None else create_pages_app(app, outermost)
     )
     app[PAGES] = Pages(app[PAGES_APP], page_counts)
-    engine.add_routes(app[PAGES].of)
-    if engine.remote_pages is not None:
-        forward_pages(app[PAGES_APP], app[PAGES], engine.remote_pages)
+    if (remote := engine.add_routes(app[PAGES].of)) is not None:
+        forward_pages(app[PAGES_APP], app[PAGES], remote)
+        app[context.REMOTE_PAGES] = app[PAGES_APP][context.REMOTE_PAGES] = remote
     explain_missing_metrics(app)
     return app

@@ -4,6 +4,7 @@ import time
 
 from aiohttp import web
 
+from hookline.frontend.observing import RemotePages
 from hookline_server.auth.key import Scope
 from hookline_server.auth.key_ring import KEY_RING, KeyRing
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
@@ -27,6 +28,9 @@ UNKNOWN_FIELDS: web.AppKey[UnknownFields] = web.AppKey(
 RESPONSE_STORE: web.AppKey[ResponseStore] = web.AppKey(
     "hookline_response_store", ResponseStore
 )
+REMOTE_PAGES: web.AppKey[RemotePages] = web.AppKey("hookline_remote_pages", RemotePages)
+"""The loggers' pages, only if another process serves them."""
+
 PARSERS: web.AppKey[ChosenParsers] = web.AppKey("hookline_parsers", ChosenParsers)
 STARTED: web.AppKey[int] = web.AppKey("hookline_started", int)
 

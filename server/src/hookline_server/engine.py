@@ -209,13 +209,8 @@ class ServingEngine(Protocol):
         """
         ...
 
-    @property
-    def remote_pages(self) -> RemotePages | None:
-        """The loggers' pages, if another process serves them."""
-        ...
-
-    def add_routes(self, routes_of: RoutesOf) -> None:
-        """Lets the loggers register their pages."""
+    def add_routes(self, routes_of: RoutesOf) -> RemotePages | None:
+        """Lets the loggers register their pages; returns those of another process."""
         ...
 
     def http_answered(self, answered: HttpAnswered) -> None:

@@ -87,7 +87,6 @@ class Both:
     there: RemoteObservers
 
     is_listening = True
-    remote_pages = None
 
     def __getattr__(self, name: str) -> object:
         here, there = getattr(self.here, name), getattr(self.there, name)
@@ -102,14 +101,16 @@ class Both:
 
 def comparable(calls: list[tuple[str, object]]) -> list[tuple[str, object]]:
     """The calls without what differs: the state of lanes, and of the observer."""
-    found = []
+    found: list[tuple[str, object]] = []
     for hook, payload in calls:
         if isinstance(payload, FrontEndChanged) and isinstance(
             payload.parts[0], ObserverStats
         ):
             continue
-        is_state = isinstance(payload, StateChanged)
-        found.append((hook, replace(payload, lanes=()) if is_state else payload))
+        if isinstance(payload, StateChanged):
+            found.append((hook, replace(payload, lanes=())))
+        else:
+            found.append((hook, payload))
     return found
 
 

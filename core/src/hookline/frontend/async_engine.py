@@ -308,14 +308,9 @@ class AsyncEngine:
         ]
         return tuple(await asyncio.gather(*probes))
 
-    @property
-    def remote_pages(self) -> RemotePages | None:
-        """The loggers' pages, if an observer process serves them."""
-        return self._front_end.remote_pages
-
-    def add_routes(self, routes_of: RoutesOf) -> None:
-        """Lets the loggers register their pages."""
-        self._front_end.add_routes(routes_of)
+    def add_routes(self, routes_of: RoutesOf) -> RemotePages | None:
+        """Lets the loggers register their pages; returns those of another process."""
+        return self._front_end.add_routes(routes_of)
 
     @property
     def needs_http(self) -> bool:

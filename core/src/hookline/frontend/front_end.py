@@ -277,14 +277,9 @@ class FrontEnd:
         for engine in self.engines.live:
             self._supervisor.fail(engine, reason)
 
-    @property
-    def remote_pages(self) -> RemotePages | None:
-        """The loggers' pages, if another process serves them."""
-        return self._observers.remote_pages
-
-    def add_routes(self, routes_of: RoutesOf) -> None:
-        """Lets each logger register its pages."""
-        self._observers.add_routes(routes_of)
+    def add_routes(self, routes_of: RoutesOf) -> RemotePages | None:
+        """Lets each logger register its pages; returns those of another process."""
+        return self._observers.add_routes(routes_of)
 
     def listens(self, hook: str) -> bool:
         """Whether any logger implements the hook."""

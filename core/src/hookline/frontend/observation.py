@@ -117,10 +117,6 @@ class Observers:
         return [plugin, f"{name}.logger"]
 
     @property
-    def remote_pages(self) -> None:
-        """The loggers' pages are served by this process."""
-
-    @property
     def lanes(self) -> tuple[LaneStats, ...]:
         """State of each lane, which has dropped what was lost before it."""
         stats = self._fanout.stats

@@ -53,17 +53,12 @@ class Observing(Protocol):
         """State of each logger's lane in this process."""
         ...
 
-    @property
-    def remote_pages(self) -> RemotePages | None:
-        """The loggers' pages, if another process serves them."""
-        ...
-
     def listens(self, hook: str) -> bool:
         """Whether any logger implements the hook."""
         ...
 
-    def add_routes(self, routes_of: RoutesOf) -> None:
-        """Lets each logger of this process register its pages."""
+    def add_routes(self, routes_of: RoutesOf) -> RemotePages | None:
+        """Lets each logger register its pages; returns those of another process."""
         ...
 
     def started(

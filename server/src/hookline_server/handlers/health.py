@@ -8,7 +8,7 @@ from aiohttp import web
 
 from hookline.frontend.probe_result import ProbeOutcome
 from hookline_server.api_error import ApiError
-from hookline_server.context import DEEP_HEALTH, ENGINE
+from hookline_server.context import DEEP_HEALTH, ENGINE, REMOTE_PAGES
 from hookline_server.handlers.common import json_response, unready_reason
 from hookline_server.openapi.operation import Operation, Tag, described
 
@@ -49,7 +49,7 @@ async def health(request: web.Request) -> web.Response:
     """Returns 200 while the engine works, asleep or not; otherwise 503."""
     engine = request.app[ENGINE]
     _check(engine.ailment or unready_reason(engine))
-    pages = engine.remote_pages
+    pages = request.app.get(REMOTE_PAGES)
     return json_response(Health("healthy", None if pages is None else pages.obstacle))
 
 

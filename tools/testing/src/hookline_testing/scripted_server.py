@@ -381,10 +381,6 @@ class FakeEngine:
             raise reply
         return (cast("R", reply),)
 
-    @property
-    def remote_pages(self) -> None:
-        """The server itself serves the pages."""
-
     def add_routes(self, routes_of: RoutesOf) -> None:
         for path, handler in self.pages.items():
             routes_of("fake").get(path, handler)

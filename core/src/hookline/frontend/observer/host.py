@@ -67,6 +67,8 @@ class ObserverHost:
         )
         self._mailbox.is_shaking_hands = False
         self._clients: dict[int, ObservedClient] = {}
+        self._invited: set[int] = set()
+        self._missed: dict[int, int] = {}
         self._flushes = threading.Semaphore(_MOST_FLUSHES)
         self._told_at = time.monotonic()
 
@@ -94,7 +96,9 @@ class ObserverHost:
         if isinstance(message, Join):
             self._join(index, message)
         elif (client := self._clients.get(index)) is None:
-            return  # it joins again once it misses our signs of life
+            self._invite(index)
+            if isinstance(message, Notices) and index in self._missed:
+                self._missed[index] += len(message.notices)
         elif isinstance(message, Notices):
             self._take_notices(client, message)
         elif isinstance(message, Flush):
@@ -112,11 +116,24 @@ class ObserverHost:
             if len(self._clients) >= MOST_CLIENTS:
                 _log.error("front end %d is one too many for the observer", index)
                 return
-            party = Party(Role.CLIENT, index)
-            there = ipc_address(self._folder, party)
-            self._transport.connect(party, there, max_waiting=_MOST_REPLIES)
-            self._clients[index] = ObservedClient(index, message.pid)
+            self._connect(index)
+            client = ObservedClient(index, message.pid)
+            client.missed = self._missed.pop(index, 0)
+            self._clients[index] = client
         self._reply(index, self._alive)
+
+    def _invite(self, index: int) -> None:
+        """Tells a front end of our predecessor that it has to join us."""
+        if len(self._missed) < MOST_CLIENTS and index not in self._invited:
+            self._invited.add(index)
+            self._missed.setdefault(index, 0)
+            self._connect(index)
+            self._reply(index, self._alive)
+
+    def _connect(self, index: int) -> None:
+        party = Party(Role.CLIENT, index)
+        there = ipc_address(self._folder, party)
+        self._transport.connect(party, there, max_waiting=_MOST_REPLIES)
 
     def _take_notices(self, client: ObservedClient, message: Notices) -> None:
         if message.incarnation != self._alive.incarnation:
@@ -148,6 +165,7 @@ class ObserverHost:
         if now - self._told_at < _ALIVE_SECONDS:
             return
         self._told_at = now
+        self._invited.clear()
         for client in list(self._clients.values()):
             if client.has_ended:
                 _log.warning("front end %d has ended", client.index)

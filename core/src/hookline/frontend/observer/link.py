@@ -213,6 +213,7 @@ class ObserverLink:
     def _take_alive(self, alive: Alive) -> None:
         known = self._alive
         if known is not None and known.incarnation != alive.incarnation:
+            self._mailbox.send(OBSERVER, Join(os.getpid()), waits=False)
             self._begin_again()
         if self._is_silent:
             self._is_silent = False

@@ -62,7 +62,6 @@ class RemoteObservers:
 
     Attributes:
         is_listening: Whether any logger implements any hook.
-        remote_pages: The loggers' pages.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class RemoteObservers:
             raise
         self._hooks = frozenset(alive.hooks)
         self.is_listening = bool(self._hooks)
-        self.remote_pages = ObserverPages(
+        self._pages = ObserverPages(
             pages_socket(address.folder), alive.routes, alive.paths, self._link
         )
 
@@ -121,8 +120,9 @@ class RemoteObservers:
         """Whether any logger implements the hook."""
         return hook in self._hooks
 
-    def add_routes(self, routes_of: RoutesOf) -> None:
-        """Does nothing: the observer process serves the pages."""
+    def add_routes(self, routes_of: RoutesOf) -> ObserverPages:  # noqa: ARG002
+        """Returns the pages, which the observer process serves."""
+        return self._pages
 
     def started(
         self,
