@@ -12,7 +12,7 @@ from hookline.frontend.observer.messages import Begin, Begun, ToFrontEnd, ToObse
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {30: "06bf61d27a153a1d64319e204c1029eb1dd1d319112fd58ec0b525be6527d1fc"}
+DIGESTS = {30: "84dcc4f0e5b232e1cad105521253c6de7ce4daebbc74dd4696da65fac8685a70"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

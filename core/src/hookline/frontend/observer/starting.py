@@ -5,6 +5,7 @@ from collections.abc import Callable
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.frontend.observation import Observers
+from hookline.frontend.observer.link import ObserverAddress
 from hookline.frontend.observer.owner import MODULE, ObserverProcess
 from hookline.frontend.observer.remote_observers import RemoteObservers
 from hookline.frontend.observing import Observing
@@ -39,3 +40,15 @@ def observe(
     except BaseException:
         process.close()
         raise
+
+
+def observe_at(address: ObserverAddress) -> Observe:
+    """Returns what tells the loggers of an observer process that somebody else owns.
+
+    One of several front ends of the same engines passes it to `AsyncEngine.start`.
+    """
+
+    def join(config: EngineConfig, _: Recorder | None = None) -> RemoteObservers:
+        return RemoteObservers(config, address)
+
+    return join
