@@ -173,18 +173,27 @@ def test_known_architecture_needs_no_code_of_the_folder(configured: Damage) -> N
     assert not (folder / "executed").exists()
 
 
-@pytest.mark.parametrize(
-    "option",
-    ["tensor_parallel_size", "pipeline_parallel_size"],
-)
-def test_more_than_one_rank_is_refused(option: str) -> None:
-    """The error names the option and what is supported."""
-    name = option.replace("_", "-")
+@pytest.mark.parametrize("executor", ["uniproc", "uni", "simulated"])
+def test_an_executor_of_one_rank_refuses_several(executor: str) -> None:
+    """The error names the option, and an executor that has several."""
+    with pytest.raises(ConfigError, match=r"tensor-parallel-size: 2 is not .* mp has"):
+        EngineConfig.from_options(tensor_parallel_size=2, executor=executor)
 
-    with pytest.raises(ConfigError, match=f"{name}: 2 is not supported.*value is 1"):
-        EngineConfig.from_options(**{option: 2})
 
-    assert EngineConfig.from_options(**{option: 1}).parallel == ParallelConfig()
+@pytest.mark.parametrize(("size", "executor"), [(1, "uniproc"), (2, "mp")])
+def test_the_executor_suits_the_number_of_ranks(size: int, executor: str) -> None:
+    """Unless it is named."""
+    config = EngineConfig.from_options(tensor_parallel_size=size)
+
+    assert config.executor_name == executor
+    assert config.num_concurrent == size
+
+
+def test_ranks_are_counted_stage_by_stage() -> None:
+    """The first rank of the last stage samples."""
+    parallel = ParallelConfig(tensor_parallel_size=3, pipeline_parallel_size=2, rank=4)
+
+    assert (parallel.stage, parallel.tensor_rank, parallel.output_rank) == (1, 1, 3)
 
 
 def test_rank_must_exist() -> None:

@@ -23,6 +23,8 @@ from hookline.exceptions import ConfigError
 
 _EXECUTOR_NAMES = {"uni": "uniproc"}
 """vLLM's names of executors."""
+_ONE_RANK = ("uniproc", "simulated")
+"""Executors without a rank for each part of a layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +157,12 @@ class EngineConfig:
             )
         if self.parallel.pipeline_parallel_size > 1:
             self._check_pipeline()
+        if self.parallel.tensor_parallel_size > 1 and self.executor_name in _ONE_RANK:
+            raise ConfigError(
+                "tensor-parallel-size",
+                f"{self.parallel.tensor_parallel_size} is not supported: the executor "
+                f"{self.executor_name} has one rank; mp has several",
+            )
         if self.kv_transfer is not None and not self.cache.enable_prefix_caching:
             raise ConfigError(
                 KV_TRANSFER_OPTION,

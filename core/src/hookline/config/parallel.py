@@ -9,6 +9,8 @@ from hookline.exceptions import ConfigError
 
 MOST_ENGINES = 64
 """Each is a process with the whole model."""
+MOST_RANKS = 64
+"""That share a layer."""
 
 
 class LoadBalancing(StrEnum):
@@ -30,9 +32,11 @@ class ParallelConfig:
     tensor_parallel_size: int = field(
         default=1,
         metadata=option(
-            "Number of ranks that share each layer; only 1 is supported.",
+            "Number of ranks that share each layer, each a process with a part of its "
+            "weights and of its KV cache. More than 1 only on CPUs.",
             metavar="RANKS",
             minimum=1,
+            maximum=MOST_RANKS,
         ),
     )
     pipeline_parallel_size: int = field(
@@ -66,12 +70,6 @@ class ParallelConfig:
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.tensor_parallel_size > 1:
-            raise ConfigError(
-                "tensor-parallel-size",
-                f"{self.tensor_parallel_size} is not supported: an engine has one "
-                "rank; the supported value is 1",
-            )
         if not 0 <= self.rank < self.world_size:
             raise ConfigError(
                 "rank", f"must be 0 to {self.world_size - 1}, not {self.rank}"

@@ -104,6 +104,7 @@ class Worker:
             self._timer,
             proposer=self._proposer,
             needs_fingerprint=self._connector is not None,
+            group=self._ranks.group,
         )
         if self._allocated is not None and (
             model.cache_key != self._allocated.cache_key
@@ -113,6 +114,8 @@ class Worker:
                 "its weights or configuration have changed during sleep in a way that "
                 "does not fit the KV cache: restart the engine",
             )
+        if model.reduce is not None:
+            model.reduce.join()  # from here on all ranks compute the same steps
         is_final = model.with_kernels is None
         self._maker = RunnerMaker.of(
             self._config if is_final else without_kernels(self._config),

@@ -20,11 +20,12 @@ from hookline.worker.ranks.messages import (
     Done,
     End,
     Execute,
-    Loaded,
     LoadModel,
     Order,
+    Profile,
     Refusal,
     Refused,
+    Room,
     Setup,
     Sleep,
     WakeUp,
@@ -86,8 +87,9 @@ class RanksExecutor:
 
     def _load(self, context: ExecutorContext) -> None:
         self._ask(Setup(context.config), Done)
-        loaded = self._ask(LoadModel(), Loaded)
-        self._ask(Allocate(min(each.num_blocks for each in loaded)), Done)
+        self._ask(LoadModel(), Done)
+        rooms = self._ask(Profile(), Room)
+        self._ask(Allocate(min(each.num_blocks for each in rooms)), Done)
         warm = self._ask(WarmUp(), Warm)[self._output_rank]
         self.shape, self.pids = warm.shape, self._processes.pids
         context.timer.include(warm.phases)

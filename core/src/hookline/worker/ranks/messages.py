@@ -26,7 +26,11 @@ class Setup(msgspec.Struct, frozen=True, tag=True):
 
 
 class LoadModel(msgspec.Struct, frozen=True, tag=True):
-    """Read the weights; the answer is `Loaded`."""
+    """Read the weights."""
+
+
+class Profile(msgspec.Struct, frozen=True, tag=True):
+    """Measure memory; the answer is `Room`."""
 
 
 class Allocate(msgspec.Struct, frozen=True, tag=True):
@@ -59,19 +63,16 @@ class End(msgspec.Struct, frozen=True, tag=True):
     """Release everything and end."""
 
 
-Order = Setup | LoadModel | Allocate | WarmUp | Execute | Sleep | WakeUp | End
+Task = Setup | LoadModel | Profile | Allocate | WarmUp | Execute | Sleep | WakeUp
+Order = Task | End
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
     """An order has been carried out."""
 
 
-class Loaded(msgspec.Struct, frozen=True, tag=True):
-    """The model is loaded.
-
-    Attributes:
-        num_blocks: How many KV blocks the rank has room for.
-    """
+class Room(msgspec.Struct, frozen=True, tag=True):
+    """How many KV blocks the rank has room for."""
 
     num_blocks: int
 
@@ -121,4 +122,4 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     detail: str
 
 
-Answer = Done | Loaded | Warm | Computed | Refused
+Answer = Done | Room | Warm | Computed | Refused

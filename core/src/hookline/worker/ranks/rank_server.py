@@ -25,13 +25,15 @@ from hookline.worker.ranks.messages import (
     Done,
     End,
     Execute,
-    Loaded,
     LoadModel,
     Order,
+    Profile,
     Refusal,
     Refused,
+    Room,
     Setup,
     Sleep,
+    Task,
     WakeUp,
     Warm,
     WarmUp,
@@ -41,7 +43,6 @@ from hookline.worker.ranks.shared_memory import SharedMemory
 from hookline.worker.startup_timer import StartupTimer
 from hookline_registry import Failure, isolate
 
-_Carried = Setup | LoadModel | Allocate | WarmUp | Execute | Sleep | WakeUp
 _log = logging.getLogger(__name__)
 
 
@@ -102,15 +103,16 @@ class RankServer:
         assert self._made is not None, "Setup comes first"
         return self._made
 
-    def _carry_out(self, order: _Carried) -> Answer | None:
-        match order:
+    def _carry_out(self, task: Task) -> Answer | None:
+        match task:
             case Execute(plan):
                 return self._execute(plan)
             case Setup(config):
                 self._set_up(config)
             case LoadModel():
                 self._worker.load_model()
-                return Loaded(self._worker.profile())
+            case Profile():
+                return Room(self._worker.profile())
             case Allocate(num_blocks):
                 self._worker.allocate(num_blocks)
             case WarmUp():
