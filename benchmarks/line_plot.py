@@ -1,4 +1,4 @@
-"""Draws a few lines over a logarithmic axis as SVG."""
+"""Draws a few lines as SVG."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,24 +22,29 @@ def line_plot(
     def at_y(y: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * y / most
 
-    parts = [_text(LEFT, TOP - 18, title)]
+    parts = [text_at(LEFT, TOP - 18, title)]
     for step in range(5):
         y = most * step / 4
-        parts.append(_line([(LEFT, at_y(y)), (WIDTH - RIGHT, at_y(y))], "#ddd"))
-        parts.append(_text(LEFT - 6, at_y(y) + 4, f"{y:.3g}", anchor="end"))
+        parts.append(line_at([(LEFT, at_y(y)), (WIDTH - RIGHT, at_y(y))], "#ddd"))
+        parts.append(text_at(LEFT - 6, at_y(y) + 4, f"{y:.3g}", anchor="end"))
     parts += [
-        _text(at_x(x), HEIGHT - BOTTOM + 18, f"{x:g}", anchor="middle") for x in xs
+        text_at(at_x(x), HEIGHT - BOTTOM + 18, f"{x:g}", anchor="middle") for x in xs
     ]
     for (name, ys), colour in zip(lines.items(), COLOURS, strict=False):
         points = [(at_x(x), at_y(y)) for x, y in zip(xs, ys, strict=True)]
-        parts.append(_line(points, colour))
+        parts.append(line_at(points, colour))
         parts += [
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>'
             for x, y in points
         ]
         last = points[-1]
-        parts.append(_text(last[0] + 8, last[1] + 4, name, colour=colour))
-    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+        parts.append(text_at(last[0] + 8, last[1] + 4, name, colour=colour))
+    return svg(WIDTH, HEIGHT, parts)
+
+
+def svg(width: int, height: int, parts: Sequence[str]) -> str:
+    """Returns the document of these parts, on white for light and dark pages."""
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" '
@@ -48,15 +53,24 @@ def line_plot(
     )
 
 
-def _text(
-    x: float, y: float, text: str, *, anchor: str = "start", colour: str = "#333"
+def text_at(
+    x: float,
+    y: float,
+    text: str,
+    *,
+    anchor: str = "start",
+    colour: str = "#333",
+    size: int = 11,
 ) -> str:
+    """Returns a line of text whose start, middle or end is at x."""
+    bigger = "" if size == 11 else f' font-size="{size}"'
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">'
-        f"{escape(text)}</text>"
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}"'
+        f"{bigger}>{escape(text)}</text>"
     )
 
 
-def _line(points: Sequence[tuple[float, float]], colour: str) -> str:
+def line_at(points: Sequence[tuple[float, float]], colour: str) -> str:
+    """Returns a line through points."""
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     return f'<polyline points="{path}" fill="none" stroke="{colour}"/>'

@@ -4,8 +4,11 @@ import random
 
 import pytest
 
-from hookline.config import CacheConfig, LoadBalancing, SimulationConfig
-from hookline_testing.balanced_cores import BalancedCores
+from hookline.config import LoadBalancing, SimulationConfig
+from hookline_testing.cluster.cluster import Cluster
+from hookline_testing.cluster.spec import ClusterSpec
+from hookline_testing.cluster.tally import Result
+from hookline_testing.cluster.traffic import ClosedLoop, Uniform
 
 GROUPS, MEMBERS = 64, 8
 PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 32
@@ -30,41 +33,41 @@ def groups(count: int, members: int, seed: int = 1) -> list[list[int]]:
     return prompts
 
 
-def served(
-    balancing: LoadBalancing, prompts: list[list[int]], room: float
-) -> tuple[float, int]:
-    """Seconds and cached tokens of two engines; each has room for a part of all."""
+def served(balancing: LoadBalancing, prompts: list[list[int]], room: float) -> Result:
+    """Serves them with two engines; each has room for a part of all prefixes."""
     prefixes = int(room * GROUPS) * PREFIX_TOKENS // BLOCK
     running = 16 * (PREFIX_TOKENS + 3 * SUFFIX_TOKENS) // BLOCK
-    cores = BalancedCores(
-        balancing,
+    spec = ClusterSpec(
         engines=2,
-        cache=CacheConfig(num_kv_blocks=prefixes + running),
-        simulation=SIMULATION,
+        balancing=balancing,
+        link_seconds=0.0,
+        cache_blocks=prefixes + running,
+        max_model_len=4096,
+        step_times=SIMULATION,
     )
-    seconds = cores.serve(prompts, max_tokens=32, concurrency=32)
-    return seconds, cores.cached_tokens
+    traffic = ClosedLoop(prompts, max_tokens=32, concurrency=32)
+    return Cluster(spec, traffic).serve(len(prompts))
 
 
 def test_shared_prefixes_are_served_faster_by_prefix_than_in_turns() -> None:
     """Half of the groups fit each cache: by prefix they are found there."""
     prompts = groups(GROUPS, MEMBERS)
 
-    by_prefix, cached = served(LoadBalancing.PREFIX, prompts, room=0.6)
-    in_turns, cached_in_turns = served(LoadBalancing.ROUND_ROBIN, prompts, room=0.6)
+    by_prefix = served(LoadBalancing.PREFIX, prompts, room=0.6)
+    in_turns = served(LoadBalancing.ROUND_ROBIN, prompts, room=0.6)
 
-    assert in_turns / by_prefix >= 1.5
-    assert cached > 1.3 * cached_in_turns
+    assert in_turns.seconds / by_prefix.seconds >= 1.5
+    assert by_prefix.hit_ratio > 1.3 * in_turns.hit_ratio
 
 
 def test_one_hot_prefix_uses_both_engines() -> None:
     """All requests share it; none waits for an engine while the other is idle."""
     prompts = groups(1, 256)
 
-    by_prefix, _ = served(LoadBalancing.PREFIX, prompts, room=0.1)
-    by_load, _ = served(LoadBalancing.SCORE, prompts, room=0.1)
+    by_prefix = served(LoadBalancing.PREFIX, prompts, room=0.1)
+    by_load = served(LoadBalancing.SCORE, prompts, room=0.1)
 
-    assert by_prefix / by_load < 1.2
+    assert by_prefix.seconds / by_load.seconds < 1.2
 
 
 @pytest.mark.parametrize("balancing", [LoadBalancing.PREFIX, LoadBalancing.SCORE])
@@ -74,7 +77,17 @@ def test_prompts_without_anything_in_common_are_spread(
     """By prefix as well as by load, as evenly as in turns."""
     prompts = groups(256, 1)
 
-    seconds, _ = served(balancing, prompts, room=0.6)
-    in_turns, _ = served(LoadBalancing.ROUND_ROBIN, prompts, room=0.6)
+    balanced = served(balancing, prompts, room=0.6)
+    in_turns = served(LoadBalancing.ROUND_ROBIN, prompts, room=0.6)
 
-    assert seconds / in_turns < 1.1
+    assert balanced.seconds / in_turns.seconds < 1.1
+
+
+def test_several_front_ends_do_not_crowd_onto_one_engine() -> None:
+    """Each learns late what the others have sent, and still they spread requests."""
+
+    def ttft(front_ends: int) -> float:
+        spec = ClusterSpec(engines=8, front_ends=front_ends)
+        return Cluster(spec, Uniform(8 * 32.0, seed=3)).serve(300).ttft_seconds["90"]
+
+    assert ttft(4) < 2 * ttft(1)

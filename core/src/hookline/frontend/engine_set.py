@@ -72,9 +72,13 @@ class EngineState:
 
     @property
     def load(self) -> int:
-        """Load by the latest state, plus requests that it does not include yet."""
-        on_the_way = len(self.vitals.unheard)
-        return _WAITING_WEIGHT * self.stats.waiting + self.stats.running + on_the_way
+        """This front end's requests in flight there, and waiting ones in addition.
+
+        What other front ends run there is left out: an engine tells all of them at the
+        same time, and late, so that all would choose the engine that looked best then.
+        """
+        waiting = (_WAITING_WEIGHT - 1) * self.stats.waiting
+        return self.accounting.num_in_flight + waiting
 
     def sent(self, num_requests: int, arrived_at: int) -> None:
         """Counts requests that are sent to the engine, with their time of arrival."""

@@ -7,6 +7,7 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
+    KVEventsConfig,
     ParallelConfig,
     SchedulerConfig,
     SimulationConfig,
@@ -46,6 +47,8 @@ def simulated_core(
     control: DraftControl | None = None,
     gates: Sequence[ReadinessGate] = (),
     stages: int = 1,
+    engine_index: int = 0,
+    has_cache_events: bool = False,
 ) -> EngineCore:
     """Creates an engine core with a simulated executor.
 
@@ -61,6 +64,8 @@ def simulated_core(
         control: Controls the number of drafts; None always uses the maximum.
         gates: What requests have to wait for before they are admitted.
         stages: Number of pipeline stages.
+        engine_index: Index of the engine among several.
+        has_cache_events: Whether it reports the changes of its prefix cache.
     """
     cache = cache or CacheConfig()
     clock = clock or VirtualClock()
@@ -69,6 +74,8 @@ def simulated_core(
         scheduler=scheduler or SchedulerConfig(),
         executor=ExecutorConfig(name="simulated", simulation=simulation),
         parallel=ParallelConfig(pipeline_parallel_size=stages),
+        engine_index=engine_index,
+        kv_events=KVEventsConfig(enable_kv_cache_events=has_cache_events),
     )
     shape = ModelShape(
         architecture="Simulated",

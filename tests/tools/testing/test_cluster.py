@@ -1,0 +1,92 @@
+"""A simulated cluster serves everything, alike for equal seeds, and its books agree."""
+
+import pytest
+
+from hookline.config import LoadBalancing
+from hookline_testing.cluster.cluster import Cluster
+from hookline_testing.cluster.spec import ClusterSpec
+from hookline_testing.cluster.tally import Result, jain
+from hookline_testing.cluster.traffic import (
+    Bursts,
+    Conversations,
+    Mixed,
+    Traffic,
+    Uniform,
+)
+
+ENGINES = 4
+REQUESTS = 80
+RATE = 25.0 * ENGINES
+TRAFFIC: dict[str, type[Uniform]] = {
+    "uniform": Uniform,
+    "bursts": Bursts,
+    "mixed": Mixed,
+    "conversations": Conversations,
+}
+
+
+def make_traffic(name: str, seed: int = 1) -> Traffic:
+    if name == "conversations":
+        return Conversations(RATE, seed, groups=8)
+    return TRAFFIC[name](RATE, seed)
+
+
+def served(
+    name: str, balancing: LoadBalancing = LoadBalancing.SCORE, front_ends: int = 2
+) -> Result:
+    spec = ClusterSpec(engines=ENGINES, front_ends=front_ends, balancing=balancing)
+    return Cluster(spec, make_traffic(name)).serve(REQUESTS)
+
+
+@pytest.mark.parametrize("name", TRAFFIC)
+def test_all_requests_are_served_and_counted_once(name: str) -> None:
+    """Received is finished and in flight at every sampled moment, and at the end."""
+    result = served(name)
+
+    assert result.requests == sum(result.reasons.values()) == REQUESTS
+    assert result.residue == 0
+    assert result.seconds > 0.5
+    assert 0 < result.ttft_seconds["50"] <= result.ttft_seconds["99"]
+
+
+def test_a_run_is_repeated_by_its_seed() -> None:
+    """Also what happens by chance: traffic, and which front end gets a request."""
+    assert served("conversations", LoadBalancing.PREFIX) == served(
+        "conversations", LoadBalancing.PREFIX
+    )
+
+
+def test_an_answer_is_part_of_the_next_question() -> None:
+    """Turns of a conversation repeat what was said; the first one ends with a group."""
+    traffic = Conversations(RATE, seed=1, groups=2, prefix_tokens=32)
+    first = next(traffic.arrivals())
+
+    second = traffic.following(first, [7, 8], now=5.0)
+
+    assert second is not None
+    assert second.prompt[: len(first.prompt) + 2] == [*first.prompt, 7, 8]
+    assert second.at > 5.0
+    assert second.turns_left == first.turns_left - 1 == traffic.TURNS - 2
+
+
+def test_bursts_have_ten_times_the_rate() -> None:
+    """A second of ten; the mean rate stays as it was."""
+    times = []
+    for time in Bursts(100.0, seed=2).times():
+        if time > 200:
+            break
+        times.append(time)
+    burst = [time for time in times if time % 10 >= 9]
+
+    assert len(times) == pytest.approx(20_000, rel=0.05)
+    assert len(burst) / 20 == pytest.approx(
+        10 * (len(times) - len(burst)) / 180, rel=0.1
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "index"), [([3, 3, 3], 1.0), ([1, 0, 0, 0], 0.25), ([0, 0], 1.0)]
+)
+def test_jain(values: list[float], index: float) -> None:
+    """Equal shares are fair, however small."""
+    assert jain(values) == pytest.approx(index)

@@ -1,0 +1,149 @@
+"""Several front ends and many engines, on one virtual time line."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+
+from hookline.clock import NANOSECONDS
+from hookline.core.commands import Command, EngineMessage
+from hookline.events import StepOutput
+from hookline.frontend.client_request import Delivery
+from hookline.outputs import RequestOutput
+from hookline.stats import Residue
+from hookline.transport.output_split import split_output
+from hookline_testing.cluster.engine import SimulatedEngine
+from hookline_testing.cluster.events import Events
+from hookline_testing.cluster.front_end import (
+    LinkedClient,
+    SimulatedFrontEnd,
+    thousand_tokens,
+)
+from hookline_testing.cluster.spec import ClusterSpec
+from hookline_testing.cluster.tally import Result, Tally
+from hookline_testing.cluster.traffic import Arrival, Traffic
+
+
+class Cluster:
+    """Serves traffic; each request arrives at one of the front ends at random.
+
+    Front ends, placement, schedulers and KV caches are the product's. The model, the
+    links and the traffic are simulated. A front end knows of an engine what its outputs
+    say, one link's time later.
+    """
+
+    def __init__(self, spec: ClusterSpec, traffic: Traffic, *, seed: int = 0) -> None:
+        self._spec = spec
+        self._traffic = traffic
+        self._source = random.Random(seed)  # noqa: S311 - no secret
+        self._events = Events()
+        self._tally = Tally(spec.engines)
+        self._arrived = 0
+        self._most = 0
+        self._engines = [
+            SimulatedEngine(index, spec, self._events, self._emit)
+            for index in range(spec.engines)
+        ]
+        infos = {each.index: each.info for each in self._engines}
+        tokenizer = thousand_tokens()
+        self._front_ends = [
+            SimulatedFrontEnd(
+                LinkedClient(index, infos, self._post),
+                spec.balancing,
+                self._events.clock,
+                tokenizer=tokenizer,
+            )
+            for index in range(spec.front_ends)
+        ]
+
+    def serve(self, requests: int) -> Result:
+        """Serves so many requests to their ends; returns what was measured."""
+        self._most = requests
+        self._expect(self._traffic.arrivals())
+        self._events.after(self._spec.sample_seconds, self._sample)
+        while self._tally.ended < requests:
+            self._events.run_next()
+        self._audit()
+        return self._tally.result(self._reasons())
+
+    # -- requests ----------------------------------------------------------------
+
+    def _expect(self, arrivals: Iterator[Arrival]) -> None:
+        """Lets the next request arrive at its time, and then expects the one after."""
+        if (arrival := next(arrivals, None)) is None:
+            return
+
+        def arrive() -> None:
+            self._arrive(arrival)
+            if self._arrived < self._most:
+                self._expect(arrivals)
+
+        self._events.at(_nanoseconds(arrival.at), arrive)
+
+    def _arrive(self, arrival: Arrival) -> None:
+        if self._arrived == self._most:
+            return
+        self._arrived += 1
+        front_end = self._source.choice(self._front_ends)
+        engine_index = front_end.submit(
+            arrival.prompt,
+            arrival.max_tokens,
+            arrival.client,
+            lambda delivery: self._end(arrival, engine_index, delivery),
+        )
+        self._tally.open_by_engine[engine_index] += 1
+
+    def _end(self, arrival: Arrival, engine_index: int, delivery: Delivery) -> None:
+        assert isinstance(delivery, RequestOutput), delivery
+        self._tally.end(arrival, engine_index, delivery)
+        answer = delivery.outputs[0].token_ids
+        now = self._events.clock.now() / NANOSECONDS
+        if (following := self._traffic.following(arrival, answer, now)) is not None:
+            at = _nanoseconds(following.at)
+            self._events.at(at, partial(self._arrive, following))
+
+    # -- messages ----------------------------------------------------------------
+
+    def _post(self, engine_index: int, command: Command) -> None:
+        engine = self._engines[engine_index]
+        self._events.after(self._spec.link_seconds, partial(engine.deliver, command))
+
+    def _emit(self, message: EngineMessage, at: int) -> None:
+        """Sends each front end its part of an output, as an engine process does."""
+        assert isinstance(message, StepOutput)
+        self._tally.residue += message.stats.residue != Residue()
+        arrives = at + _nanoseconds(self._spec.link_seconds)
+        clients = range(len(self._front_ends))
+        for index, part in split_output(message, clients):
+            self._tally.messages += 1
+            self._tally.empty_messages += not part.new_tokens
+            self._events.at(arrives, partial(self._front_ends[index].take, part))
+
+    # -- measures ----------------------------------------------------------------
+
+    def _sample(self) -> None:
+        if self._most // 5 < self._arrived < self._most:  # neither filling nor draining
+            self._tally.sample()
+        self._audit()
+        self._events.after(self._spec.sample_seconds, self._sample)
+
+    def _audit(self) -> None:
+        """Checks that received is finished and in flight, everywhere and in sum."""
+        fronts = [each.front_end for each in self._front_ends]
+        self._tally.residue += any(each.residue for each in fronts)
+        in_flight = sum(each.num_unconfirmed for each in fronts)
+        ended = sum(each.engines.num_ended for each in fronts)
+        is_open = sum(self._tally.open_by_engine)
+        self._tally.residue += self._arrived != ended + in_flight
+        self._tally.residue += in_flight != is_open
+
+    def _reasons(self) -> Counter[str]:
+        reasons: Counter[str] = Counter()
+        for each in self._front_ends:
+            for _, reason, count in each.front_end.placement.stats.requests:
+                reasons[reason] += count
+        return reasons
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * NANOSECONDS)
