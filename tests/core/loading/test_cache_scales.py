@@ -17,8 +17,7 @@ from hookline.models.loading import load_model
 from hookline.models.quantized.linear import QuantizedLinear
 from hookline_kernels.quantized_weight import dequantize
 from hookline_testing.oracle import make_oracle
-
-from .quantized_checkpoints import LAYOUTS, quantize
+from hookline_testing.quantized_checkpoints import LAYOUTS, quantize
 
 PROMPT = [5, 9, 77, 4, 8, 101, 30]
 KEY, VALUE = 2.0**12, 2.0**-12

@@ -1,9 +1,7 @@
 """A decoder with split weights, or split layers, equals the whole decoder."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 import torch
@@ -17,12 +15,14 @@ from hookline.models.decoder.cpu_layer_ops import CpuLayerOps
 from hookline.models.decoder.reduction import ReducedProduct, reduced
 from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
 from hookline.models.probe import Probed, probe
+from hookline.models.sharding.rank_reduction import RankReduction
 from hookline.worker.forward import ModuleForward
 from hookline.worker.gpu.cuda_graphs import GraphedForward
 from hookline.worker.gpu.device_feed import DeviceFeed
 from hookline.worker.gpu.graph_sizes import GraphSizes
 from hookline.worker.paged_cache import PagedCache
 from hookline_testing.oracle import SHAPE, VOCAB
+from hookline_testing.rank_threads import ThreadGroup, on_ranks, thread_groups
 
 BLOCK, TOKENS = 16, 21
 PROMPT = torch.randint(VOCAB, (TOKENS,), generator=torch.Generator().manual_seed(4))
@@ -33,38 +33,18 @@ class Doubled:
     """The reduction of two ranks with equal parts."""
 
     is_capturable: bool = True
-    calls: int = 0
+    is_recordable: bool = False
+    adds_residual: bool = True
 
     def __call__(self, partial: torch.Tensor) -> torch.Tensor:
-        self.calls += 1
         return partial.mul_(2)
 
 
-@dataclass
-class Ranks:
-    """Reductions of two ranks, each of which runs in a thread."""
-
-    barrier: threading.Barrier = field(default_factory=lambda: threading.Barrier(2))
-    parts: dict[int, torch.Tensor] = field(default_factory=dict)
-
-    def reduce(self, rank: int, partial: torch.Tensor) -> torch.Tensor:
-        self.parts[rank] = partial
-        self.barrier.wait(60)
-        total = self.parts[0] + self.parts[1]
-        self.barrier.wait(60)  # nobody replaces a part that is not added yet
-        return total
-
-
-@dataclass
-class RankReduce:
-    """One rank's reduction."""
-
-    ranks: Ranks
-    rank: int
-    is_capturable: bool = False
-
-    def __call__(self, partial: torch.Tensor) -> torch.Tensor:
-        return self.ranks.reduce(self.rank, partial)
+def joined(group: ThreadGroup) -> RankReduction:
+    """A reduction that calls the other ranks."""
+    reduce = RankReduction(group)
+    reduce.join()
+    return reduce
 
 
 def build(dtype: torch.dtype) -> PreTrainedModel:
@@ -111,31 +91,6 @@ def logits_of(decoder: Decoder) -> torch.Tensor:
     return torch.cat([decoder(batch_of(*part)).clone() for part in parts])
 
 
-def halve(model: PreTrainedModel) -> None:
-    """Halves the products that a reduction follows; exact in binary numbers."""
-    with torch.no_grad():
-        for layer in model.model.layers:
-            layer.self_attn.o_proj.weight.mul_(0.5)
-            layer.mlp.down_proj.weight.mul_(0.5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_doubled_halves_are_the_whole(dtype: torch.dtype) -> None:
-    """Each layer reduces twice, before the residual is added."""
-    model = build(dtype)
-    probed = probed_of(model)
-    expected = logits_of(decoder_of(model, probed, CpuLayerOps()))
-    half, reduce = build(dtype), Doubled()
-    halve(half)
-
-    found = logits_of(decoder_of(half, probed, CpuLayerOps(reduce)))
-
-    steps = 1 + TOKENS - 10
-    assert reduce.calls == 2 * len(probed.layers) * steps
-    tolerance = {torch.float32: 1e-5, torch.bfloat16: 0.03}[dtype]
-    assert (found - expected).float().norm() <= tolerance * expected.float().norm()
-
-
 def part_of(model: PreTrainedModel, rank: int) -> PreTrainedModel:
     """Half of the heads and of the feed-forward width of each layer."""
 
@@ -168,48 +123,29 @@ def half_heads(probed: Probed) -> Probed:
     return replace(probed, layers=layers)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Two ranks' kernels do not wait for each other's threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def test_two_ranks_give_the_logits_of_one() -> None:
-    """Each has half of the heads and of the feed-forward layers; sums are shared."""
-    model = build(torch.float32)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_two_ranks_give_the_logits_of_one(dtype: torch.dtype) -> None:
+    """Each has half of the heads and of the feed-forward layers, and sums twice."""
+    model = build(dtype)
     probed = probed_of(model)
     expected = logits_of(decoder_of(model, probed, CpuLayerOps()))
-    ranks, found = Ranks(), {}
+    groups = thread_groups(2)
     decoders = [
         decoder_of(
-            part_of(build(torch.float32), rank),
+            part_of(build(dtype), group.rank),
             half_heads(probed),
-            CpuLayerOps(RankReduce(ranks, rank)),
+            CpuLayerOps(joined(group)),
         )
-        for rank in range(2)
+        for group in groups
     ]
 
-    def run(rank: int) -> None:
-        try:
-            found[rank] = logits_of(decoders[rank])
-        finally:
-            if rank not in found:
-                ranks.barrier.abort()
+    first, second = on_ranks([partial(logits_of, decoder) for decoder in decoders])
 
-    with one_thread():
-        threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    assert torch.equal(found[0], found[1])
-    torch.testing.assert_close(found[0], expected, rtol=1e-4, atol=1e-5)
+    steps = 1 + TOKENS - 10
+    assert [group.calls for group in groups] == [2 * len(probed.layers) * steps] * 2
+    assert torch.equal(first, second)
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 0.03}[dtype]
+    assert (first - expected).float().norm() <= tolerance * expected.float().norm()
 
 
 class Scaled:
@@ -221,27 +157,29 @@ class Scaled:
     def __call__(
         self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        assert residual is None
-        return 5 * values
+        return 5 * values if residual is None else 5 * values + residual
 
     def multiply_blocks(
         self, values: torch.Tensor, rows: int, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        assert residual is None
-        return 7 * values[:rows]
+        found = 7 * values[:rows]
+        return found if residual is None else found + residual
 
 
-def test_the_residual_is_added_once_and_last() -> None:
-    """It is not reduced, neither with rows nor with rows in blocks."""
-    product = reduced(Scaled(), Doubled())
+@pytest.mark.parametrize("adds_residual", [True, False])
+def test_one_rank_adds_the_residual(adds_residual: bool) -> None:
+    """In its product's own pass, with rows and with rows in blocks."""
+    product = reduced(Scaled(), Doubled(adds_residual=adds_residual))
     values, residual = torch.ones(4, 2), torch.full((4, 2), 100.0)
+    added = 200.0 if adds_residual else 0.0
 
     assert torch.equal(product(values), torch.full((4, 2), 10.0))
-    assert torch.equal(product(values, residual), torch.full((4, 2), 110.0))
+    assert torch.equal(product(values, residual), torch.full((4, 2), 10.0 + added))
     assert product.of_blocks is not None
     least, multiply = product.of_blocks
     assert least == 3
-    assert torch.equal(multiply(values, 4, residual), torch.full((4, 2), 114.0))
+    found = multiply(values, 4, residual)
+    assert torch.equal(found, torch.full((4, 2), 14.0 + added))
 
 
 def test_without_a_reduction_the_residual_is_fused() -> None:

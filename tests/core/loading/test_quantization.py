@@ -22,9 +22,9 @@ from hookline.models.loading import load_model
 from hookline.models.quantized.linear import QuantizedLinear
 from hookline_kernels.quantized_weight import dequantize
 from hookline_testing.oracle import Oracle, make_oracle
+from hookline_testing.quantized_checkpoints import LAYOUTS, compressed, quantize
 
 from .conftest import Damage
-from .quantized_checkpoints import LAYOUTS, compressed, quantize
 
 PROMPTS = [[5, 9, 77, 4, 8, 101, 30], [200, 3, 3, 9]]
 GREEDY = SamplingParams(temperature=0.0, max_tokens=12)

@@ -251,7 +251,7 @@ def _read(job: _Job, found: _Found) -> PreTrainedModel:
         quantized = None
         if scheme is not None and scheme.layout is not None:
             quantized = QuantizedCheckpoint(
-                config.model, shards, scheme.layout, found.dtype
+                config.model, files, scheme.layout, found.dtype, found.plan
             )
         read = tensors if quantized is None else quantized.tensors
         model = _made_of(job, found, read)

@@ -19,21 +19,33 @@ INDEX_FILE = "model.safetensors.index.json"
 class TensorShard:
     """One rank's part of a stored tensor; nothing is read until it is indexed."""
 
-    def __init__(self, source: Stored, cut: Cut) -> None:
-        """Wraps a tensor and the part of it to read."""
-        self._source, self._cut = source, cut
+    def __init__(self, name: str, source: Stored, plan: ShardingPlan) -> None:
+        """Wraps a tensor and the plan of the part to read."""
+        self._name, self._source, self._plan = name, source, plan
 
     def get_dtype(self) -> str:
         """Data type as safetensors names it; quantizers of `transformers` ask."""
         return self._source.get_dtype()
 
     def get_shape(self) -> list[int]:
-        """Shape of the part."""
+        """Shape of the part.
+
+        Raises:
+            ValueError: The ranks cannot divide the tensor evenly.
+        """
         return self._cut.shape(self._source.get_shape())
 
     def __getitem__(self, _index: EllipsisType) -> torch.Tensor:
-        """Reads the whole part; `transformers` asks for `[...]`."""
+        """Reads the whole part; `transformers` asks for `[...]`.
+
+        Raises:
+            ValueError: The ranks cannot divide the tensor evenly.
+        """
         return self._cut.read(self._source)
+
+    @property
+    def _cut(self) -> Cut:
+        return self._plan.cut(self._name, self._source.get_shape())
 
 
 class WeightFiles:
@@ -64,15 +76,12 @@ class WeightFiles:
         Raises:
             OSError: A file is missing.
             SafetensorError: A file is damaged.
-            ValueError: The ranks cannot divide a tensor evenly.
         """
         found = {}
         for path in self._paths:
             file = self._open.enter_context(safe_open(path, framework="pt"))
             for name in file.keys():  # noqa: SIM118 - it is no mapping
-                source = file.get_slice(name)
-                cut = plan.cut(name, source.get_shape())
-                found[name] = TensorShard(source, cut)
+                found[name] = TensorShard(name, file.get_slice(name), plan)
         return found
 
 

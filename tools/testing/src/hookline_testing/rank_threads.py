@@ -42,6 +42,7 @@ class ThreadGroup:
     meeting: _Meeting
     rank: int
     size: int
+    is_recordable: bool = False
     is_capturable: bool = False
     calls: int = 0
 

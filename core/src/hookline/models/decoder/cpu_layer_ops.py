@@ -27,7 +27,7 @@ class CpuLayerOps:
     """Implements `LayerOps` by compiled kernels."""
 
     def __init__(self, reduce: Reduce | None = None) -> None:
-        """Creates the operations; with `reduce`, of one rank and without replay."""
+        """Creates the operations; with `reduce`, of one rank's part of the weights."""
         self.reduce = reduce
 
     def norm(self, module: nn.Module) -> FastNorm | None:
@@ -58,6 +58,6 @@ class CpuLayerOps:
     def step_replay(
         self, layers: Sequence[Layer], embedding: torch.Tensor
     ) -> RecordedSteps | None:
-        if self.reduce is not None:  # a recording holds kernels only
+        if self.reduce is not None and not self.reduce.is_recordable:
             return None
         return RecordedSteps(layers, embedding.shape[1], embedding.dtype)

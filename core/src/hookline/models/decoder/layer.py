@@ -19,8 +19,7 @@ from hookline_kernels.head_shape import HeadNorms, HeadShape
 class DecoderLayer:
     """h += attention(norm(h)), then h += feed_forward(norm(h)).
 
-    With a reduction, both products are reduced before their results are added to h;
-    without one, each product adds h itself.
+    Each product adds h itself; with a reduction, that of one rank does.
 
     Attributes:
         is_capturable: A CUDA graph can capture it: no part may wait for the device.

@@ -1,4 +1,4 @@
-"""The reduction between a split product and the residual."""
+"""The reduction of a split product, of which one rank's part has the residual."""
 
 from typing import Protocol
 
@@ -10,14 +10,22 @@ from hookline.models.adapt.pre_norm import BlockProduct, MultiplyBlocks, Product
 class Reduce(Protocol):
     """Sums the partial results of all ranks that hold a part of a split weight.
 
-    A bias that belongs to the whole result must be held by one rank only.
+    A bias and a residual belong to the whole result, and are added by one rank only.
 
     Attributes:
+        adds_residual: This rank's product adds the residual.
+        is_recordable: It is a kernel that a recorded step can hold.
         is_capturable: It only launches work on the device, so that a CUDA graph can
             capture it.
     """
 
     is_capturable: bool
+
+    @property
+    def adds_residual(self) -> bool: ...
+
+    @property
+    def is_recordable(self) -> bool: ...
 
     def __call__(self, partial: torch.Tensor) -> torch.Tensor:
         """Returns the sum over all ranks of [T, hidden]; may overwrite `partial`.
@@ -28,7 +36,7 @@ class Reduce(Protocol):
 
 
 class ReducedProduct:
-    """A product, its reduction, then the residual."""
+    """A product, to which one rank adds the residual in the same pass, and its sum."""
 
     def __init__(self, product: Product, reduce: Reduce) -> None:
         self._product, self._reduce = product, reduce
@@ -40,7 +48,8 @@ class ReducedProduct:
     def __call__(
         self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        return _added(self._reduce(self._product(values)), residual)
+        own = residual if self._reduce.adds_residual else None
+        return self._reduce(self._product(values, own))
 
 
 class _ReducedBlocks:
@@ -52,21 +61,17 @@ class _ReducedBlocks:
     def __call__(
         self, values: torch.Tensor, rows: int, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        return _added(self._reduce(self._multiply(values, rows)), residual)
+        own = residual if self._reduce.adds_residual else None
+        return self._reduce(self._multiply(values, rows, own))
 
 
 def reduced(product: Product, reduce: Reduce | None) -> Product:
-    """Puts a reduction between a product and its residual.
+    """Puts a reduction behind a product.
 
-    Returns the product itself, which adds the residual in one pass, if there is nothing
-    to reduce.
+    Returns the product itself if there is nothing to reduce.
 
     Args:
         product: Product of the whole weight, or of this rank's part of the inputs.
         reduce: Sums the parts; None if the weight is not split.
     """
     return product if reduce is None else ReducedProduct(product, reduce)
-
-
-def _added(result: torch.Tensor, residual: torch.Tensor | None) -> torch.Tensor:
-    return result if residual is None else result.add_(residual)

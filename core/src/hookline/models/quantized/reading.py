@@ -6,7 +6,7 @@ by the layer that is read from the files.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import torch
 from torch import nn
@@ -15,7 +15,9 @@ from transformers import PreTrainedModel
 from hookline.exceptions import ModelLoadError
 from hookline.models.quantized.linear import quantized_linear
 from hookline.models.quantized.unpacked import CheckpointFormat, Parts, StoredTensor
-from hookline.models.weight_files import TensorShard
+from hookline.models.sharding.cut import Cut
+from hookline.models.sharding.plan import WHOLE, ShardingPlan
+from hookline.models.weight_files import TensorShard, WeightFiles
 from hookline_kernels import KernelError
 
 
@@ -53,20 +55,31 @@ class QuantizedCheckpoint:
     def __init__(
         self,
         name: str,
-        shards: Mapping[str, TensorShard],
+        files: WeightFiles,
         layout: CheckpointFormat,
         dtype: torch.dtype,
+        plan: ShardingPlan = WHOLE,
     ) -> None:
         """Finds the layers; reads only headers.
+
+        Args:
+            name: The model's name, for errors.
+            files: The checkpoint.
+            layout: How it stores quantized layers.
+            dtype: Data type of what is not quantized.
+            plan: The part that a rank holds. Quantized layers are read whole, because
+                formats pack numbers of several ranks together, and then cut.
 
         Raises:
             ModelLoadError: There are none, or experts are quantized.
         """
         self._name, self._layout, self._dtype = name, layout, dtype
+        self._plan = plan
+        shards, whole = files.shards(plan), files.shards(WHOLE)
         layers: defaultdict[str, dict[str, StoredTensor]] = defaultdict(dict)
-        for key, shard in shards.items():
+        for key, shard in whole.items():
             prefix, _, last = key.rpartition(".")
-            if last in layout.parts and f"{prefix}.{layout.mark}" in shards:
+            if last in layout.parts and f"{prefix}.{layout.mark}" in whole:
                 layers[prefix][last] = shard
         experts = [prefix for prefix in layers if ".experts." in prefix]
         if not layers or experts:
@@ -81,7 +94,9 @@ class QuantizedCheckpoint:
             if key.rpartition(".")[2] not in layers.get(key.rpartition(".")[0], {})
         }
         for prefix, parts in layers.items():
-            place = Placeholder(layout.shape(parts), dtype)
+            shape = layout.shape(parts)
+            outputs, inputs = self._cut(prefix, shape).shape(shape)
+            place = Placeholder((outputs, inputs), dtype)
             self.tensors[f"{prefix}.weight"] = place
             self._layers[place.address] = (prefix, parts)
 
@@ -123,7 +138,12 @@ class QuantizedCheckpoint:
         may_compile: bool,
     ) -> nn.Module:
         try:
-            weight = self._layout.read(parts).packed()
+            whole = self._layout.read(parts)
+            weight = whole.part(self._cut(prefix, whole.codes.shape)).packed()
         except (ValueError, RuntimeError, KernelError) as error:
             raise ModelLoadError(self._name, f"{prefix}: {error}") from error
         return quantized_linear(weight, bias, self._dtype, may_compile=may_compile)
+
+    def _cut(self, prefix: str, shape: Sequence[int]) -> Cut:
+        """Returns which part of a layer's weight a rank holds."""
+        return self._plan.cut(f"{prefix}.weight", shape)

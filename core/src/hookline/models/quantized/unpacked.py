@@ -1,12 +1,13 @@
 """The integers of a quantized layer, as a checkpoint's format describes them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import EllipsisType
 from typing import Protocol
 
 import torch
 
+from hookline.models.sharding.cut import Cut, InMemory
 from hookline_kernels.quantized_weight import QuantizedWeight, pack
 
 
@@ -65,6 +66,59 @@ class Unpacked:
     zeros: torch.Tensor
     bits: int
     group_of: torch.Tensor | None = None
+
+    def part(self, cut: Cut) -> "Unpacked":
+        """Returns the outputs, or the inputs, that one rank holds.
+
+        Raises:
+            ValueError: The part ends within a group of inputs.
+        """
+        if cut.pieces is None:
+            return self
+        if cut.dim == 0:
+            codes, scales, zeros = (
+                cut.read(InMemory(each)) for each in self._by_output
+            )
+            return replace(self, codes=codes, scales=scales, zeros=zeros)
+        ((start, stop),) = cut.pieces
+        columns = self._groups_of(start, stop)
+        group_of = self.group_of
+        return replace(
+            self,
+            codes=self.codes[:, start:stop].contiguous(),
+            scales=self.scales[:, columns],
+            zeros=self.zeros[:, columns],
+            group_of=None if group_of is None else group_of[start:stop] - columns.start,
+        )
+
+    @property
+    def _by_output(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        return self.codes, self.scales, self.zeros
+
+    def _groups_of(self, start: int, stop: int) -> slice:
+        """Returns the groups of some inputs.
+
+        Raises:
+            ValueError: Inputs of these groups are left out.
+        """
+        inputs, groups = self.codes.shape[1], self.scales.shape[1]
+        if groups == 1:
+            return slice(0, 1)
+        if self.group_of is not None:
+            own = self.group_of[start:stop]
+            first, last = int(own.min()), int(own.max())
+            count = int(((self.group_of >= first) & (self.group_of <= last)).sum())
+            is_whole = count == stop - start
+        else:
+            width = inputs // groups
+            first, last = start // width, (stop - 1) // width
+            is_whole = start % width == stop % width == 0
+        if not is_whole:
+            raise ValueError(
+                f"ranks cannot divide its {inputs} inputs between {groups} groups that "
+                "share scales"
+            )
+        return slice(first, last + 1)
 
     def packed(self) -> QuantizedWeight:
         """Returns the weight as kernels read it.

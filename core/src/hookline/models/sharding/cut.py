@@ -20,6 +20,26 @@ class Stored(Protocol):
     def __getitem__(self, index: Index) -> torch.Tensor: ...
 
 
+_NAMES = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32"}
+
+
+class InMemory:
+    """A tensor in memory; implements `Stored`."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        """Wraps a tensor; parts of it are copies."""
+        self._tensor = tensor
+
+    def get_dtype(self) -> str:
+        return _NAMES.get(self._tensor.dtype, "F32")
+
+    def get_shape(self) -> list[int]:
+        return list(self._tensor.shape)
+
+    def __getitem__(self, index: Index) -> torch.Tensor:
+        return self._tensor[index].clone()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
     """Which part of a tensor to read; by default all of it.

@@ -27,6 +27,16 @@ class RankReduction:
         """Makes further calls with the other ranks, which must do the same."""
         self.is_on = True
 
+    @property
+    def adds_residual(self) -> bool:
+        """One rank's product has the residual; alone, each must have it."""
+        return self.rank == 0 or not self.is_on
+
+    @property
+    def is_recordable(self) -> bool:
+        """A recording of a step that calls nobody would go on calling nobody."""
+        return self.is_on and self._group.is_recordable
+
     def __call__(self, partial: torch.Tensor) -> torch.Tensor:
         """Returns the sum over all ranks; may overwrite `partial`."""
         if not self.is_on:

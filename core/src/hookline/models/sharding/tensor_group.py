@@ -15,12 +15,15 @@ class TensorGroup(Protocol):
     Attributes:
         rank: Index of this rank.
         size: Number of ranks.
+        is_recordable: A sum is a kernel of the CPU that recordings of steps can hold,
+            and replaces its argument.
         is_capturable: Calls only launch work on the device, so that a CUDA graph can
             capture them.
     """
 
     rank: int
     size: int
+    is_recordable: bool
     is_capturable: bool
 
     def all_reduce(self, partial: torch.Tensor) -> torch.Tensor:

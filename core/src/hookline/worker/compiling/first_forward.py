@@ -46,7 +46,7 @@ def serves_meanwhile(config: EngineConfig, platform: Platform) -> bool:
     """Whether an engine serves with torch while its kernels are compiled.
 
     Proposers and connectors are shown the forward pass and the cache once, and must not
-    see others later. Ranks would have to change over in the same step.
+    see others later.
     """
     executor = config.executor
     return (
@@ -56,7 +56,6 @@ def serves_meanwhile(config: EngineConfig, platform: Platform) -> bool:
         and not platform.is_gpu
         and config.speculative is None
         and config.kv_transfer is None
-        and config.parallel.world_size == 1
     )
 
 

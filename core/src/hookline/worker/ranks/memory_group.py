@@ -19,9 +19,11 @@ class SharedMemoryGroup:
     Attributes:
         rank: Index of this rank.
         size: Number of ranks.
+        is_recordable: True.
         is_capturable: False: a CUDA graph cannot capture it.
     """
 
+    is_recordable = True
     is_capturable = False
 
     def __init__(
