@@ -200,15 +200,21 @@ class Oracle:
         return logits[0, -1].double().softmax(-1)
 
 
-def make_oracle(family: str, folder: Path, *, head_dim: int | None = None) -> Oracle:
+def make_oracle(
+    family: str,
+    folder: Path,
+    *,
+    head_dim: int | None = None,
+    config: PreTrainedConfig | None = None,
+) -> Oracle:
     """Writes a random model of the family; its weights give clearly different logits.
 
     The oracle uses eager attention, which supports all models' features, but for a
     Falcon with ALiBi: its eager attention adds the biases twice. `head_dim`, a divisor
-    of 64, selects kernels that require one.
+    of 64, selects kernels that require one. `config` is the family's by default.
     """
     torch.manual_seed(7)
-    config = FAMILIES[family]()
+    config = config or FAMILIES[family]()
     if head_dim is not None and family in _NUMBER_OF_HEADS:
         for name in _NUMBER_OF_HEADS[family]:
             setattr(config, name, config.hidden_size // head_dim)

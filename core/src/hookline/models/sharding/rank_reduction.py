@@ -49,6 +49,8 @@ class RankReduction:
         A rank that has not joined yet repeats its own part.
         """
         whole: torch.Tensor | None
+        if not len(part):  # a chunk of a prompt
+            return part.new_empty(0, width)
         if self.is_on:
             whole = self._group.gather(part.contiguous())
         else:
