@@ -27,13 +27,13 @@ ENGINE = """
     collect-detailed-traces metrics-dialect histogram-buckets include-metrics
     exclude-metrics metrics-label show-hidden-metrics-for-version config
     record record-max-bytes sleep-policy step-timeout on-engine-stall
-    engine-restart
+    engine-restart observer-process
 """
 
 COMMANDS = {
     "serve": ENGINE
     + """
-        host port api-key api-keys shutdown-timeout max-body-bytes
+        host port api-server-count api-key api-keys shutdown-timeout max-body-bytes
         max-connections
         timeout-keep-alive header-timeout body-timeout write-timeout request-timeout
         enable-reset-prefix-cache log-level metrics-host metrics-port

@@ -29,6 +29,7 @@ class OwnedProcess:
         *,
         name: str,
         pass_fds: Sequence[int] = (),
+        is_apart: bool = False,
     ) -> None:
         """Starts the process.
 
@@ -37,6 +38,7 @@ class OwnedProcess:
             arguments: Its first arguments.
             name: Name of the process in log records, such as `engine 0`.
             pass_fds: Descriptors that it inherits under the same numbers.
+            is_apart: Whether signals of the terminal do not reach it.
         """
         log, log_end = os.pipe()
         level = logging.getLogger("hookline").getEffectiveLevel()
@@ -46,6 +48,7 @@ class OwnedProcess:
             stdin=subprocess.PIPE,
             pass_fds=(*pass_fds, log_end),
             bufsize=0,
+            process_group=0 if is_apart else None,
             env={**os.environ, **patient_threads(os.environ)},
         )
         os.close(log_end)
@@ -72,6 +75,11 @@ class OwnedProcess:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # its end is noticed like any other
             self._process.stdin.write(secret)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends it a signal, if it still runs."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
 
     def kill(self) -> None:
         """Kills the process without a chance to clean up."""

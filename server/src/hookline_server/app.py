@@ -4,6 +4,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from hookline_server import context
+from hookline_server.api_servers.shared_parts import SharedParts
 from hookline_server.auth.allowance import show_limits
 from hookline_server.auth.authentication import authenticate
 from hookline_server.auth.key_ring import KEY_RING
@@ -68,8 +69,12 @@ ROUTES = (
 )
 
 
-def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Application:
-    """Composes the server of a started engine.
+def create_app(
+    engine: ServingEngine,
+    settings: ServerSettings,
+    shared: SharedParts | None = None,
+) -> web.Application:
+    """Composes the server of a started engine; one of several has shared parts.
 
     Run it with `handler_cancellation=True`, which aborts requests of clients that left.
     """
@@ -88,7 +93,7 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     )
     if meter is not None:
         app.cleanup_ctx.append(meter.lifetime)
-    context.fill(app, engine, settings)
+    context.fill(app, engine, settings, shared)
     app.cleanup_ctx.append(app[KEY_RING].follow)
     app.cleanup_ctx.append(app[context.HEAP].lifetime)
     app.cleanup_ctx.append(app[context.RESPONSE_STORE].lifetime)

@@ -5,12 +5,15 @@ import time
 from aiohttp import web
 
 from hookline.frontend.observing import RemotePages
-from hookline_server.auth.key import Scope
+from hookline_server.api_servers.shared_parts import AllowanceOf, SharedParts
+from hookline_server.auth.allowance import Allowance, OwnAllowance
+from hookline_server.auth.key import ApiKey, Scope
 from hookline_server.auth.key_ring import KEY_RING, KeyRing
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.deep_health import DeepHealth
 from hookline_server.engine import ServingEngine
 from hookline_server.heap_trimmer import HeapTrimmer, libc_trim
+from hookline_server.kept_responses import KeptResponses, OwnResponses
 from hookline_server.replies.parsers import ChosenParsers, choose_parsers
 from hookline_server.response_store import ResponseStore
 from hookline_server.settings import ServerSettings
@@ -25,9 +28,8 @@ HEAP: web.AppKey[HeapTrimmer] = web.AppKey("hookline_heap", HeapTrimmer)
 UNKNOWN_FIELDS: web.AppKey[UnknownFields] = web.AppKey(
     "hookline_unknown_fields", UnknownFields
 )
-RESPONSE_STORE: web.AppKey[ResponseStore] = web.AppKey(
-    "hookline_response_store", ResponseStore
-)
+RESPONSE_STORE: web.AppKey[KeptResponses] = web.AppKey("hookline_response_store")
+ALLOWANCE_OF: web.AppKey[AllowanceOf] = web.AppKey("hookline_allowance_of")
 REMOTE_PAGES: web.AppKey[RemotePages] = web.AppKey("hookline_remote_pages", RemotePages)
 """The loggers' pages, only if another process serves them."""
 
@@ -35,19 +37,40 @@ PARSERS: web.AppKey[ChosenParsers] = web.AppKey("hookline_parsers", ChosenParser
 STARTED: web.AppKey[int] = web.AppKey("hookline_started", int)
 
 
-def fill(app: web.Application, engine: ServingEngine, settings: ServerSettings) -> None:
+def fill(
+    app: web.Application,
+    engine: ServingEngine,
+    settings: ServerSettings,
+    shared: SharedParts | None = None,
+) -> None:
     """Sets the keys of a new application."""
+    if shared is not None:
+        app.cleanup_ctx.append(shared.share.lifetime)
     app[ENGINE] = engine
     app[SETTINGS] = settings
     app[KEY_RING] = key_ring(settings)
     app[ROUTE_SCOPES] = RouteScopes(Scope.SERVE)
-    app[OPEN_STREAMS] = OpenStreams()
+    app[OPEN_STREAMS] = OpenStreams(None if shared is None else shared.share)
     app[DEEP_HEALTH] = DeepHealth(engine, settings.deep_health_timeout)
     app[PARSERS] = choose_parsers(settings.replies)
     app[UNKNOWN_FIELDS] = UnknownFields()
-    app[RESPONSE_STORE] = ResponseStore(settings.response_store)
+    app[RESPONSE_STORE] = (
+        OwnResponses(ResponseStore(settings.response_store))
+        if shared is None
+        else shared.responses
+    )
+    app[ALLOWANCE_OF] = (
+        _own_allowances(app[KEY_RING]) if shared is None else shared.allowance_of
+    )
     app[HEAP] = HeapTrimmer(libc_trim())
     app[STARTED] = int(time.time())
+
+
+def _own_allowances(ring: KeyRing) -> AllowanceOf:
+    def allowance_of(key: ApiKey, tenant: str | None) -> Allowance:
+        return OwnAllowance(ring.budgets.of(key, tenant), ring.budgets.clock)
+
+    return allowance_of
 
 
 def key_ring(settings: ServerSettings) -> KeyRing:

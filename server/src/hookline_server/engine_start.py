@@ -1,14 +1,40 @@
 """Starts the engine; imported late, because the engine's imports are slow."""
 
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from hookline.config import EngineConfig
 from hookline.frontend.async_engine import AsyncEngine
+from hookline.frontend.observation import Observers
+from hookline.frontend.observer.link import ObserverAddress
+from hookline.frontend.observer.remote_observers import RemoteObservers
 from hookline.frontend.observer.starting import observe
+from hookline.frontend.observing import Observing
+from hookline.metrics import Recorder
+from hookline.transport.attached_client import AttachedClient
+from hookline.transport.engine_client import EngineClient
+from hookline.transport.messages import Invitation
+from hookline.transport.process_client import ProcessClient
+from hookline_server.api_servers.messages import ObserverSeat
 from hookline_server.engine import ServingEngine
 
 OBSERVER_MODULE = "hookline_server.observer_process"
 """What an observer process runs, so that it serves the loggers' pages."""
+
+
+class Owner(NamedTuple):
+    """The engines, and the loggers, of several API servers.
+
+    Attributes:
+        engine: A front end that no client uses.
+        client: Owns the engines.
+        observers: The loggers, in an observer process if there are any.
+    """
+
+    engine: ServingEngine
+    client: ProcessClient
+    observers: Observing
 
 
 async def start_engine(config: EngineConfig) -> ServingEngine:
@@ -18,3 +44,64 @@ async def start_engine(config: EngineConfig) -> ServingEngine:
     )
     await engine.start_texts()
     return engine
+
+
+async def start_owner(config: EngineConfig) -> Owner:
+    """Starts engines and loggers for other processes.
+
+    Raises:
+        ConfigError: An option does not fit.
+        ModelLoadError: The model cannot be loaded or served.
+        RegistryError: A plugin is unknown or broken.
+    """
+    clients: list[ProcessClient] = []
+    made: list[Observing] = []
+
+    def connect(config: EngineConfig) -> EngineClient:
+        clients.append(ProcessClient(*config.per_engine()))
+        return clients[0]
+
+    def observe_for_all(config: EngineConfig, recorder: Recorder | None) -> Observing:
+        made.append(observe(config, recorder, module=OBSERVER_MODULE))
+        return made[0]
+
+    shared = _with_shared_loggers(config)
+    engine = await AsyncEngine.start(shared, observe=observe_for_all, connect=connect)
+    return Owner(engine, clients[0], made[0])
+
+
+async def attach_to_engines(
+    config: EngineConfig, invitation: Invitation, observer: ObserverAddress | None
+) -> ServingEngine:
+    """Attaches to engines and loggers that another process owns.
+
+    Raises:
+        EngineDeadError: An engine does not answer.
+        ObserverSilentError: The observer process does not.
+    """
+
+    def observe_there(config: EngineConfig, recorder: Recorder | None) -> Observing:
+        if observer is None:
+            return Observers(config, recorder)
+        return RemoteObservers(config, observer)
+
+    engine = await AsyncEngine.start(
+        config, observe=observe_there, connect=lambda _: AttachedClient(invitation)
+    )
+    await engine.start_texts()
+    return engine
+
+
+def _with_shared_loggers(config: EngineConfig) -> EngineConfig:
+    """Has the loggers run in an observer process, if there are any."""
+    has_any = bool(config.observers.stat_loggers) or config.follows_cache
+    observers = replace(config.observers, observer_process=has_any)
+    return replace(config, observers=observers)
+
+
+def observer_seat(observers: Observing) -> ObserverSeat | None:
+    """Returns how API servers reach the observer process; None without loggers."""
+    if not isinstance(observers, RemoteObservers):
+        return None
+    address = observers.address
+    return ObserverSeat(str(address.folder), address.key)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from hookline_server.api_servers.shared_parts import SharedParts
 from hookline_server.app import create_app
 from hookline_server.connections.pool import ConnectionPool
 from hookline_server.context import (
@@ -55,7 +56,7 @@ async def serve(
             engine = await started(start_engine, signals.requested)
         if engine is not None:
             try:
-                await _serve_engine(
+                await serve_engine(
                     engine, listening, settings, signals.requested, when_ready
                 )
             finally:
@@ -66,24 +67,31 @@ async def serve(
         signals.ends(status)
 
 
-async def _serve_engine(
+async def serve_engine(
     engine: ServingEngine,
     listening: Listening,
     settings: ServerSettings,
     stopping: asyncio.Event,
     when_ready: WhenReady,
+    *,
+    shared: SharedParts | None = None,
 ) -> None:
-    app = create_app(engine, settings)
+    """Serves a started engine until `stopping` is set, then drains.
+
+    With shared parts, this is one of several servers on these sockets.
+    """
+    app = create_app(engine, settings, shared)
+    share = None if shared is None else shared.share
     served = [(app, listening.api)]
     if listening.pages is not None:
         served.append((app[PAGES_APP], listening.pages))
     # Sites end in reverse order, so the pages end before the API.
-    async with sites(served, settings.connection_limits) as connections:
+    async with sites(served, settings.connection_limits, share) as connections:
         report_parts(engine, app, connections)
         address = server_address(listening.api)
         engine.report(lambda: address)
         when_ready(app)
-        watching = asyncio.create_task(_log_failure(engine))
+        watching = asyncio.create_task(log_failure(engine))
         await stopping.wait()
         connections.drain()
         if not await engine.drain(settings.shutdown_timeout):
@@ -101,7 +109,8 @@ def report_parts(
     engine.report(app[RESPONSE_STORE].stats)
 
 
-async def _log_failure(engine: ServingEngine) -> None:
+async def log_failure(engine: ServingEngine) -> None:
+    """Logs the end of the last engine."""
     await engine.failed.wait()
     logger.error("the engine has failed: %s", engine.failure)
 

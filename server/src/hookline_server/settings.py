@@ -19,6 +19,7 @@ MEBIBYTE = 1024 * 1024
 KEYS = "API keys"
 HEADERS_WITH_SECRETS = ("authorization", "cookie", "proxy-authorization", "x-api-key")
 LARGEST_PORT = 65535
+MOST_API_SERVERS = 32
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
@@ -35,6 +36,16 @@ class ServerSettings:
         default=8000,
         metadata=option(
             "TCP port; 0 selects a free one.", minimum=0, maximum=LARGEST_PORT
+        ),
+    )
+    api_server_count: int = field(
+        default=1,
+        metadata=option(
+            "Number of processes that serve HTTP on the port; each talks to every "
+            "engine.",
+            metavar="SERVERS",
+            minimum=1,
+            maximum=MOST_API_SERVERS,
         ),
     )
     api_key: str | None = field(

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from aiohttp import web
 
+from hookline_server.api_servers.share import Share
 from hookline_server.connections.accepting import Acceptor
 from hookline_server.connections.connection import Connection
 from hookline_server.connections.limits import ConnectionLimits
@@ -47,13 +48,15 @@ def stop_on_signals(last: Callable[[], None] | None = None) -> asyncio.Event:
 
 @asynccontextmanager
 async def sites(
-    served: Iterable[Served], limits: ConnectionLimits | None = None
+    served: Iterable[Served],
+    limits: ConnectionLimits | None = None,
+    share: Share | None = None,
 ) -> AsyncIterator[ConnectionPool]:
     """Serves all applications; they end in reverse order.
 
-    Takes over their sockets.
+    Takes over their sockets, on which other servers may accept, too, with a share.
     """
-    pool = ConnectionPool(limits or ConnectionLimits())
+    pool = ConnectionPool(limits or ConnectionLimits(), share)
     async with AsyncExitStack() as stack:
         stack.callback(pool.close)
         for app, listening in served:

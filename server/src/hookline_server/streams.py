@@ -14,6 +14,7 @@ from hookline.pooling import PoolingParams
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline_server.api_error import ApiError, as_api_error
+from hookline_server.api_servers.share import Share
 from hookline_server.auth.allowance import Allowance
 from hookline_server.deadlines import Deadline
 from hookline_server.engine import OutputStream, ServingEngine
@@ -57,13 +58,15 @@ class Submission:
 class OpenStreams:
     """All open streams of the server; a shutdown aborts the remaining ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: Share | None = None) -> None:
+        """Starts without streams; with a share, others see their number."""
         self._streams: set[OutputStream] = set()
+        self._share = share
 
     @property
     def count(self) -> int:
-        """Number of open streams."""
-        return len(self._streams)
+        """Number of open streams, of all servers on the port."""
+        return len(self._streams) if self._share is None else self._share.num_streams
 
     @asynccontextmanager
     async def opened(
@@ -107,14 +110,20 @@ class OpenStreams:
                     streams.append(await _submit(engine, prompt, submission, deadline))
                     enter_span(streams[-1].facts)
                     self._streams.add(streams[-1])
+                    self._changed()
         except (RequestError, EngineDeadError):
             self._end(streams, "sibling_refused")
             raise
 
     def _end(self, streams: Sequence[OutputStream], cause: str) -> None:
         self._streams.difference_update(streams)
+        self._changed()
         for stream in streams:
             stream.abort(cause)
+
+    def _changed(self) -> None:
+        if self._share is not None:
+            self._share.streams_changed(len(self._streams))
 
     def abort_all(self, cause: str) -> None:
         """Ends every request that is still open."""

@@ -10,9 +10,9 @@ import pytest
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.frontend.observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 from hookline.frozen import plain
-from hookline.transport.messages import ToClient, ToEngine
+from hookline.transport.messages import ToClient, ToEngine, ToGuest
 
-DIGESTS = {30: "84dcc4f0e5b232e1cad105521253c6de7ce4daebbc74dd4696da65fac8685a70"}
+DIGESTS = {31: "fa829a8d650aef0dbbc8a24a38ccc3c1a384fa08ef9640d0d7e1309a351005bc"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 
@@ -39,7 +39,7 @@ def test_messages_change_only_with_the_schema_version(
     encode = partial(msgspec.to_builtins, enc_hook=plain)
     monkeypatch.setattr("msgspec._json_schema.to_builtins", encode)
     schemas, components = msgspec.json.schema_components(
-        [ToEngine, ToClient, ToObserver, ToFrontEnd, Begin, Begun],
+        [ToEngine, ToClient, ToGuest, ToObserver, ToFrontEnd, Begin, Begun],
         schema_hook=lambda kind: {"title": kind.__qualname__},
     )
     text = json.dumps(without_prose([*schemas, components]), sort_keys=True)

@@ -114,7 +114,7 @@ def test_each_client_gets_its_own_events(owner: ProcessClient) -> None:
 
 
 def test_a_client_that_detaches_does_not_affect_others(owner: ProcessClient) -> None:
-    """Its requests run on, and their events go nowhere."""
+    """Its requests are aborted, and their events go nowhere."""
     guest = Guest(owner._folder, owner._launched[0].key)
     guest.mailbox.send(ENGINE, Attach(guest.transport.address))
     guest.receive()
@@ -126,7 +126,8 @@ def test_a_client_that_detaches_does_not_affect_others(owner: ProcessClient) -> 
     owner.send(0, Add(engine_request(1, [5, 6], 60)))
     outputs = outputs_until_end(owner, 1)
 
-    assert outputs[-1].stats.finished == {"length": 2}
+    assert outputs[-1].stats.finished == {"abort": 1, "length": 1}
+    assert {each.request_id for out in outputs for each in out.finished} == {1}
     assert outputs[-1].stats.residue.requests == 0
 
 

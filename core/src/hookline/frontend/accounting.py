@@ -22,10 +22,12 @@ from hookline.frontend.iteration import IterationBuilder
 from hookline.frontend.request_account import (
     RequestAccount,
     RequestGroup,
+    orphaned_request,
     rejected_request,
 )
 from hookline.frontend.wall_time import WallTime
 from hookline.request import FinishReason, RequestFacts
+from hookline.request_ids import client_of
 from hookline.stats import IterationStats
 
 
@@ -49,6 +51,7 @@ class RequestAccounting:
         *,
         is_detailed: bool = False,
         keep_prompts: bool = False,
+        client_index: int = 0,
     ) -> None:
         """Starts without requests.
 
@@ -57,6 +60,7 @@ class RequestAccounting:
             engine_clock: The engine's clocks at its start.
             is_detailed: Sum up forward and execute times for each request.
             keep_prompts: Keep token ids for observers.
+            client_index: Index of this front end among the engine's clients.
         """
         self.received = 0
         self.finished: dict[str, int] = {}
@@ -65,6 +69,7 @@ class RequestAccounting:
         self._clock = clock
         self._is_detailed = is_detailed
         self._keep_prompts = keep_prompts
+        self._client_index = client_index
         self._accounts: dict[int, RequestAccount] = {}
 
     @property
@@ -137,7 +142,10 @@ class RequestAccounting:
     # -- what the engine reports -------------------------------------------------
 
     def take(self, output: StepOutput, received_at: int) -> IterationStats:
-        """Counts the events of one output; events of unknown requests are ignored."""
+        """Counts the events of one output; events of unknown requests are ignored.
+
+        Those of other front ends' requests come only when these front ends have ended.
+        """
         iteration = IterationBuilder()
         iteration.evictions += output.evictions
         iteration.loads += output.loads
@@ -154,6 +162,8 @@ class RequestAccounting:
             if (account := self._accounts.get(event.request_id)) is not None:
                 account.end(event.cause, received_at)
                 self._close(account, event, iteration)
+            elif client_of(event.request_id) != self._client_index:
+                iteration.finished.append(orphaned_request(event))
         return iteration.build()
 
     def end_all(

@@ -46,7 +46,7 @@ class Admission:
         if self._estimate.is_due:
             self._estimate.mark(self._engines.num_ended)
         max_open = self._max_running + self._max_queued
-        if self._engines.num_unconfirmed + completions > max_open:
+        if self._engines.num_open + completions > max_open:
             raise OverloadedError(max_open, self._retry_after())
         waiting = self._engines.num_waiting_tokens
         # A single long prompt is never refused by an empty queue.
@@ -59,7 +59,7 @@ class Admission:
         return self._max_running_each * max(1, len(self._engines.running))
 
     def _retry_after(self) -> int:
-        waiting = self._engines.num_unconfirmed - self._max_running
+        waiting = self._engines.num_open - self._max_running
         return self._estimate.seconds(waiting, self._engines.num_ended)
 
 

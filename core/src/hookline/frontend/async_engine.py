@@ -27,7 +27,7 @@ from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.probe import probe_engine
 from hookline.frontend.probe_result import ProbeResult
 from hookline.frontend.reporting import FrontEndReporter, ReadPart
-from hookline.frontend.starting import start_front_end
+from hookline.frontend.starting import Connect, start_front_end
 from hookline.frontend.text_service import TextService
 from hookline.frontend.watchdog import Watchdog
 from hookline.frozen import EMPTY
@@ -81,18 +81,22 @@ class AsyncEngine:
 
     @classmethod
     async def start(
-        cls, config: EngineConfig, *, observe: Observe = observe
+        cls,
+        config: EngineConfig,
+        *,
+        observe: Observe = observe,
+        connect: Connect | None = None,
     ) -> "AsyncEngine":
         """Starts an engine without blocking the event loop.
 
-        `observe` loads the loggers.
+        `observe` loads the loggers. With `connect`, it connects to engines that run.
 
         Raises:
             ConfigError: An option does not fit.
             ModelLoadError: The model cannot be loaded or served.
             RegistryError: A plugin is unknown or broken.
         """
-        start = partial(start_front_end, config, observe=observe)
+        start = partial(start_front_end, config, observe=observe, connect=connect)
         return cls(await asyncio.to_thread(start), config)
 
     def _watch(self, config: EngineConfig) -> Watchdog:

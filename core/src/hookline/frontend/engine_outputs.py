@@ -12,7 +12,11 @@ from hookline.transport.engine_client import EngineInfo
 
 
 def make_outputs(
-    clock: Clock, config: ObserverConfig, tokenizer: Tokenizer, info: EngineInfo
+    clock: Clock,
+    config: ObserverConfig,
+    tokenizer: Tokenizer,
+    client_index: int,
+    info: EngineInfo,
 ) -> OutputProcessor:
     """Returns a processor with its own accounting and the tokenizer's text streams."""
     accounting = RequestAccounting(
@@ -20,5 +24,6 @@ def make_outputs(
         info.clock,
         is_detailed=config.has_details,
         keep_prompts=config.keep_prompts,
+        client_index=client_index,
     )
     return OutputProcessor(accounting, clock, partial(make_text_streams, tokenizer))

@@ -80,6 +80,17 @@ class EngineState:
         waiting = (_WAITING_WEIGHT - 1) * self.stats.waiting
         return self.accounting.num_in_flight + waiting
 
+    @property
+    def num_open(self) -> int:
+        """Completions of all front ends that have not ended, as far as is known here.
+
+        The engine's state counts them all, those of other front ends up to that state.
+        """
+        stats = self.stats
+        waiting = stats.waiting + stats.waiting_for_grammar
+        known = stats.running + waiting + stats.waiting_for_remote_kv
+        return max(self.accounting.num_in_flight, known + len(self.vitals.unheard))
+
     def sent(self, num_requests: int, arrived_at: int) -> None:
         """Counts requests that are sent to the engine, with their time of arrival."""
         self.vitals.unheard.extend([arrived_at] * num_requests)
@@ -194,6 +205,13 @@ class EngineSet:
     def num_unconfirmed(self) -> int:
         """Completions that no engine has confirmed to have ended."""
         return sum(engine.accounting.num_in_flight for engine in self)
+
+    @property
+    def num_open(self) -> int:
+        """Completions that have not ended, those of other front ends included."""
+        if self.client.owns_engines:
+            return self.num_unconfirmed
+        return sum(engine.num_open for engine in self)
 
     @property
     def num_waiting_tokens(self) -> int:

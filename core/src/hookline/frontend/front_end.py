@@ -29,6 +29,7 @@ from hookline.frontend.encoded_texts import TextEncoder
 from hookline.frontend.engine_outputs import make_outputs
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
+from hookline.frontend.guest_observation import GuestObservers
 from hookline.frontend.input_processor import InputProcessor, PreparedRequest
 from hookline.frontend.observing import Observing, RemotePages
 from hookline.frontend.placement import Placement
@@ -46,6 +47,7 @@ from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import (
     EngineClient,
     EngineReplaced,
+    EngineVerdict,
     Received,
 )
 
@@ -81,7 +83,7 @@ class FrontEnd:
         supervision = supervision or SupervisionConfig()
         self.engines = EngineSet(
             client,
-            partial(make_outputs, clock, config, tokenizer),
+            partial(make_outputs, clock, config, tokenizer, client.index),
             clock,
             supervision.engine_restart,
         )
@@ -90,6 +92,8 @@ class FrontEnd:
         self._clock = clock
         self._is_closed = False
         self._refuses_asleep = sleep_policy is SleepPolicy.REFUSE
+        if not client.owns_engines:
+            observers = GuestObservers(observers)
         self._observers = observers
         self._inputs = InputProcessor(self.facts, tokenizer)
         self._context = RequestContext(config)
@@ -256,6 +260,8 @@ class FrontEnd:
             self._calls.settle(received)
         elif isinstance(received, EngineReplaced):
             self._supervisor.take_replacement(received)
+        elif isinstance(received, EngineVerdict):
+            self._supervisor.take_verdict(received)
         else:
             self._supervisor.take_death(received)
 

@@ -3,6 +3,7 @@
 import dataclasses
 
 from hookline.clock import NANOSECONDS
+from hookline.events import Finished
 from hookline.finish_cause import FinishCause, Rejected
 from hookline.frontend.admitted_request import AdmittedRequest
 from hookline.frontend.timeline import Timeline, seconds_between
@@ -167,15 +168,28 @@ class RequestAccount:
 
 def rejected_request(facts: RequestFacts, cause: Rejected) -> FinishedRequest:
     """The summary of a request that reached no engine: no id, no tokens, no times."""
+    return _without_times(0, facts, cause, 0)
+
+
+def orphaned_request(event: Finished) -> FinishedRequest:
+    """The summary of a request whose front end has ended, and with it what it knew."""
+    return _without_times(
+        event.request_id, RequestFacts(), event.cause, event.output_tokens
+    )
+
+
+def _without_times(
+    request_id: int, facts: RequestFacts, cause: FinishCause, output_tokens: int
+) -> FinishedRequest:
     return FinishedRequest(
-        request_id=0,
+        request_id=request_id,
         facts=facts,
         cause=cause,
         params=SamplingParams(),
         prompt_tokens=0,
         local_cached_tokens=0,
         external_cached_tokens=0,
-        output_tokens=0,
+        output_tokens=output_tokens,
         preemptions=0,
         recomputed_tokens=0,
         queue_seconds=None,

@@ -25,6 +25,7 @@ def start_front_end(
     recorder: Recorder | None = None,
     *,
     observe: Observe = observe,
+    connect: Connect | None = None,
 ) -> FrontEnd:
     """Loads loggers, tokenizer and engine; the cheapest fail first.
 
@@ -32,6 +33,7 @@ def start_front_end(
         config: The engine's configuration.
         recorder: Gets the same payloads as the loggers, without a lane.
         observe: Loads the loggers.
+        connect: Connects to engines; by default starts those of the configuration.
 
     Raises:
         ConfigError: An option does not fit.
@@ -42,7 +44,8 @@ def start_front_end(
         wait_patiently()
     observers = observe(config, recorder)
     try:
-        connect = cast("Connect", load_entry_point(ENGINES_GROUP, config.engine))
+        if connect is None:
+            connect = cast("Connect", load_entry_point(ENGINES_GROUP, config.engine))
         source = config.model.tokenizer
         folder = Path(source) if source else find_folder(config.model.model)
         tokenizer, client = _start_both(connect, config, folder)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -21,13 +22,20 @@ from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.observing import Observing
 from hookline.request import FinishReason
-from hookline.transport.engine_client import EngineDied, EngineReplaced
+from hookline.transport.engine_client import (
+    EngineDied,
+    EngineReplaced,
+    EngineVerdict,
+)
 
 _log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Ends, or begins again, the requests of engines; for the front end's thread."""
+    """Ends, or begins again, the requests of engines; for the front end's thread.
+
+    That of the engines' owner also kills and replaces them, and tells other front ends.
+    """
 
     def __init__(
         self,
@@ -55,14 +63,25 @@ class Supervisor:
         if engine.failure is not None or engine.death is not None:
             return
         engine.stall = stall
+        client = self._engines.client
+        if client.processes is not None:
+            client.processes.tell_verdict(_verdict(engine_index, stall))
         if stall is None or not self.gives_up(stall):
             return
-        processes = self._engines.client.processes
-        if self._stall_policy is StallPolicy.RESTART and processes is not None:
-            reason = f"its process was killed, because {stall.reason}"
-            processes.kill(engine_index, reason)
-        else:
+        if self._stall_policy is not StallPolicy.RESTART:
             self._give_up_requests(engine, stall)
+        elif client.processes is not None:
+            reason = f"its process was killed, because {stall.reason}"
+            client.processes.kill(engine_index, reason)
+        elif client.owns_engines:  # in this process
+            self._give_up_requests(engine, stall)
+
+    def take_verdict(self, verdict: EngineVerdict) -> None:
+        """Takes the owner's verdict on an engine."""
+        stall = None
+        if verdict.reason is not None:
+            stall = Stall(verdict.reason, verdict.seconds, verdict.is_final)
+        self.take_stall(verdict.engine_index, stall)
 
     def _give_up_requests(self, engine: EngineState, stall: Stall) -> None:
         """Ends all open requests for their clients; the engine does so if it wakes."""
@@ -80,13 +99,19 @@ class Supervisor:
         engine = self._engines[death.engine_index]
         processes = self._engines.client.processes
         delay = None if processes is None else engine.restarts.take()
-        if delay is None or processes is None:
+        is_replaced = death.is_replaced or delay is not None
+        if not is_replaced:
             self.fail(engine, death.reason)
             return
+        if processes is not None:
+            processes.tell_death(death, is_replaced=True)
         if engine.death is None:
             keep = engine.outputs.restartable
             error = EngineRestartingError(death.reason)
             self._report_failure(engine, death.reason, error, keep, is_final=False)
+        engine.await_replacement(death)
+        if processes is None or delay is None:
+            return
         _log.error(
             "engine %d has ended: %s; its last log lines are before this one, and it "
             "is replaced in %g s",
@@ -94,7 +119,6 @@ class Supervisor:
             death.reason,
             delay,
         )
-        engine.await_replacement(death)
         processes.replace(engine.index, delay)
 
     def fail(self, engine: EngineState, reason: str) -> None:
@@ -103,11 +127,16 @@ class Supervisor:
             error, was_up = EngineDeadError(reason), engine.death is None
             self._report_failure(engine, reason, error, was_up=was_up)
             engine.end(reason)
-            _log.error(
-                "engine %d has ended: %s; its last log lines are before this one",
-                engine.index,
-                reason,
-            )
+            client = self._engines.client
+            if client.processes is not None:
+                death = EngineDied(engine.index, reason)
+                client.processes.tell_death(death, is_replaced=False)
+            if client.owns_engines:
+                _log.error(
+                    "engine %d has ended: %s; its last log lines are before this one",
+                    engine.index,
+                    reason,
+                )
 
     def close(self, engine: EngineState) -> None:
         """Ends all requests of an engine that was closed."""
@@ -148,11 +177,15 @@ class Supervisor:
         # Requests on their way when the engine ended count as received; those that
         # wait for its replacement have been counted when it ended.
         received = engine.stats.received
-        if was_up:
-            received += engine.accounting.num_unheard
+        unheard = engine.accounting.num_unheard if was_up else 0
+        is_alone = self._engines.client.owns_engines
         rest = engine.stats.at_rest()
-        engine.stats = msgspec.structs.replace(rest, received=received)
+        engine.stats = msgspec.structs.replace(
+            rest, received=received + unheard * is_alone
+        )
         iteration, events = engine.outputs.end_all(cause, error, keep)
+        if not is_alone:
+            iteration = replace(iteration, received_correction=unheard)
         facts = {each.request_id: each.facts for each in iteration.finished}
         output = StepOutput(
             engine.index, engine.stats_at, state, engine.stats, finished=events
@@ -205,3 +238,9 @@ class Supervisor:
         )
         engine.sent(1, arrived_at)
         self._engines.send(engine, Add(child))
+
+
+def _verdict(engine_index: int, stall: Stall | None) -> EngineVerdict:
+    if stall is None:
+        return EngineVerdict(engine_index, None, 0.0, is_final=False)
+    return EngineVerdict(engine_index, stall.reason, stall.seconds, stall.is_final)

@@ -88,6 +88,8 @@ class Watchdog:
             seconds = min(now - last, 2 * LOOK_SECONDS)
             last = now
             self._loop_watch.look(seconds)
+            if not self._engines.client.owns_engines:
+                continue  # their owner watches them
             for engine in self._engines:
                 if not engine.vitals.is_over:
                     self._look(engine.index, self._known(engine), seconds)

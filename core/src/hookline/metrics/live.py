@@ -45,7 +45,7 @@ class LiveEngine:
         self._is_up = True
         self._health: EngineHealth | None = None
         self._judged_at = now
-        self._resubmitted = started.resubmitted
+        self._correction = -started.resubmitted
 
     @property
     def is_stalled(self) -> bool:
@@ -65,8 +65,8 @@ class LiveEngine:
         state, health = self.state, self._health
         at = state.at + now - self._heard_at if self._is_up else state.at
         stats = state.stats
-        if self._resubmitted:
-            received = max(0, stats.received - self._resubmitted)
+        if self._correction:
+            received = max(0, stats.received + self._correction)
             stats = msgspec.structs.replace(stats, received=received)
         if health is not None and health.unheard:
             age = round(health.oldest_unheard_seconds * NANOSECONDS)
@@ -93,7 +93,13 @@ class LiveEngine:
     def change(self, state: StateChanged, now: int) -> None:
         self._heard_at = now
         self._saturation.state(state)
-        self._judge(state.iteration.finished, state.at)
+        iteration, at = state.iteration, max(state.at, self.state.at)
+        self._correction += iteration.received_correction
+        if iteration.generation_tokens:
+            self._generated.add(at, iteration.generation_tokens)
+        if iteration.prompt_tokens:
+            self._prompted.add(at, iteration.prompt_tokens)
+        self._judge(iteration.finished, at)
         self._set(state, state.at)
 
     def end(self) -> None:

@@ -67,6 +67,9 @@ class IterationStats:
         loads: Loads by a KV connector that ended.
         connector_events: Look-ups in the KV connector, and what happened in its tiers.
         compilings: Grammars whose compiling has ended.
+        received_correction: To be added to the engine's total of received requests, if
+            several front ends share it: requests that ended before it confirmed them
+            count, those that its new process got again do not count twice.
     """
 
     prompt_tokens_computed: int = 0
@@ -84,6 +87,7 @@ class IterationStats:
     loads: tuple[KVLoad, ...] = ()
     connector_events: tuple[ConnectorEvent, ...] = ()
     compilings: tuple[GrammarCompiling, ...] = ()
+    received_correction: int = 0
 
     @property
     def prompt_tokens(self) -> int:

@@ -38,11 +38,13 @@ class EngineDied(NamedTuple):
         engine_index: Its index.
         reason: Why, in one clause.
         kind: The same, from a small set.
+        is_replaced: Whether its owner replaces it; None for its owner, which decides.
     """
 
     engine_index: int
     reason: str
     kind: DeathKind = DeathKind.FAILED
+    is_replaced: bool | None = None
 
 
 class EngineReplaced(NamedTuple):
@@ -52,7 +54,23 @@ class EngineReplaced(NamedTuple):
     info: EngineInfo
 
 
-Received = StepOutput | Reply | EngineDied | EngineReplaced
+class EngineVerdict(NamedTuple):
+    """What an engine's owner thinks of it, for its guests.
+
+    Attributes:
+        engine_index: Its index.
+        reason: What it does not do, in one clause; None if it works.
+        seconds: How long it has not done it.
+        is_final: Whether its requests are given up.
+    """
+
+    engine_index: int
+    reason: str | None
+    seconds: float
+    is_final: bool
+
+
+Received = StepOutput | Reply | EngineDied | EngineReplaced | EngineVerdict
 
 
 class EngineProcesses(Protocol):
@@ -73,6 +91,14 @@ class EngineProcesses(Protocol):
         """
         ...
 
+    def tell_death(self, death: EngineDied, *, is_replaced: bool) -> None:
+        """Tells other clients that an engine has ended, and what comes of it."""
+        ...
+
+    def tell_verdict(self, verdict: EngineVerdict) -> None:
+        """Tells other clients whether an engine works."""
+        ...
+
 
 class EngineClient(Protocol):
     """A connection to one or several engines.
@@ -81,9 +107,12 @@ class EngineClient(Protocol):
 
     Attributes:
         index: This client's, among all clients of these engines.
+        owns_engines: Whether it starts and ends them; otherwise another client does,
+            and tells this one of deaths, replacements and stalls.
     """
 
     index: int
+    owns_engines: bool
 
     @property
     def engines(self) -> Mapping[int, EngineInfo]:
@@ -92,7 +121,7 @@ class EngineClient(Protocol):
 
     @property
     def processes(self) -> EngineProcesses | None:
-        """The engines' processes; None if the engines run in this process."""
+        """The engines' processes; None if it has none or does not own them."""
         ...
 
     @property

@@ -4,22 +4,26 @@ The first client owns the engine: it starts it and ends it. Others may attach la
 """
 
 import logging
+from collections import deque
 from pathlib import Path
 from typing import cast
 
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.core.commands import Command, EngineMessage
+from hookline.core.commands import Add, Command, EngineMessage
 from hookline.events import StepOutput
+from hookline.transport.guest_books import GuestBooks
 from hookline.transport.ipc import IpcTransport, ipc_address
 from hookline.transport.mailbox import Mailbox
 from hookline.transport.messages import (
     Attach,
     Detach,
+    Expel,
     Failed,
     Hello,
     Output,
+    Overrun,
     Ready,
     Start,
     StartFailed,
@@ -51,6 +55,8 @@ class EngineWire:
         address = ipc_address(folder, self._owner)
         self._transport.connect(self._owner, address, max_waiting=_OWNER_FRAMES)
         self._clients = [self._owner]
+        self._guests = GuestBooks()
+        self._commands: deque[Command] = deque()
         self._ready: Ready | None = None
         self._mailbox.send(self._owner, Hello(self._transport.address))
 
@@ -68,6 +74,8 @@ class EngineWire:
 
     def receive(self, timeout_seconds: float) -> Command | None:
         """Waits for a command; None if none came in time."""
+        if self._commands:
+            return self._commands.popleft()
         if (mail := self._mailbox.receive(timeout_seconds)) is None:
             return None
         message = mail.message
@@ -75,7 +83,12 @@ class EngineWire:
             self._attach(mail.sender, message.address)
         elif isinstance(message, Detach):
             self._detach(mail.sender)
+        elif isinstance(message, Expel):
+            if mail.sender == self._owner:
+                self._detach(Party(Role.CLIENT, message.client), is_expelled=True)
         elif not isinstance(message, Start) and mail.sender in self._clients:
+            if isinstance(message, Add):
+                self._guests.sent(mail.sender.index, message)
             return message
         return None
 
@@ -91,13 +104,11 @@ class EngineWire:
         """Sends a reply to its client, and each event to the client it concerns."""
         if not isinstance(message, StepOutput):
             self._send(Party(Role.CLIENT, message.client), message)
-        elif len(self._clients) == 1:
+        elif self._guests.are_empty:
             output = Output(message, self._mailbox.dropped)
             self._mailbox.send(self._owner, output)
         else:
-            indices = [client.index for client in self._clients]
-            for index, part in split_output(message, indices):
-                self._send(Party(Role.CLIENT, index), Output(part))
+            self._send_parts(message)
 
     def failed(self, reason: str) -> None:
         for client in list(self._clients):
@@ -107,6 +118,17 @@ class EngineWire:
         """Sends the remaining messages, for a second at most."""
         self._transport.close(_LINGER_SECONDS)
 
+    def _send_parts(self, output: StepOutput) -> None:
+        indices = [client.index for client in self._clients]
+        parts = split_output(output, indices, self._guests.orphaned_by)
+        for index, part in parts:
+            client = Party(Role.CLIENT, index)
+            if client == self._owner:
+                self._mailbox.send(client, Output(part, self._mailbox.dropped))
+            elif self._guests.concerns(index, part):
+                self._send(client, Output(part))
+        self._guests.ended(output.finished)
+
     def _send(self, client: Party, message: msgspec.Struct) -> None:
         if client == self._owner:
             self._mailbox.send(client, message)
@@ -114,7 +136,8 @@ class EngineWire:
             client, message, waits=False
         ):
             _log.warning("%s does not take its outputs and is detached", client)
-            self._detach(client)
+            self._detach(client, is_expelled=True)
+            self._mailbox.send(self._owner, Overrun(client.index))
 
     def _attach(self, client: Party, address: str) -> None:
         if client.role is not Role.CLIENT or client == self._owner:
@@ -126,9 +149,14 @@ class EngineWire:
             return
         if client not in self._clients:
             self._clients.append(client)
+            self._guests.arrived(client.index)
         self._send(client, cast("Ready", self._ready))
 
-    def _detach(self, client: Party) -> None:
-        if client != self._owner and client in self._clients:
-            self._clients.remove(client)
-            self._transport.disconnect(client)
+    def _detach(self, client: Party, *, is_expelled: bool = False) -> None:
+        if client == self._owner or client not in self._clients:
+            return
+        self._clients.remove(client)
+        self._transport.disconnect(client)
+        finish = self._guests.left(client.index, is_expelled=is_expelled)
+        if finish is not None:
+            self._commands.append(finish)

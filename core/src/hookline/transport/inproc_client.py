@@ -46,6 +46,8 @@ class _Driven:
 class InprocClient:
     """An `EngineClient` whose cores run in the thread that receives, in turns."""
 
+    owns_engines = True
+
     def __init__(self, *loops: EngineLoop, client_index: int = 0) -> None:
         self.index = client_index
         self._driven = {loop.core.facts.engine_index: _Driven(loop) for loop in loops}

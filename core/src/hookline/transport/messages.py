@@ -25,10 +25,22 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
 
 
 class Detach(msgspec.Struct, frozen=True, tag=True):
-    """Removes the client that sends it."""
+    """Removes the client that sends it, and aborts its requests, unheard by anyone."""
 
 
-ToEngine = Start | Attach | Detach | Add | Finish | Call
+class Expel(msgspec.Struct, frozen=True, tag=True):
+    """Removes a guest that has ended; from the owner only.
+
+    Its requests are aborted, and the owner gets their FINISHED.
+
+    Attributes:
+        client: Index of the guest.
+    """
+
+    client: int
+
+
+ToEngine = Start | Attach | Detach | Expel | Add | Finish | Call
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
@@ -81,4 +93,84 @@ class Output(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     dropped: int = 0
 
 
-ToClient = Hello | Ready | StartFailed | Failed | Output | Reply
+class Overrun(msgspec.Struct, frozen=True, tag=True):
+    """A guest has not taken its outputs for too long and gets no more.
+
+    Attributes:
+        client: Index of the guest.
+    """
+
+    client: int
+
+
+class EngineDown(msgspec.Struct, frozen=True, tag=True):
+    """An engine has ended; from its owner to the guests.
+
+    Attributes:
+        engine_index: Its index.
+        reason: Why, in one clause.
+        kind: A `DeathKind`.
+        is_replaced: Whether the owner starts a new process.
+    """
+
+    engine_index: int
+    reason: str
+    kind: str
+    is_replaced: bool
+
+
+class EngineStalled(msgspec.Struct, frozen=True, tag=True):
+    """The owner's verdict on an engine that does not work; to the guests.
+
+    Attributes:
+        engine_index: Its index.
+        reason: What it does not do; None once it works again.
+        seconds: How long it has not done it.
+        is_final: Whether its requests are given up.
+    """
+
+    engine_index: int
+    reason: str | None
+    seconds: float = 0.0
+    is_final: bool = False
+
+
+class Seat(msgspec.Struct, frozen=True, tag=True):
+    """An engine process to which a guest may attach; from its owner.
+
+    Attributes:
+        key: The secret of the messages from and to the process.
+        address: Address of its inbox.
+        facts: What it reported when it was ready.
+        clock: Its clocks then.
+        down: Its end, if it has ended.
+    """
+
+    engine_index: int
+    key: bytes
+    address: str
+    facts: EngineFacts
+    clock: ClockPair
+    down: EngineDown | None = None
+
+
+class Invitation(msgspec.Struct, frozen=True):
+    """What a process needs to become a guest; for a private channel.
+
+    Attributes:
+        folder: Folder of the sockets.
+        client_index: The guest's index.
+        owner_index: The owner's.
+        key: The secret of the messages from the owner to the guest.
+        seats: All engines.
+    """
+
+    folder: str
+    client_index: int
+    owner_index: int
+    key: bytes
+    seats: list[Seat]
+
+
+ToClient = Hello | Ready | StartFailed | Failed | Output | Reply | Overrun
+ToGuest = Ready | Failed | Output | Reply | EngineDown | EngineStalled | Seat

@@ -1,6 +1,6 @@
 """Splits an engine's outputs among several clients: each gets its own requests."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from hookline.events import (
@@ -18,16 +18,26 @@ E = TypeVar("E", Queued, Scheduled, Preempted, NewTokens, Finished, Pooled)
 
 
 def split_output(
-    output: StepOutput, clients: Sequence[int]
+    output: StepOutput, clients: Sequence[int], orphaned_by: Collection[int] = ()
 ) -> Iterator[tuple[int, StepOutput]]:
     """Yields each client's part of an output.
 
     The first client gets what belongs to the engine as a whole, too: the step's record,
-    evictions, loads, events of the KV connector and changes of the prefix cache. So
-    sums over clients count nothing twice. Every client gets the engine's state.
+    evictions, loads and events of the KV connector. So sums over clients count nothing
+    twice. It also gets the ends of requests whose clients are in `orphaned_by`. Every
+    client gets the engine's state, and changes of the prefix cache, by which it places
+    requests.
     """
+    queued, scheduled = _by_client(output.queued), _by_client(output.scheduled)
+    preempted, tokens = _by_client(output.preempted), _by_client(output.new_tokens)
+    finished, pooled = _by_client(output.finished), _by_client(output.pooled)
     for place, client in enumerate(clients):
         is_first = place == 0
+        ended = finished.get(client, [])
+        if is_first and orphaned_by:
+            ended = ended + [
+                event for orphan in orphaned_by for event in finished.get(orphan, ())
+            ]
         yield (
             client,
             StepOutput(
@@ -36,21 +46,24 @@ def split_output(
                 cause=output.cause,
                 stats=output.stats,
                 record=output.record if is_first else None,
-                queued=_of_client(client, output.queued),
-                scheduled=_of_client(client, output.scheduled),
-                preempted=_of_client(client, output.preempted),
-                new_tokens=_of_client(client, output.new_tokens),
-                finished=_of_client(client, output.finished),
+                queued=queued.get(client, []),
+                scheduled=scheduled.get(client, []),
+                preempted=preempted.get(client, []),
+                new_tokens=tokens.get(client, []),
+                finished=ended,
                 evictions=output.evictions if is_first else [],
                 clock=output.clock,
-                cache_changes=output.cache_changes if is_first else None,
+                cache_changes=output.cache_changes,
                 loads=output.loads if is_first else [],
                 connector_events=output.connector_events if is_first else [],
-                pooled=_of_client(client, output.pooled),
+                pooled=pooled.get(client, []),
                 compilings=output.compilings if is_first else [],
             ),
         )
 
 
-def _of_client(client: int, events: Iterable[E]) -> list[E]:
-    return [event for event in events if client_of(event.request_id) == client]
+def _by_client(events: Iterable[E]) -> dict[int, list[E]]:
+    groups: dict[int, list[E]] = {}
+    for event in events:
+        groups.setdefault(client_of(event.request_id), []).append(event)
+    return groups

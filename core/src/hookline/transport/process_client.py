@@ -21,16 +21,21 @@ from hookline.transport.engine_client import (
     EngineDied,
     EngineInfo,
     EngineReplaced,
+    EngineVerdict,
     Received,
 )
 from hookline.transport.forked_children import release_in_forked_children
+from hookline.transport.guest_list import GuestList
 from hookline.transport.ipc import IpcTransport, private_folder
 from hookline.transport.launched_engine import LaunchedEngine
 from hookline.transport.mailbox import Mail, Mailbox
 from hookline.transport.messages import (
+    Expel,
     Failed,
     Hello,
+    Invitation,
     Output,
+    Overrun,
     Ready,
     Start,
     StartFailed,
@@ -48,6 +53,8 @@ _CLOSED = "it was closed"
 
 class ProcessClient:
     """An `EngineClient` that owns an engine process for each configuration."""
+
+    owns_engines = True
 
     def __init__(self, *configs: EngineConfig, client_index: int = 0) -> None:
         """Starts the processes and waits until their models are ready.
@@ -78,6 +85,7 @@ class ProcessClient:
         self._mailbox: Mailbox[ToClient] = Mailbox(
             self._transport, me, msgspec.msgpack.Decoder(ToClient), self._key_of
         )
+        self._guests = GuestList(self._folder, me, self._transport, self._tell)
         try:
             self._start(self._configs)
         except BaseException:
@@ -105,6 +113,32 @@ class ProcessClient:
     def replace(self, engine_index: int, after_seconds: float) -> None:
         # The receiving thread starts it: it owns the handshake.
         self._due[engine_index] = time.monotonic() + after_seconds
+
+    def tell_death(self, death: EngineDied, *, is_replaced: bool) -> None:
+        self._guests.ended(death, is_replaced=is_replaced)
+
+    def tell_verdict(self, verdict: EngineVerdict) -> None:
+        self._guests.judged(verdict)
+
+    # -- guests ------------------------------------------------------------------
+
+    @property
+    def overrun_guests(self) -> frozenset[int]:
+        """Guests that get no more outputs, because they did not take them."""
+        return frozenset(self._guests.overrun)
+
+    def invite(self, client_index: int) -> Invitation:
+        """Lets another process attach to the engines, as this client."""
+        return self._guests.invite(client_index)
+
+    def expel(self, client_index: int) -> None:
+        """Has the engines abort the requests of a guest that has ended."""
+        self._guests.forget(client_index)
+        for index in self._launched:
+            if index not in self._deaths:
+                self._mailbox.send(Party(Role.ENGINE, index), Expel(client_index))
+
+    # -- messages ----------------------------------------------------------------
 
     @property
     def dropped(self) -> int:
@@ -167,7 +201,9 @@ class ProcessClient:
             executor = replace(config.executor, shares_cores=True)
             self._mailbox.send(mail.sender, Start(replace(config, executor=executor)))
         elif isinstance(message, Ready):
-            self.engines[mail.sender.index] = EngineInfo(message.facts, message.clock)
+            index = mail.sender.index
+            self.engines[index] = info = EngineInfo(message.facts, message.clock)
+            self._guests.started(index, info, self._launched[index].key)
         elif isinstance(message, StartFailed) and message.kind == "config":
             raise ConfigError(message.subject, message.detail)
         elif isinstance(message, StartFailed):
@@ -210,6 +246,8 @@ class ProcessClient:
             return message
         if isinstance(message, Failed):
             return self._bury(EngineDied(index, message.reason))
+        if isinstance(message, Overrun):
+            self._guests.overrun.add(message.client)
         return None
 
     def _launch_due(self) -> None:
@@ -262,11 +300,14 @@ class ProcessClient:
             return EngineDied(index, killed, DeathKind.STALLED)
         return EngineDied(index, reason, DeathKind.EXITED)
 
-    def _key_of(self, engine: Party) -> bytes | None:
-        launched = self._launched.get(engine.index)
-        if launched is None or engine.role is not Role.ENGINE:
-            return None
-        return launched.key
+    def _key_of(self, peer: Party) -> bytes | None:
+        if peer.role is Role.CLIENT:
+            return self._guests.key_of(peer)
+        launched = self._launched.get(peer.index)
+        return None if launched is None else launched.key
+
+    def _tell(self, guest: Party, news: msgspec.Struct) -> None:
+        self._mailbox.send(guest, news, waits=False)
 
     def _bury(self, death: EngineDied) -> EngineDied:
         self._starting.discard(death.engine_index)

@@ -1,8 +1,9 @@
 """What one request draws on: the budgets of its key and its tenant."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
 
 from aiohttp import web
 
@@ -14,7 +15,27 @@ RATE_LIMITED = "rate_limit_exceeded"
 """Code of the error."""
 
 
-class Allowance:
+class Allowance(Protocol):
+    """What one request draws on."""
+
+    def used(self) -> AbstractAsyncContextManager[None]:
+        """Counts the request as open.
+
+        Raises:
+            ApiError: 429; a limit has no room for it.
+        """
+        ...
+
+    def charge(self, tokens: int) -> None:
+        """Takes tokens that the request has used."""
+        ...
+
+    def headers(self) -> dict[str, str]:
+        """Returns OpenAI's headers of rate limits."""
+        ...
+
+
+class OwnAllowance:
     """The budgets of a request, of which the tightest counts."""
 
     __slots__ = ("_budgets", "_clock")
@@ -23,24 +44,30 @@ class Allowance:
         self._budgets = budgets
         self._clock = clock
 
-    @contextmanager
-    def used(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def used(self) -> AsyncIterator[None]:
         """Counts the request as open.
 
         Raises:
             ApiError: 429; a limit has no room for it.
         """
-        now = self._clock()
-        for budget in self._budgets:
-            if (exceeded := budget.exceeded(now)) is not None:
-                raise _refusal(exceeded)
-        for budget in self._budgets:
-            budget.begin(now)
+        if (exceeded := self.begin()) is not None:
+            raise refusal(exceeded)
         try:
             yield
         finally:
             for budget in self._budgets:
                 budget.end()
+
+    def begin(self) -> Exceeded | None:
+        """Counts the request as open, unless a limit has no room for it."""
+        now = self._clock()
+        for budget in self._budgets:
+            if (exceeded := budget.exceeded(now)) is not None:
+                return exceeded
+        for budget in self._budgets:
+            budget.begin(now)
+        return None
 
     def charge(self, tokens: int) -> None:
         """Takes tokens that the request has used."""
@@ -59,7 +86,7 @@ class Allowance:
         }
 
 
-ALLOWANCE: web.RequestKey[Allowance] = web.RequestKey("hookline_allowance", Allowance)
+ALLOWANCE: web.RequestKey[Allowance] = web.RequestKey("hookline_allowance")
 """Absent if the request has no limits."""
 
 
@@ -97,7 +124,8 @@ def _headers(what: str, buckets: Sequence[TokenBucket], now: float) -> dict[str,
     }
 
 
-def _refusal(exceeded: Exceeded) -> ApiError:
+def refusal(exceeded: Exceeded) -> ApiError:
+    """Returns the error of a request that exceeds a limit."""
     what = exceeded.limit.value.replace("_", " ")
     return ApiError(
         429,

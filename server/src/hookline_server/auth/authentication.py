@@ -9,7 +9,7 @@ from hookline_server.auth.key import ApiKey, Scope
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.auth.request_key import API_KEY
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
-from hookline_server.context import ENGINE
+from hookline_server.context import ALLOWANCE_OF, ENGINE
 from hookline_server.dialects import (
     EMBEDDINGS_PATH,
     MESSAGES_PATH,
@@ -51,9 +51,9 @@ async def authenticate(request: web.Request, handler: Handler) -> web.StreamResp
         _report_stranger(request, error)
         raise
     if scope is Scope.SERVE and ring.budgets.are_any:
-        budgets = ring.budgets.of(key, tenant_of(request))
-        if budgets:
-            request[ALLOWANCE] = allowance = Allowance(budgets, ring.budgets.clock)
+        tenant = tenant_of(request)
+        if ring.budgets.of(key, tenant):
+            request[ALLOWANCE] = allowance = request.app[ALLOWANCE_OF](key, tenant)
             return await _limited(request, handler, allowance)
     return await handler(request)
 
@@ -88,7 +88,7 @@ async def _limited(
 ) -> web.StreamResponse:
     is_begun = False
     try:
-        with allowance.used():
+        async with allowance.used():
             is_begun = True
             return await handler(request)
     except ApiError as error:

@@ -33,8 +33,12 @@ class Budgets:
 
     def of(self, key: ApiKey, tenant: str | None) -> tuple[Budget, ...]:
         """Returns the budgets that a request draws on: its key's and its tenant's."""
+        return self.named(key.name if key.limits else None, tenant)
+
+    def named(self, key: str | None, tenant: str | None) -> tuple[Budget, ...]:
+        """Returns the budgets of a key and of a tenant, by their names."""
         found = (
-            self._of_keys.get(key.name) if key.limits else None,
+            None if key is None else self._of_keys.get(key),
             None if tenant is None else self._of_tenants.get(tenant),
         )
         return tuple(budget for budget in found if budget is not None)

@@ -5,6 +5,9 @@ from importlib import import_module
 from typing import cast
 
 from hookline.config import EngineConfig
+from hookline.exceptions import ConfigError
+from hookline_server.api_servers.fleet import Engines
+from hookline_server.api_servers.parent import StartOwner
 from hookline_server.engine import ServingEngine
 from hookline_server.logs.set_up import ServerLog
 from hookline_server.serving import StartEngine
@@ -20,5 +23,33 @@ def engine_starter(config: EngineConfig, log: ServerLog) -> StartEngine:
         engine.report(log.stats)
         log.feed(engine.records_logged if engine.needs_records else None)
         return engine
+
+    return start
+
+
+def owner_starter(config: EngineConfig, log: ServerLog) -> StartOwner:
+    """Returns what starts the engines for several API servers.
+
+    Raises:
+        ConfigError: The engines cannot be shared.
+    """
+    option = "api-server-count"
+    if config.in_process:
+        raise ConfigError(option, "more than 1 requires engine processes")
+    if config.engine != "native":
+        raise ConfigError(option, f"more than 1 is not possible with {config.engine}")
+
+    async def start() -> tuple[ServingEngine, Engines]:
+        module = await asyncio.to_thread(import_module, "hookline_server.engine_start")
+        engine, client, observers = await module.start_owner(config)
+        engine.report(log.stats)
+        log.feed(engine.records_logged if engine.needs_records else None)
+        engines = Engines(
+            invite=client.invite,
+            expel=client.expel,
+            overrun=lambda: client.overrun_guests,
+            observer=module.observer_seat(observers),
+        )
+        return engine, engines
 
     return start

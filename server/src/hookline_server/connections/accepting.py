@@ -12,6 +12,10 @@ ACCEPTS_PER_TURN = 64
 
 RETRY_SECONDS = 0.1
 
+YIELD_SECONDS = 0.002
+MOST_YIELDS = 5
+"""How often a connection is left to another server, which may be too busy for it."""
+
 MakeConnection = Callable[[bool], Connection]
 
 
@@ -38,6 +42,7 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._opening: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self._num_yields = 0
         self._resume()
 
     def close(self) -> None:
@@ -52,6 +57,11 @@ class Acceptor:
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):
+            if not self._pool.is_next and self._num_yields < MOST_YIELDS:
+                self._num_yields += 1
+                self._loop.remove_reader(self._listening)
+                self._loop.call_later(YIELD_SECONDS, self._resume)
+                return
             is_extra = self._pool.make_room()
             if is_extra is None:
                 self._loop.remove_reader(self._listening)
@@ -60,12 +70,14 @@ class Acceptor:
             try:
                 accepted, _ = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                self._num_yields = 0
                 return
             except OSError as error:
                 self._pool.accept_failed(error)
                 self._loop.remove_reader(self._listening)
                 self._loop.call_later(RETRY_SECONDS, self._resume)
                 return
+            self._num_yields = 0
             accepted.setblocking(False)
             self._pool.opening()
             task = self._loop.create_task(self._open(accepted, is_extra=is_extra))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from hookline.front_end_parts import ConnectionStats
+from hookline_server.api_servers.share import Share
 from hookline_server.connections.connection import Connection
 from hookline_server.connections.limits import ConnectionLimits, connections_allowed
 
@@ -31,8 +32,9 @@ class ConnectionPool:
         is_draining: Whether each connection ends after its current response.
     """
 
-    def __init__(self, limits: ConnectionLimits) -> None:
+    def __init__(self, limits: ConnectionLimits, share: Share | None = None) -> None:
         self.limits = limits
+        self._share = share
         allowed = connections_allowed()
         self.max_connections = min(limits.max_connections or allowed, allowed)
         self.is_draining = False
@@ -73,13 +75,20 @@ class ConnectionPool:
         most = self.max_connections + EXTRA_CONNECTIONS
         return True if self._num_taken < most or self._evict() else None
 
+    @property
+    def is_next(self) -> bool:
+        """Whether no other server on the socket should rather accept."""
+        return self._share is None or self._share.is_next
+
     def opening(self) -> None:
         """Counts a connection that was accepted; `opened` or `unopened` follows."""
         self._num_opening += 1
+        self._tell()
 
     def unopened(self) -> None:
         """Forgets a connection that was lost before it was opened."""
         self._num_opening -= 1
+        self._tell()
 
     def when_room(self, resume: Callable[[], None]) -> None:
         """Calls `resume` once, when a connection has ended or may be closed."""
@@ -105,6 +114,7 @@ class ConnectionPool:
         self._leaving.discard(connection)
         self._evicted.discard(connection)
         self._idle.pop(connection, None)
+        self._tell()
         self._wake()
 
     def is_idle(self, connection: Connection) -> None:
@@ -153,6 +163,10 @@ class ConnectionPool:
     @property
     def _num_taken(self) -> int:
         return len(self._open) - len(self._leaving) + self._num_opening
+
+    def _tell(self) -> None:
+        if self._share is not None:
+            self._share.connections_changed(len(self._open) + self._num_opening)
 
     def _shrink(self, most: int) -> bool:
         """Closes idle connections until so many are left; False if more are busy."""

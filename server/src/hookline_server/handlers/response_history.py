@@ -11,6 +11,7 @@ from hookline.request_limits import HISTORY_BYTES, MESSAGES
 from hookline_server.api_error import ApiError
 from hookline_server.auth.request_key import key_of
 from hookline_server.context import RESPONSE_STORE
+from hookline_server.kept_responses import KeptResponses
 from hookline_server.protocol.responses_conversation import Placed, check_item
 from hookline_server.protocol.responses_items import (
     REFERENCE,
@@ -24,7 +25,7 @@ from hookline_server.protocol.responses_object import (
     ResponseObject,
 )
 from hookline_server.protocol.responses_request import ResponsesRequest
-from hookline_server.response_store import Owner, ResponseStore, StoredResponse
+from hookline_server.response_store import Owner, StoredResponse
 from hookline_server.tenants import tenant_of
 
 _PREVIOUS = "previous_response_id"
@@ -48,7 +49,7 @@ async def read_history(request: web.Request, body: ResponsesRequest) -> list[Pla
     if response_id is None:
         return []
     store, owner = request.app[RESPONSE_STORE], owner_of(request)
-    chain = list(store.chain(owner, response_id))
+    chain = await store.chain(owner, response_id)
     if not chain or chain[-1].previous_id is not None:
         raise _lost(response_id, store)
     HISTORY_BYTES.check(sum(each.num_item_bytes for each in chain), param=_PREVIOUS)
@@ -122,7 +123,7 @@ def stored_response(
 class _References:
     """Resolves the item references of one request."""
 
-    def __init__(self, store: ResponseStore, owner: Owner) -> None:
+    def __init__(self, store: KeptResponses, owner: Owner) -> None:
         self._store = store
         self._owner = owner
         self._known: dict[str, InputItem] = {}
@@ -137,7 +138,7 @@ class _References:
 
     async def _read(self, item_id: str, place: str) -> None:
         """Reads all items of the response that contains this one."""
-        entry = self._store.holder(self._owner, item_id)
+        entry = await self._store.holder(self._owner, item_id)
         if entry is None:
             raise ApiError(
                 404,
@@ -161,7 +162,7 @@ def _bare(item: OutputItem) -> OutputItem:
     return replace(item, content=content)
 
 
-def _lost(response_id: str, store: ResponseStore) -> ApiError:
+def _lost(response_id: str, store: KeptResponses) -> ApiError:
     hint = "" if store.is_enabled else " This server keeps none: send the whole input."
     return ApiError(
         400,

@@ -59,15 +59,15 @@ async def show_response(request: web.Request) -> web.Response:
         raise RequestError(
             "stream: a stored response cannot be streamed again", param="stream"
         )
-    entry, *_ = _chain(request)
+    entry, *_ = await _chain(request)
     return web.Response(body=entry.response, content_type="application/json")
 
 
 @described(Operation(tag=Tag.GENERATION, answer=DeletedResponse, errors=(404,)))
 async def delete_response(request: web.Request) -> web.Response:
     """Deletes a stored response, so that no request can continue it."""
-    entry, *_ = _chain(request)
-    request.app[RESPONSE_STORE].delete(entry.owner, entry.id)
+    entry, *_ = await _chain(request)
+    await request.app[RESPONSE_STORE].delete(entry.owner, entry.id)
     return json_response(DeletedResponse(id=entry.id))
 
 
@@ -80,7 +80,7 @@ async def list_input_items(request: web.Request) -> web.Response:
     They include those of the responses that it continues, while these are stored.
     """
     query = convert_query(request.query, ItemsQuery)
-    last, *earlier = _chain(request)
+    last, *earlier = await _chain(request)
     items = [*await items_of(earlier), *own_input(last)]
     return json_response(_page(shown_items(items), query))
 
@@ -91,7 +91,7 @@ async def cancel_response(request: web.Request) -> web.Response:
 
     A client cancels its request by closing the connection.
     """
-    _chain(request)
+    await _chain(request)
     raise ApiError(
         400,
         "Cannot cancel a synchronous response: close the connection of its request.",
@@ -107,11 +107,11 @@ STORED_RESPONSE_ROUTES = (
 )
 
 
-def _chain(request: web.Request) -> list[StoredResponse]:
+async def _chain(request: web.Request) -> list[StoredResponse]:
     """Returns the response that the path names, and those that it continues."""
     response_id = request.match_info["response_id"]
     store = request.app[RESPONSE_STORE]
-    chain = list(store.chain(owner_of(request), response_id))
+    chain = await store.chain(owner_of(request), response_id)
     if not chain:
         raise ApiError(
             404,

@@ -164,6 +164,25 @@ def engines_of(pid: int) -> dict[int, int]:
     return found
 
 
+def api_servers_of(pid: int) -> list[int]:
+    """Process ids of the API servers of a parent, oldest first."""
+    return sorted(
+        child
+        for path in Path(f"/proc/{pid}/task").glob("*/children")
+        for child in map(int, _read(path).split())
+        if b"hookline_server.api_servers.child" in _read(Path(f"/proc/{child}/cmdline"))
+    )
+
+
+def descendants_of(pid: int) -> set[int]:
+    """Process ids of all children of a process, and of theirs."""
+    found: set[int] = set()
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, _read(path).split()):
+            found |= {child} | descendants_of(child)
+    return found
+
+
 def _read(path: Path) -> bytes:
     """Reads a file of a process or thread that may have ended meanwhile."""
     with suppress(FileNotFoundError, ProcessLookupError):

@@ -4,7 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import msgspec
+
+from hookline.events import StepOutput
 from hookline.front_end_parts import FrontEndPart, ObserverStats
+from hookline.frontend.guest_observation import REQUESTS
 from hookline.frontend.observation import Observers
 from hookline.frontend.observer.merged_parts import MergedParts
 from hookline.frontend.observer.messages import (
@@ -51,6 +55,7 @@ class MergedNotices:
         self._page_stats = page_stats
         self._in_flight: dict[int, Mapping[tuple[str, str], int]] = {}
         self._parts = MergedParts()
+        self._states: dict[int, StepOutput] = {}
         self._lost: dict[int, int] = {}
         self._lost_before = 0
         self._waited: dict[int, float] = {}
@@ -59,8 +64,10 @@ class MergedNotices:
     def take(self, index: int, notice: Notice) -> None:
         """Takes a notice of front end `index`."""
         if isinstance(notice, Observed):
-            self._observers.observe(notice.output, notice.iteration, notice.facts)
+            output = self._with_latest_state(notice.output)
+            self._observers.observe(output, notice.iteration, notice.facts)
         elif isinstance(notice, Started):
+            self._states.pop(notice.facts.engine_index, None)
             self._observers.started(
                 notice.facts,
                 notice.clock,
@@ -129,6 +136,19 @@ class MergedNotices:
                 pages=self._page_stats(),
             )
         )
+
+    def _with_latest_state(self, output: StepOutput) -> StepOutput:
+        """Gives what a front end tells of its requests the state that its owner told.
+
+        Front ends are late by different times, but the state must not go back.
+        """
+        if output.cause != REQUESTS:
+            self._states[output.engine_index] = output
+            return output
+        if (latest := self._states.get(output.engine_index)) is None:
+            return output
+        at = max(output.at, latest.at)
+        return msgspec.structs.replace(output, at=at, stats=latest.stats)
 
     def _change(self, parts: tuple[FrontEndPart, ...]) -> None:
         if parts:

@@ -62,6 +62,7 @@ class RemoteObservers:
 
     Attributes:
         is_listening: Whether any logger implements any hook.
+        address: How this front end reaches the process.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class RemoteObservers:
             ObserverSilentError: It is not ready in time.
         """
         self._process = process
+        self.address = address
         self._clock = SystemClock()
         self._encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
         # A logger's lane holds as many batches; one of them is one notice.

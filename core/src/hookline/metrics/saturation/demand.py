@@ -60,20 +60,20 @@ class Demand:
         if (recomputed := scheduler.recomputed_tokens) != self._last_recomputed:
             self._recomputed += max(0, recomputed - self._last_recomputed)
             self._last_recomputed = recomputed
+        self.add_requests(iteration)
+        if scheduler.running:
+            self._blocks += scheduler.kv_blocks_used
+            self._holders += scheduler.running
+
+    def add_requests(self, iteration: IterationStats) -> None:
+        """Adds requests that got their first tokens, or ended after them."""
         if iteration.first_tokens:
             self._begun += len(iteration.first_tokens)
             self._cached += (
                 iteration.prompt_tokens_local + iteration.prompt_tokens_external
             )
-        if iteration.finished:
-            self.end(iteration)
-        if scheduler.running:
-            self._blocks += scheduler.kv_blocks_used
-            self._holders += scheduler.running
-
-    def end(self, iteration: IterationStats) -> None:
-        """Adds requests that ended after their first token."""
-        self._ended += sum(each.ttft_seconds is not None for each in iteration.finished)
+        ended = iteration.finished
+        self._ended += sum(each.ttft_seconds is not None for each in ended)
 
     def age(self, seconds: float) -> None:
         """Decays the sums by `seconds` of busy time."""

@@ -60,8 +60,7 @@ class Saturation:
         if state.cause in {"failed", "drain"}:
             self._reset()
             return
-        if state.iteration.finished:
-            self._demand.end(state.iteration)
+        self._demand.add_requests(state.iteration)
         self._take(state.scheduler, state.at)
 
     def value(self, at: int | None = None) -> float:

@@ -9,9 +9,10 @@ from contextlib import closing
 from aiohttp import web
 
 from hookline.worker.settled_heap import settle_heap
+from hookline_server.api_servers.parent import Parent
 from hookline_server.auth.exposure import warn_if_open
 from hookline_server.cli.commands.banner import banner
-from hookline_server.cli.engine_starter import engine_starter
+from hookline_server.cli.engine_starter import engine_starter, owner_starter
 from hookline_server.cli.options.arguments import engine_config, read_arguments
 from hookline_server.cli.options.engine import ENGINE_OPTIONS
 from hookline_server.cli.options.loggers import default_loggers
@@ -26,13 +27,7 @@ from hookline_server.logs.set_up import set_up_log
 from hookline_server.replies.parsers import choose_parsers
 from hookline_server.serving import serve
 from hookline_server.settings import ServerSettings
-
-SWITCH_SECONDS = 0.0005
-"""Switch interval of this process's threads.
-
-Python's default of 5 ms is longer than the rendering of a page of metrics, which
-switches threads several times.
-"""
+from hookline_server.switching import SWITCH_SECONDS
 
 
 def run(argv: list[str]) -> int:
@@ -65,15 +60,26 @@ def run(argv: list[str]) -> int:
     log = set_up_log(settings.log_level, settings.log_format)
     with closing(listening), closing(log):
         warn_if_open(listening, key_ring(settings))
-        asyncio.run(
-            serve(
+        if settings.api_server_count == 1:
+            serving = serve(
                 listening,
                 settings,
                 start_engine=engine_starter(config, log),
                 when_ready=when_ready,
                 when_done=log.end_feed,
             )
-        )
+        else:
+            parent = Parent(
+                listening=listening,
+                config=config,
+                settings=settings,
+                start_owner=owner_starter(config, log),
+                say=say,
+                began=began,
+                when_done=log.end_feed,
+            )
+            serving = parent.serve()
+        asyncio.run(serving)
     return 0
 
 

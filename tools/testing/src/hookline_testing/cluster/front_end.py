@@ -29,6 +29,9 @@ Post = Callable[[int, Command], None]
 class LinkedClient:
     """An `EngineClient` whose messages go through the simulation's events."""
 
+    owns_engines = True
+    """No other client tells of deaths, and its observers hear of engines, too."""
+
     def __init__(
         self, index: int, engines: Mapping[int, EngineInfo], post: Post
     ) -> None:

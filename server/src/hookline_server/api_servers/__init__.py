@@ -1,0 +1,1 @@
+"""Several API servers on one port: a parent owns the engines, children serve."""

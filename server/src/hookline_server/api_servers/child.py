@@ -1,0 +1,45 @@
+"""An API server's process: `python -m hookline_server.api_servers.child`.
+
+Its arguments are the descriptor of its channel, the parent's process id, and the
+descriptor and the level of its log. Everything else comes through the channel. The
+parent holds the other end of standard input: once that closes, or the parent has ended,
+the process ends.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+import threading
+
+from hookline.logs.forwarding import forward_log
+from hookline.owner_watch import wait_for_owners_end
+from hookline_server.api_servers.child_life import serve_as_child
+from hookline_server.children import kill_children
+from hookline_server.connections.limits import raise_descriptor_limit
+from hookline_server.logs.request_context import identify
+from hookline_server.switching import SWITCH_SECONDS
+
+
+def main(channel: int, parent: int, log_end: int, level: int) -> int:
+    """Serves until the parent says so or goes away."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    raise_descriptor_limit()
+    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
+    log = forward_log(log_end, level)
+    log.addFilter(identify)
+    try:
+        asyncio.run(serve_as_child(socket.socket(fileno=channel)))
+    finally:
+        log.close()
+    return 0
+
+
+def _end_with_parent(parent: int) -> None:
+    wait_for_owners_end(0, parent)
+    kill_children()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -1,0 +1,147 @@
+"""The life cycle of one API server: attach, serve until a signal, drain, end."""
+
+import asyncio
+import socket
+import time
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+
+from hookline.frontend.observer.link import ObserverAddress
+from hookline.worker.settled_heap import settle_heap
+from hookline_server.api_servers.asking import (
+    Questions,
+    SharedAllowance,
+    SharedResponses,
+)
+from hookline_server.api_servers.link import Link
+from hookline_server.api_servers.messages import (
+    Begin,
+    Prepared,
+    Serving,
+    ToChild,
+    Welcome,
+)
+from hookline_server.api_servers.questions import Answer, Draw
+from hookline_server.api_servers.share import Share
+from hookline_server.api_servers.shared_parts import SharedParts
+from hookline_server.api_servers.shares import Shares
+from hookline_server.auth.key import ApiKey
+from hookline_server.cli.commands.banner import banner
+from hookline_server.engine import ServingEngine
+from hookline_server.engine_start import attach_to_engines
+from hookline_server.forked_children import release_in_forked_children
+from hookline_server.listening import Listening, url
+from hookline_server.serving import serve_engine, started
+from hookline_server.stop_signals import FORCED_END_SECONDS, StopSignals
+
+
+async def serve_as_child(channel: socket.socket) -> None:
+    """Serves until SIGTERM, as the parent at the channel's other end says."""
+    link = await Link.over(channel, msgspec.msgpack.Decoder(ToChild))
+    welcome = await link.receive()
+    if not isinstance(welcome, Welcome):
+        return  # the parent has gone already
+    signals = StopSignals(welcome.settings.shutdown_timeout + FORCED_END_SECONDS)
+    status = 1
+    try:
+        await _ChildLife(link, welcome, signals.requested).run()
+        status = 0
+    finally:
+        signals.ends(status)
+
+
+class _ChildLife:
+    """One API server; for its event loop."""
+
+    def __init__(
+        self, link: Link[ToChild], welcome: Welcome, stopping: asyncio.Event
+    ) -> None:
+        self._link = link
+        self._welcome = welcome
+        self._stopping = stopping
+        self._begin: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._questions = Questions(link.send)
+        self._listening = _listening(welcome)
+
+    async def run(self) -> None:
+        """Attaches to the engines, and serves once the parent says so."""
+        release_in_forked_children(self._listening.all)
+        welcome = self._welcome
+        engine = await started(
+            lambda: attach_to_engines(
+                welcome.config, welcome.invitation, _observer(welcome)
+            ),
+            self._stopping,
+        )
+        if engine is None:
+            return
+        hearing = asyncio.create_task(self._hear_parent())
+        try:
+            self._link.send(Prepared())
+            stopped = asyncio.create_task(self._stopping.wait())
+            await asyncio.wait(
+                (self._begin, stopped), return_when=asyncio.FIRST_COMPLETED
+            )
+            if self._begin.done():
+                await self._serve(engine)
+        finally:
+            await engine.close()
+            hearing.cancel()
+
+    async def _serve(self, engine: ServingEngine) -> None:
+        await serve_engine(
+            engine,
+            self._listening,
+            self._welcome.settings,
+            self._stopping,
+            self._when_ready,
+            shared=self._shared_parts(),
+        )
+
+    def _when_ready(self, app: web.Application) -> None:
+        settle_heap()
+        listening = self._listening
+        text = banner(
+            app,
+            root=url(listening.api),
+            pages_root=url(listening.pages or listening.api),
+            seconds=time.monotonic() - self._welcome.began,
+        )
+        self._link.send(Serving(text))
+
+    def _shared_parts(self) -> SharedParts:
+        welcome, questions = self._welcome, self._questions
+        store = welcome.settings.response_store
+
+        def allowance_of(key: ApiKey, tenant: str | None) -> SharedAllowance:
+            return SharedAllowance(
+                questions, Draw(key.name if key.limits else None, tenant)
+            )
+
+        return SharedParts(
+            share=Share(Shares(welcome.shares, welcome.places), welcome.place),
+            responses=SharedResponses(questions, is_enabled=store.is_enabled),
+            allowance_of=allowance_of,
+        )
+
+    async def _hear_parent(self) -> None:
+        while (message := await self._link.receive()) is not None:
+            if isinstance(message, Answer):
+                self._questions.take(message)
+            elif isinstance(message, Begin) and not self._begin.done():
+                self._begin.set_result(None)
+
+
+def _listening(welcome: Welcome) -> Listening:
+    api = socket.socket(fileno=welcome.api)
+    pages = None if welcome.pages is None else socket.socket(fileno=welcome.pages)
+    return Listening(api, pages)
+
+
+def _observer(welcome: Welcome) -> ObserverAddress | None:
+    if (seat := welcome.observer) is None:
+        return None
+    index = welcome.invitation.client_index
+    return ObserverAddress(Path(seat.folder), seat.key, index)

@@ -1,0 +1,301 @@
+"""All API servers of a parent: starts them, replaces those that end, drains them."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hookline.clock import SystemClock
+from hookline.config import EngineConfig
+from hookline.frontend.restarts import RestartBudget
+from hookline.request_ids import MAX_CLIENTS
+from hookline.transport.messages import Invitation
+from hookline_server.api_servers.divided_limits import engine_share, server_share
+from hookline_server.api_servers.link import Link
+from hookline_server.api_servers.messages import (
+    Begin,
+    ObserverSeat,
+    Prepared,
+    Serving,
+    ToParent,
+    Welcome,
+)
+from hookline_server.api_servers.process import ApiServerProcess
+from hookline_server.api_servers.questions import Ask
+from hookline_server.api_servers.shared_state import SharedState
+from hookline_server.api_servers.shares import Shares
+from hookline_server.listening import Listening
+from hookline_server.settings import ServerSettings
+
+HUNG_SECONDS = 30.0
+"""Time without a turn of its event loop after which an API server is killed."""
+
+_LOOK_SECONDS = 0.25
+_MOST_RESTARTS = 500
+_END_SECONDS = 4.0
+"""Time after the drain for an API server to end by itself."""
+
+logger = logging.getLogger(__name__)
+
+
+class ApiServerEndedError(Exception):
+    """An API server has ended before it could serve for the first time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engines:
+    """What the fleet needs of the owner of the engines.
+
+    Attributes:
+        invite: Lets a process attach as the client of an index.
+        expel: Ends the requests of a client that has ended.
+        overrun: Returns the clients that were too slow and get nothing any more.
+        observer: The loggers; None if there are none.
+    """
+
+    invite: Callable[[int], Invitation]
+    expel: Callable[[int], None]
+    overrun: Callable[[], frozenset[int]]
+    observer: ObserverSeat | None
+
+
+class _Place:
+    """One place in the fleet, and the process that has it now."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.name = f"API server {number}"
+        self.client_index = 0
+        self.process: ApiServerProcess | None = None
+        self.prepared = asyncio.Event()
+        self.serving = asyncio.Event()
+        self.silent_seconds = 0.0
+        self.last_beat = 0
+
+
+class Fleet:
+    """The API servers; for one event loop.
+
+    Attributes:
+        banner: What a server that accepts connections wants to be shown.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        settings: ServerSettings,
+        listening: Listening,
+        engines: Engines,
+        state: SharedState,
+        *,
+        began: float,
+    ) -> None:
+        """Starts nothing yet; `began` is when the command began, monotonic seconds."""
+        self._config = engine_share(config, settings.api_server_count)
+        self._settings = server_share(settings)
+        self._listening = listening
+        self._engines = engines
+        self._state = state
+        self._began = began
+        self._size = settings.api_server_count
+        self._descriptor = Shares.make(self._size)
+        self._shares = Shares(self._descriptor, self._size)
+        self._places = [_Place(number) for number in range(self._size)]
+        self.banner = ""
+        self._last_client = 0
+        self._may_begin = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the servers that run."""
+        found = [each.process for each in self._places]
+        return [process.pid for process in found if process is not None]
+
+    async def prepare(self) -> None:
+        """Starts all servers and waits until they could accept connections.
+
+        Raises:
+            ApiServerEndedError: One has ended before.
+        """
+        self._tasks = [
+            *(asyncio.create_task(self._keep(place)) for place in self._places),
+            asyncio.create_task(self._watch()),
+        ]
+        prepared = asyncio.create_task(self._all_prepared())
+        await asyncio.wait(
+            (prepared, *self._tasks), return_when=asyncio.FIRST_COMPLETED
+        )
+        if not prepared.done():
+            prepared.cancel()
+            for task in self._tasks:
+                if task.done():
+                    task.result()
+
+    async def begin(self) -> None:
+        """Has all servers accept connections, and waits for all of them."""
+        self._may_begin.set()
+        for place in self._places:
+            await place.serving.wait()
+
+    async def drain(self, timeout_seconds: float) -> None:
+        """Lets the servers end after their open requests; kills those that do not."""
+        self._stopping.set()
+        for place in self._places:
+            if place.process is not None:
+                place.process.ask_to_drain()
+        keeping = self._tasks[: self._size]
+        if keeping:
+            await asyncio.wait(keeping, timeout=timeout_seconds + _END_SECONDS)
+        for place in self._places:
+            if place.process is not None:
+                logger.error("%s does not end and is killed", place.name)
+                place.process.kill()
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends all that is left; may be called twice."""
+        self._stopping.set()
+        for place in self._places:
+            if place.process is not None:
+                place.process.kill()
+        if keeping := [task for task in self._tasks[: self._size] if not task.done()]:
+            await asyncio.wait(keeping, timeout=_END_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _all_prepared(self) -> None:
+        for place in self._places:
+            await place.prepared.wait()
+
+    async def _keep(self, place: _Place) -> None:
+        """Runs processes in one place, one after another."""
+        restarts = RestartBudget(_MOST_RESTARTS, SystemClock())
+        while not self._stopping.is_set():
+            reason = await self._run(place)
+            if self._stopping.is_set():
+                return
+            if not self._may_begin.is_set():
+                raise ApiServerEndedError(f"{place.name} did not start: {reason}")
+            delay = restarts.take() or _MOST_RESTARTS
+            logger.error(
+                "%s has ended: %s; its last log lines are before this one, its open "
+                "requests were aborted, and it is replaced in %g s",
+                place.name,
+                reason,
+                delay,
+            )
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), delay)
+
+    async def _run(self, place: _Place) -> str:
+        """Runs one process until it ends; returns how it ended."""
+        process = ApiServerProcess(place.name, self._descriptors)
+        link = await process.connect()
+        place.client_index = client = self._next_client()
+        place.silent_seconds, place.last_beat = 0.0, 0
+        place.process = process
+        try:
+            link.send(self._welcome(place))
+            talking = asyncio.create_task(self._talk(place, link))
+            try:
+                return await process.ended()
+            finally:
+                talking.cancel()
+        finally:
+            place.process = None
+            link.close()
+            self._shares.clear(place.number)
+            self._engines.expel(client)
+            self._state.left(client)
+
+    async def _talk(self, place: _Place, link: Link[ToParent]) -> None:
+        async with asyncio.TaskGroup() as answering:
+            await self._hear(place, link, answering)
+
+    async def _hear(
+        self,
+        place: _Place,
+        link: Link[ToParent],
+        answering: asyncio.TaskGroup,
+    ) -> None:
+        while (message := await link.receive()) is not None:
+            match message:
+                case Prepared():
+                    place.prepared.set()
+                    await self._may_begin.wait()
+                    link.send(Begin())
+                case Serving(text):
+                    self.banner = text
+                    place.serving.set()
+                case Ask():
+                    client = place.client_index
+                    answering.create_task(self._answer(link, message, client))
+                case _:
+                    self._state.take(message, place.client_index)
+
+    async def _answer(self, link: Link[ToParent], ask: Ask, client: int) -> None:
+        link.send(await self._state.answer(ask, client))
+
+    def _welcome(self, place: _Place) -> Welcome:
+        pages = self._listening.pages
+        return Welcome(
+            place=place.number,
+            places=self._size,
+            config=self._config,
+            settings=self._settings,
+            invitation=self._engines.invite(place.client_index),
+            observer=self._engines.observer,
+            api=self._listening.api.fileno(),
+            pages=None if pages is None else pages.fileno(),
+            shares=self._descriptor,
+            began=self._began,
+        )
+
+    @property
+    def _descriptors(self) -> list[int]:
+        return [*(each.fileno() for each in self._listening.all), self._descriptor]
+
+    def _next_client(self) -> int:
+        """Returns an index that no server has, out of reach of outputs for others."""
+        taken = {each.client_index for each in self._places if each.process is not None}
+        while True:
+            self._last_client = self._last_client % (MAX_CLIENTS - 1) + 1
+            if self._last_client not in taken:
+                return self._last_client
+
+    async def _watch(self) -> None:
+        """Kills servers whose event loops hang, and those that engines gave up."""
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            now = time.monotonic()
+            # Time in which this process was stopped is not held against others.
+            seconds, last = min(now - last, 2 * _LOOK_SECONDS), now
+            overrun = self._engines.overrun()
+            for place in self._places:
+                if place.process is not None and not self._stopping.is_set():
+                    self._look(place, place.process, seconds, overrun)
+
+    def _look(
+        self,
+        place: _Place,
+        process: ApiServerProcess,
+        seconds: float,
+        overrun: frozenset[int],
+    ) -> None:
+        beat = self._shares.beat_of(place.number)
+        is_alive = beat != place.last_beat or beat == 0
+        place.silent_seconds = 0.0 if is_alive else place.silent_seconds + seconds
+        place.last_beat = beat
+        if place.client_index in overrun:
+            logger.error("%s does not take its outputs and is killed", place.name)
+        elif place.silent_seconds > HUNG_SECONDS:
+            logger.error("%s hangs and is killed", place.name)
+        else:
+            return
+        process.kill()

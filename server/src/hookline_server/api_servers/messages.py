@@ -1,0 +1,76 @@
+"""The messages between the parent and its API servers."""
+
+import msgspec
+
+from hookline.config import EngineConfig
+from hookline.transport.messages import Invitation
+from hookline_server.api_servers.questions import (
+    Answer,
+    Ask,
+    Charge,
+    EndDraw,
+    Keep,
+)
+from hookline_server.settings import ServerSettings
+
+
+class ObserverSeat(msgspec.Struct, frozen=True):
+    """How an API server reaches the observer process.
+
+    Attributes:
+        folder: Folder of its sockets.
+        key: Secret of the messages from and to it.
+    """
+
+    folder: str
+    key: bytes
+
+
+class Welcome(msgspec.Struct, frozen=True, tag=True):
+    """Everything that an API server needs; its parent's first message.
+
+    Attributes:
+        place: The server's place in the table of shares, from 0.
+        places: Number of places.
+        config: The engines' configuration.
+        settings: The server's settings.
+        invitation: How it attaches to the engines.
+        observer: The loggers; None if there are none.
+        api: Descriptor of the API's listening socket.
+        pages: Descriptor of that of the loggers' pages, if they have their own.
+        shares: Descriptor of the table of shares.
+        began: When the command began, on the machine's monotonic clock in seconds.
+    """
+
+    place: int
+    places: int
+    config: EngineConfig
+    settings: ServerSettings
+    invitation: Invitation
+    observer: ObserverSeat | None
+    api: int
+    pages: int | None
+    shares: int
+    began: float
+
+
+class Prepared(msgspec.Struct, frozen=True, tag=True):
+    """The API server has attached, and can accept connections."""
+
+
+class Begin(msgspec.Struct, frozen=True, tag=True):
+    """The API server accepts connections from now on."""
+
+
+class Serving(msgspec.Struct, frozen=True, tag=True):
+    """The API server accepts connections.
+
+    Attributes:
+        banner: What to show to the user.
+    """
+
+    banner: str
+
+
+ToChild = Welcome | Begin | Answer
+ToParent = Prepared | Serving | Ask | Keep | Charge | EndDraw

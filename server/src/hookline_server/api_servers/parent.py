@@ -1,0 +1,129 @@
+"""The life cycle of a parent: engines, API servers, drain, end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from hookline.config import EngineConfig
+from hookline_server.api_servers.fleet import Engines, Fleet
+from hookline_server.api_servers.shared_state import SharedState
+from hookline_server.auth.key_ring import KeyRing
+from hookline_server.context import key_ring
+from hookline_server.engine import ServingEngine
+from hookline_server.listening import Listening
+from hookline_server.loading import create_loading_app
+from hookline_server.response_store import ResponseStore
+from hookline_server.serving import WhenDone, log_failure, started
+from hookline_server.settings import ServerSettings
+from hookline_server.sites import sites
+from hookline_server.stop_signals import FORCED_END_SECONDS, StopSignals
+
+StartOwner = Callable[[], Awaitable[tuple[ServingEngine, Engines]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """A process that starts engines and API servers, and serves no HTTP itself.
+
+    Attributes:
+        listening: The sockets on which all API servers accept.
+        config: The engines' configuration.
+        settings: The servers' settings.
+        start_owner: Starts the engines.
+        say: Shows the banner.
+        began: When the command began, monotonic seconds.
+        when_done: Called before the engines are closed; it may block.
+    """
+
+    listening: Listening
+    config: EngineConfig
+    settings: ServerSettings
+    start_owner: StartOwner
+    say: Callable[[str], None]
+    began: float
+    when_done: WhenDone = lambda: None
+
+    async def serve(self) -> None:
+        """Serves until SIGTERM or SIGINT; a second signal ends the process."""
+        timeout = self.settings.shutdown_timeout
+        signals = StopSignals(timeout + FORCED_END_SECONDS)
+        status = 1
+        keys = key_ring(self.settings)
+        try:
+            async with _following(keys):
+                await self._serve(keys, signals.requested)
+            status = 0
+        finally:
+            signals.ends(status)
+
+    async def _serve(self, keys: KeyRing, stopping: asyncio.Event) -> None:
+        owned: list[tuple[ServingEngine, Engines]] = []
+
+        async def start() -> ServingEngine:
+            owned.append(await self.start_owner())
+            return owned[0][0]
+
+        fleet = None
+        try:
+            strangers = key_ring(self.settings)  # whose limits it takes away
+            loading = [
+                (create_loading_app(strangers), each.dup())
+                for each in self.listening.all
+            ]
+            async with sites(loading, self.settings.connection_limits):
+                if await started(start, stopping) is None:
+                    return
+                fleet = self._fleet(*owned[0], keys)
+                is_prepared = await _first(fleet.prepare(), stopping)
+            if is_prepared:
+                await self._run(fleet, owned[0][0], stopping)
+                await fleet.drain(self.settings.shutdown_timeout)
+        finally:
+            if fleet is not None:
+                await fleet.close()
+            if owned:
+                await asyncio.to_thread(self.when_done)
+                await owned[0][0].close()
+
+    def _fleet(self, engine: ServingEngine, engines: Engines, keys: KeyRing) -> Fleet:
+        state = SharedState(ResponseStore(self.settings.response_store), keys)
+        engine.report(state.store.stats)
+        return Fleet(
+            self.config,
+            self.settings,
+            self.listening,
+            engines,
+            state,
+            began=self.began,
+        )
+
+    async def _run(
+        self, fleet: Fleet, engine: ServingEngine, stopping: asyncio.Event
+    ) -> None:
+        watching = asyncio.create_task(log_failure(engine))
+        if await _first(fleet.begin(), stopping):
+            self.say(fleet.banner)
+        await stopping.wait()
+        watching.cancel()
+
+
+async def _first(awaited: Awaitable[None], stopping: asyncio.Event) -> bool:
+    """Waits for something, unless a signal comes first; returns whether it happened."""
+    task = asyncio.ensure_future(awaited)
+    stopped = asyncio.create_task(stopping.wait())
+    await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if task.done():
+        task.result()
+        return True
+    task.cancel()
+    return False
+
+
+@asynccontextmanager
+async def _following(keys: KeyRing) -> AsyncIterator[None]:
+    async with asynccontextmanager(keys.follow)(web.Application()):
+        yield

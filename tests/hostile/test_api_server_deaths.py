@@ -1,0 +1,181 @@
+"""API servers, their parent and their engine are killed or stopped."""
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import pytest
+
+from hookline_testing.server_process import (
+    Server,
+    api_servers_of,
+    descendants_of,
+    engines_of,
+    serving,
+)
+
+pytestmark = pytest.mark.hostile
+
+OPTIONS = (
+    *("--port", "0", "--executor", "simulated", "--api-server-count", "2"),
+    *("--simulated-step-seconds", "0.01", "--num-kv-blocks", "512"),
+    *("--heartbeat-seconds", "0.2"),
+)
+REQUESTS = 16
+LONG = 200
+"""Tokens: a long request outlasts what the tests do to processes."""
+CUT = "cut"
+DEADLINE = 60.0
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(REQUESTS) as made:
+        yield made
+
+
+def ask(server: Server, number: int, max_tokens: int = 5) -> int | str:
+    """Sends a request on a connection of its own; returns the status, or `CUT`."""
+    body = {
+        "model": "demo",
+        "prompt": [5 + number, 6, 7],
+        "max_tokens": max_tokens,
+        "ignore_eos": True,
+    }
+    try:
+        return server.post("/v1/completions", body)[0]
+    except (OSError, HTTPException):
+        return CUT
+
+
+def burst(pool: ThreadPoolExecutor, server: Server) -> list[Future[int | str]]:
+    """Requests that run, about half of them at each server."""
+    sent = [pool.submit(ask, server, number, LONG) for number in range(REQUESTS)]
+    server.wait_for("hookline_requests_running", REQUESTS, engine="0")
+    return sent
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def outcomes(sent: list[Future[int | str]]) -> Counter[int | str]:
+    wait(sent)
+    return Counter(each.result() for each in sent)
+
+
+def assert_books_balance(server: Server, finished: dict[str, int]) -> None:
+    """All requests that the engine has received have ended, for these reasons."""
+    name = "hookline_requests_finished_total"
+    for reason, count in finished.items():
+        server.wait_for(name, count, reason=reason)
+    received = server.metric("hookline_requests_received_total", engine="0")
+    assert received == sum(finished.values())
+    for kind in ("requests", "tokens", "blocks"):
+        name = "hookline_conservation_residue"
+        assert server.metric(name, engine="0", kind=kind) == 0
+    for name in ("running", "waiting"):
+        server.wait_for(f"hookline_requests_{name}", 0, engine="0")
+
+
+def test_the_others_serve_on_when_a_server_is_killed(pool: ThreadPoolExecutor) -> None:
+    """Its requests are aborted in the engine, and another process takes its place."""
+    with serving(*OPTIONS) as server:
+        killed, other = api_servers_of(server.process.pid)
+        sent = burst(pool, server)
+        os.kill(killed, signal.SIGKILL)
+        statuses = [ask(server, number) for number in range(4)]
+        seen = outcomes(sent)
+        until(lambda: len(api_servers_of(server.process.pid)) == 2)
+        servers = api_servers_of(server.process.pid)
+
+        assert statuses == [200] * 4
+        assert seen.keys() == {200, CUT}
+        assert other in servers
+        assert killed not in servers
+        assert_books_balance(server, {"length": seen[200] + 4, "abort": seen[CUT]})
+
+
+def test_a_stopped_server_gets_no_new_connections(pool: ThreadPoolExecutor) -> None:
+    """Others accept them at once; its own requests end once it goes on."""
+    with serving(*OPTIONS) as server:
+        stopped = api_servers_of(server.process.pid)[0]
+        sent = burst(pool, server)
+        os.kill(stopped, signal.SIGSTOP)
+        statuses = [ask(server, number) for number in range(4)]
+        os.kill(stopped, signal.SIGCONT)
+
+        assert statuses == [200] * 4
+        assert outcomes(sent) == {200: REQUESTS}
+        assert_books_balance(server, {"length": REQUESTS + 4})
+
+
+def test_nothing_is_left_when_the_parent_is_killed(pool: ThreadPoolExecutor) -> None:
+    """Neither a process nor a socket's folder; clients see their connections end."""
+    with serving(*OPTIONS) as server:
+        children = descendants_of(server.process.pid)
+        engine = engines_of(server.process.pid)[0]
+        words = Path(f"/proc/{engine}/cmdline").read_bytes().split(b"\0")
+        folders = {Path(each.decode()) for each in words if b"/hookline-" in each}
+        sent = burst(pool, server)
+        server.process.kill()
+        seen = outcomes(sent)
+        until(lambda: not any(Path(f"/proc/{each}").exists() for each in children))
+        until(lambda: not any(each.exists() for each in folders))
+
+    assert len(folders) == 1
+    assert seen == {CUT: REQUESTS}
+
+
+def test_every_server_knows_that_the_engine_has_ended(
+    pool: ThreadPoolExecutor,
+) -> None:
+    """Clients of both get an error, and both are ill; requests are counted once."""
+    with serving(*OPTIONS) as server:
+        sent = burst(pool, server)
+        os.kill(engines_of(server.process.pid)[0], signal.SIGKILL)
+        seen = outcomes(sent)
+        health = [health_at_once(server, 2) for _ in range(2)]
+        server.wait_for("hookline_requests_finished_total", REQUESTS, reason="error")
+        received = server.metric("hookline_requests_received_total", engine="0")
+
+    assert seen == {503: REQUESTS}
+    assert health == [[503, 503]] * 2
+    assert received == REQUESTS
+
+
+def test_requests_begin_again_at_an_engine_that_is_replaced(
+    pool: ThreadPoolExecutor,
+) -> None:
+    """Those of both servers, of which no client has got anything."""
+    with serving(*OPTIONS, "--engine-restart", "1") as server:
+        sent = burst(pool, server)
+        os.kill(engines_of(server.process.pid)[0], signal.SIGKILL)
+
+        assert outcomes(sent) == {200: REQUESTS}
+        assert_books_balance(server, {"length": REQUESTS})
+        restarts = server.metric("hookline_engine_restarts_total", reason="exited")
+        assert restarts == 1
+
+
+def health_at_once(server: Server, connections: int) -> list[int]:
+    """The answers of as many servers as there are simultaneous connections."""
+    opened = [HTTPConnection("127.0.0.1", server.port) for _ in range(connections)]
+    for each in opened:
+        each.connect()
+        time.sleep(0.05)
+    statuses = []
+    for each in opened:
+        each.request("GET", "/health")
+        statuses.append(each.getresponse().status)
+    for each in opened:
+        each.close()
+    return statuses
