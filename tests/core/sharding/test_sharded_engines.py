@@ -1,0 +1,83 @@
+"""Engines with several ranks give the output of `transformers`, in all modes."""
+
+import random
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline import LLM, SamplingParams
+from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
+from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
+
+pytestmark = pytest.mark.slow
+
+COUNT = 20
+GREEDY = SamplingParams(temperature=0.0, max_tokens=COUNT)
+MODES: Mapping[str, dict[str, Any]] = {
+    "batched": {"num_kv_blocks": 256},
+    "chunked": {"max_num_batched_tokens": 7, "max_num_seqs": 4, "num_kv_blocks": 256},
+    "preempted": {
+        "block_size": 4,
+        "num_kv_blocks": 24,
+        "max_model_len": 96,
+        "max_num_batched_tokens": 31,
+        "max_num_seqs": 8,
+        "async_scheduling": True,
+    },
+    "no-prefix-cache": {"enable_prefix_caching": False, "num_kv_blocks": 256},
+    "drafted": {
+        "speculative_config": {"method": "ngram", "num_speculative_tokens": 3},
+        "num_kv_blocks": 256,
+    },
+    "torch-kernels": {"kernels": "torch", "num_kv_blocks": 256},
+}
+NOT_REPEATED = {"falcon-new"}
+
+
+def prompts() -> list[list[int]]:
+    """Nine prompts of 1 to 60 tokens, some with a common beginning."""
+    source = random.Random(3)  # noqa: S311 - a test
+    common = [source.randrange(320) for _ in range(40)]
+    lengths = (1, 2, 15, 16, 17, 33, 60)
+    alone = [[source.randrange(320) for _ in range(length)] for length in lengths]
+    return [*alone, [*common, 5, 6, 7], [*common, 8]]
+
+
+@pytest.fixture(scope="module")
+def family(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Oracle:
+    folder: Path = tmp_path_factory.mktemp(request.param)
+    return make_oracle(request.param, folder)
+
+
+@pytest.mark.parametrize(
+    ("family", "mode", "size"),
+    essential(
+        [
+            *product(sorted(FAMILIES), MODES, [2]),
+            *product(sorted(FAMILIES.keys() - NOT_REPEATED), ["preempted"], [4]),
+        ],
+        ("llama", "preempted", 2),
+        ("gemma2", "drafted", 2),
+    ),
+    indirect=["family"],
+)
+def test_greedy_output_equals_generate(family: Oracle, mode: str, size: int) -> None:
+    """Each family gives the oracle's tokens in each mode, twice over."""
+    expected = [family.greedy(prompt, COUNT) for prompt in prompts()]
+
+    with LLM(str(family.folder), tensor_parallel_size=size, **MODES[mode]) as llm:
+        first = llm.generate(prompts(), GREEDY, use_tqdm=False)
+        again = llm.generate(prompts(), GREEDY, use_tqdm=False)
+        stats = llm.front_end.engines[0].stats
+        assert_conserved(llm)
+
+    for outputs in (first, again):
+        assert [each.outputs[0].token_ids for each in outputs] == expected
+    if mode == "preempted":
+        assert stats.preemptions > 0
