@@ -7,7 +7,6 @@ import pytest
 
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig
-from hookline.exceptions import ConfigError
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_testing import assert_conserved
 from hookline_testing.rank_pids import rank_pids
@@ -86,11 +85,3 @@ def test_ranks_sleep_and_wake_up(pair: tuple[LLM, LLM]) -> None:
         ranks.wake_up()
 
         assert texts(ranks, GREEDY) == texts(alone, GREEDY)
-
-
-def test_methods_that_read_the_whole_model_are_refused() -> None:
-    """Each rank has a part of the weights that they read."""
-    speculative = {"method": "medusa", "model": "heads", "num_speculative_tokens": 2}
-
-    with pytest.raises(ConfigError, match="speculative-config"):
-        engine(2, speculative_config=speculative)

@@ -13,6 +13,7 @@ from hookline.config import EngineConfig, ExecutorConfig, Kernels, ModelConfig
 from hookline.models.forward_batch import ForwardBatch
 from hookline.worker.loaded_model import LoadedModel, load
 from hookline.worker.paged_cache import PagedCache
+from hookline.worker.rank_parts import RankParts
 from hookline.worker.startup_timer import StartupTimer
 from hookline_kernels import CPU
 from hookline_testing.rank_threads import ThreadGroup, on_ranks, thread_groups
@@ -86,7 +87,7 @@ def load_rank(
         StartupTimer(SystemClock()),
         proposer=None,
         needs_fingerprint=True,
-        group=group,
+        ranks=RankParts(group=group),
     )
     cache = PagedCache(
         loaded.layers,

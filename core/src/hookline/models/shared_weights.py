@@ -1,11 +1,17 @@
 """The weights of a model that its proposer may share."""
 
+import re
+
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from hookline.config import LoadFormat, ModelConfig
 from hookline.exceptions import ModelLoadError
+from hookline.models.description import ModelDescription
 from hookline.models.quantized.linear import QuantizedLinear
+from hookline.models.sharding.plan import WHOLE
+from hookline.models.weight_files import WeightFiles
 from hookline.spec_decode.target import TargetModel
 from hookline_kernels.quantized_weight import dequantize
 
@@ -35,6 +41,51 @@ def shared_weights(name: str, model: PreTrainedModel) -> TargetModel:
         embedding=embedding,
         output=output,
         output_bias=bias.detach() if isinstance(bias, nn.Parameter) else None,
+        num_layers=model.config.get_text_config().num_hidden_layers,
+    )
+
+
+_EMBEDDING = re.compile(r"(?:^|\.)(?:embed_tokens|word_embeddings|wte)\.weight$")
+_OUTPUT = re.compile(r"(?:^|\.)lm_head\.weight$")
+_OUTPUT_BIAS = re.compile(r"(?:^|\.)lm_head\.bias$")
+
+
+def stored_tables(
+    config: ModelConfig, description: ModelDescription, model: PreTrainedModel
+) -> TargetModel:
+    """Reads the whole embedding and output layer of a model that ranks divide.
+
+    Args:
+        config: The model.
+        description: Its description.
+        model: This rank's part of it.
+
+    Raises:
+        ModelLoadError: The weights are random, or the files have no such tables.
+    """
+    if config.load_format is LoadFormat.DUMMY:
+        raise ModelLoadError(
+            config.model,
+            "drafts share the whole embedding, of which each rank has a part, and "
+            "random weights are in no file",
+        )
+    with WeightFiles(description.folder) as files:
+        tables = {
+            kind: shard[...].to(model.device, model.dtype)
+            for name, shard in files.shards(WHOLE).items()
+            for kind in (_EMBEDDING, _OUTPUT, _OUTPUT_BIAS)
+            if kind.search(name)
+        }
+    embedding = tables.get(_EMBEDDING)
+    if embedding is None:
+        raise ModelLoadError(config.model, "its files have no table of embeddings")
+    output = tables.get(_OUTPUT, embedding)
+    return TargetModel(
+        hidden_size=output.shape[1],
+        vocab_size=output.shape[0],
+        embedding=embedding,
+        output=output,
+        output_bias=tables.get(_OUTPUT_BIAS),
         num_layers=model.config.get_text_config().num_hidden_layers,
     )
 

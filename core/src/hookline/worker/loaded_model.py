@@ -12,15 +12,14 @@ from hookline.config.speculative import OPTION
 from hookline.cost import ModelCost
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
-from hookline.models.description import describe
+from hookline.models.description import ModelDescription, describe
 from hookline.models.fingerprint import fingerprint_of
 from hookline.models.loading import load_model
 from hookline.models.probe import LayerAttention, LayerCache, probe
 from hookline.models.quantized.linear import bits_in_words
 from hookline.models.sentence import pooling_facts
 from hookline.models.sharding.rank_reduction import RankReduction
-from hookline.models.sharding.tensor_group import TensorGroup
-from hookline.models.shared_weights import shared_weights
+from hookline.models.shared_weights import shared_weights, stored_tables
 from hookline.plugin_loading.proposers import prepare_proposer
 from hookline.pooling import PoolingFacts
 from hookline.spec_decode.proposer import (
@@ -32,6 +31,7 @@ from hookline.worker.cache_dtype import eight_bit_dtype
 from hookline.worker.compiling.first_forward import first_forward
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.gathered_forward import GatheredForward
+from hookline.worker.rank_parts import ALONE, RankParts
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.threads.choosing import leave_cores
 from hookline_kernels import Platform
@@ -106,7 +106,7 @@ def load(
     *,
     proposer: Proposer | None,
     needs_fingerprint: bool,
-    group: TensorGroup | None = None,
+    ranks: RankParts = ALONE,
 ) -> LoadedModel:
     """Loads the configured model and prepares the proposer for it.
 
@@ -116,7 +116,7 @@ def load(
         timer: Measures the phases.
         proposer: Prepared with the model's weights if it needs hidden states.
         needs_fingerprint: Whether to compute `fingerprint`, which reads all weights.
-        group: The ranks that share the model's layers; None for the whole model.
+        ranks: What this rank has of those that share the model's layers.
 
     Raises:
         ModelLoadError: The model cannot be loaded or served.
@@ -127,7 +127,7 @@ def load(
         description = describe(config.model)
         pooling = pooling_facts(config)
     max_model_len = description.max_model_len(config.model.max_model_len)
-    reduce = None if group is None else RankReduction(group)
+    reduce = _reduction(ranks)
     with timer.phase("load weights"):
         model = load_model(
             config.model,
@@ -145,7 +145,7 @@ def load(
         probed = probe(config.model.model, model, slot, vocab_size)
     cost = cost_of(model, probed.layers, cache_dtype)
     leave_cores(config.executor, cost)
-    needs_states = _show(config, timer, model, proposer)
+    needs_states = _show(config, timer, model, proposer, description, reduce)
     choose = partial(
         choose_forward,
         model,
@@ -188,15 +188,28 @@ def _joined(forward: Forward, reduce: RankReduction | None, vocab_size: int) -> 
     return forward if reduce is None else GatheredForward(forward, reduce, vocab_size)
 
 
-def _show(
+def _reduction(ranks: RankParts) -> RankReduction | None:
+    if ranks.group is None:
+        return None
+    return RankReduction(ranks.group, is_recorded=ranks.replays_steps)
+
+
+def _show(  # noqa: PLR0917 - the parts of a loaded model
     config: EngineConfig,
     timer: StartupTimer,
     model: PreTrainedModel,
     proposer: Proposer | None,
+    description: ModelDescription,
+    reduce: RankReduction | None,
 ) -> bool:
     """Shows the model to the proposer; returns whether it needs hidden states."""
     if proposer is None or not needs_hidden_states(proposer):
         return False
     with timer.phase("prepare proposer"):
-        prepare_proposer(proposer, config, shared_weights(config.model.model, model))
+        target = (
+            shared_weights(config.model.model, model)
+            if reduce is None
+            else stored_tables(config.model, description, model)
+        )
+        prepare_proposer(proposer, config, target)
     return True

@@ -35,11 +35,14 @@ class RankParts:
             logits, so that all ranks get the same tokens.
         draft_tree: The tree of drafts, on ranks that do not draft themselves; None if
             drafts are chains, or this rank drafts.
+        replays_steps: Ranks may replay recorded steps. If drafts are made of hidden
+            states, one rank must look into steps, and the others do as it does.
     """
 
     group: StepGroup | None = None
     share_samples: Callable[[StepSampler], StepSampler] = _own
     draft_tree: DraftTree | None = None
+    replays_steps: bool = True
 
 
 ALONE = RankParts()

@@ -66,6 +66,7 @@ class Worker:
         self._clock = context.clock
         self._timer = context.timer
         self._proposer = context.proposer
+        self._drafts = context.proposer is not None
         self._connector = context.connector
         self._matchers = context.matchers
         self._machine: Machine | None = None
@@ -104,7 +105,7 @@ class Worker:
             self._timer,
             proposer=self._proposer,
             needs_fingerprint=self._connector is not None,
-            group=self._ranks.group,
+            ranks=self._ranks,
         )
         if self._allocated is not None and (
             model.cache_key != self._allocated.cache_key
@@ -236,7 +237,8 @@ class Worker:
         assert self._allocated is not None
         self._timer = StartupTimer(self._clock)
         if self._maker is None:
-            self._proposer = load_proposer(self._config, RUNS_MODEL)
+            if self._drafts:
+                self._proposer = load_proposer(self._config, RUNS_MODEL)
             self.load_model()
         self._allocated.memory.restore()
         self.warm_up()

@@ -3,14 +3,20 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
 import torch
 
 from hookline import LLM, SamplingParams
-from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ModelConfig,
+    ParallelConfig,
+    SchedulerConfig,
+)
 from hookline.exceptions import ConfigError
 from hookline.spec_decode import SpeculativeConfig
 from hookline_eagle.checkpoint import save_head
@@ -83,6 +89,25 @@ def test_every_family_is_left_as_it_is(
     for kind in ("eagle", "eagle3"):
         config = config_for(oracle.folder, tmp_path / kind, "batched")
         assert check(oracle, config, prompts()) > TOKENS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    essential(product(["llama", "gemma2"], ["eagle", "eagle3"]), ("llama", "eagle3")),
+)
+def test_ranks_share_no_head(
+    name: str, kind: str, tmp_path: Path, make_head: MakeHead
+) -> None:
+    """One of two ranks has the head, and the whole embedding that it shares."""
+    oracle = make_oracle(name, tmp_path / "model")
+    is_third = kind == "eagle3"
+    told = THIRD if is_third else ROTARY
+    save_head(tmp_path / kind, make_head(third=is_third), told, name)
+    config = config_for(oracle.folder, tmp_path / kind, "preempted")
+    config = replace(config, parallel=ParallelConfig(tensor_parallel_size=2))
+
+    assert check(oracle, config, prompts()) > TOKENS
 
 
 @pytest.mark.parametrize(

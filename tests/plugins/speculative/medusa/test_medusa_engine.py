@@ -14,6 +14,7 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ModelConfig,
+    ParallelConfig,
     SchedulerConfig,
 )
 from hookline.exceptions import ConfigError
@@ -104,6 +105,18 @@ def test_every_family_is_left_as_it_is(
     for kind in ("random", "copying"):
         config = config_for(oracle.folder, tmp_path / kind, "batched")
         assert check(oracle, config, prompts()) > TOKENS
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("has_tree", [False, True])
+def test_ranks_share_no_heads(has_tree: bool, tmp_path: Path) -> None:
+    """One of two ranks has the heads, and the whole output layer that they share."""
+    oracle = make_oracle("llama", tmp_path / "model")
+    save_heads(tmp_path / "copying", copying_heads(oracle), "llama")
+    config = config_for(oracle.folder, tmp_path / "copying", "batched")
+    config = replace(config, parallel=ParallelConfig(tensor_parallel_size=2))
+
+    assert check(oracle, with_tree(config) if has_tree else config, prompts()) > TOKENS
 
 
 @pytest.mark.parametrize("mode", essential(sorted(MODES), "batched"))

@@ -33,7 +33,7 @@ class _Meeting:
 
 @dataclass
 class ThreadGroup:
-    """One rank's side of a group; implements `TensorGroup`.
+    """One rank's side of a group; implements `StepGroup`.
 
     Attributes:
         calls: Number of calls that it made.
@@ -54,6 +54,10 @@ class ThreadGroup:
         self.calls += 1
         parts = self.meeting.exchange(self.rank, part)
         return torch.cat(parts, 1) if self.rank == 0 else None
+
+    def end_step(self) -> int:
+        """Measures nothing: a rank that does not come breaks the barrier."""
+        return 0
 
 
 def thread_groups(size: int) -> list[ThreadGroup]:

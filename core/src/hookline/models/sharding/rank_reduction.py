@@ -16,9 +16,14 @@ class RankReduction:
         is_capturable: Of the group.
     """
 
-    def __init__(self, group: TensorGroup) -> None:
-        """Wraps a group; the rank makes no call until `join`."""
-        self._group = group
+    def __init__(self, group: TensorGroup, *, is_recorded: bool = True) -> None:
+        """Wraps a group; the rank makes no call until `join`.
+
+        Args:
+            group: The ranks.
+            is_recorded: Recorded steps may hold its sums; alike on all ranks.
+        """
+        self._group, self._is_recorded = group, is_recorded
         self.rank, self.size = group.rank, group.size
         self.is_capturable = group.is_capturable
         self.is_on = False
@@ -35,7 +40,7 @@ class RankReduction:
     @property
     def is_recordable(self) -> bool:
         """A recording of a step that calls nobody would go on calling nobody."""
-        return self.is_on and self._group.is_recordable
+        return self.is_on and self._is_recorded and self._group.is_recordable
 
     def __call__(self, partial: torch.Tensor) -> torch.Tensor:
         """Returns the sum over all ranks; may overwrite `partial`."""

@@ -4,11 +4,9 @@ from dataclasses import replace
 
 from hookline.clock import Clock
 from hookline.config import EngineConfig
-from hookline.config.speculative import OPTION as SPECULATIVE_OPTION
-from hookline.exceptions import ConfigError
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
-from hookline.spec_decode.proposer import Proposer, needs_hidden_states
+from hookline.spec_decode.proposer import needs_hidden_states
 from hookline.spec_decode.tree import tree_of
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
 from hookline.worker.rank_parts import ALONE, RankParts
@@ -51,8 +49,8 @@ def make_worker(
     """
     proposer = load_proposer(config, RUNS_MODEL)
     config = settle_drafts(config, proposer)
-    _check_proposer(config, proposer)
-    ranks = _parts(config, links)
+    looks_inside = proposer is not None and needs_hidden_states(proposer)
+    ranks = replace(_parts(config, links), replays_steps=not looks_inside)
     if links.is_output:
         check_logits_processors(config, RUNS_MODEL)
     else:
@@ -66,17 +64,6 @@ def make_worker(
         matchers=grammars,
     )
     return Worker(context, ranks)
-
-
-def _check_proposer(config: EngineConfig, proposer: Proposer | None) -> None:
-    """Raises `ConfigError` if it reads weights of which each rank has a part."""
-    is_shared = config.parallel.tensor_parallel_size > 1
-    if is_shared and proposer is not None and needs_hidden_states(proposer):
-        raise ConfigError(
-            SPECULATIVE_OPTION,
-            "its method reads the model's weights, which tensor-parallel-size divides: "
-            "choose a method that reads tokens only, or one rank",
-        )
 
 
 def _parts(config: EngineConfig, links: RankLinks) -> RankParts:
