@@ -15,12 +15,14 @@ from hookline.pooling import PooledVectors
 from hookline.request import FinishReason, TokenLogprobs
 from hookline.stats import (
     NO_GRAMMARS,
+    NO_RANKS,
     NO_THREADS,
     BlockEviction,
     ConnectorEvent,
     GrammarCompiling,
     GrammarUse,
     KVLoad,
+    RankUse,
     SchedulerStats,
     ThreadUse,
 )
@@ -233,6 +235,7 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
             before and not yet counted by a step.
         eviction_ns: Time of the allocations that evicted them, part of the scheduling.
         grammar_use: What grammars did in it.
+        rank_use: What it cost that several processes computed it.
     """
 
     step: int
@@ -263,6 +266,7 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     evicted_blocks: int = 0
     eviction_ns: int = 0
     grammar_use: GrammarUse = NO_GRAMMARS
+    rank_use: RankUse = NO_RANKS
 
     @property
     def schedule_ns(self) -> int:

@@ -76,6 +76,9 @@ class EngineFacts:
         enable_in_reasoning: Whether grammars also apply to reasoning.
         pooling: How it embeds; None if it only generates.
         data_parallel_size: Number of engines of the server, this one included.
+        tensor_parallel_size: Number of ranks that share each layer.
+        pipeline_parallel_size: Number of stages that divide the layers.
+        rank_pids: Process ids of its ranks; none if it computes in its own process.
     """
 
     engine_index: int
@@ -105,6 +108,9 @@ class EngineFacts:
     enable_in_reasoning: bool = False
     pooling: PoolingFacts | None = None
     data_parallel_size: int = 1
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    rank_pids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,11 +31,11 @@ class Watched:
         stats = SchedulerStats(running=running, waiting=waiting)
         self.vitals.heard(StepOutput(0, 0, "step", stats, record=RECORD))
 
-    def look(self, seconds: float, *, is_stopped: bool = False) -> Stall | None:
+    def look(self, seconds: float, *, stopped: str = "") -> Stall | None:
         """The verdict after so many seconds without anything new."""
         stall = None
         for _ in range(round(seconds)):
-            stall = self.watch.look(1.0, is_stopped=is_stopped)
+            stall = self.watch.look(1.0, stopped=stopped)
         return stall
 
 
@@ -114,8 +114,8 @@ def test_the_first_step_may_take_longer() -> None:
 
 def test_a_stopped_process_is_noticed_early(watched: Watched) -> None:
     """A step cannot be that long; but requests are given up no sooner."""
-    early = watched.look(STOPPED_SECONDS + HEARTBEAT + 1, is_stopped=True)
-    late = watched.look(LIMIT, is_stopped=True)
+    early = watched.look(STOPPED_SECONDS + HEARTBEAT + 1, stopped="its process")
+    late = watched.look(LIMIT, stopped="its process")
 
     assert early is not None
     assert early.reason == "its process is stopped"

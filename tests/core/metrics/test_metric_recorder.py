@@ -58,6 +58,7 @@ from hookline.stats import (
     IterationStats,
     KVLoad,
     PrefixCacheCounts,
+    RankUse,
     Residue,
     SchedulerStats,
     TenantStats,
@@ -183,6 +184,7 @@ STEP = StepRecord(
     grammar_use=GrammarUse(
         fill_ns=3 * MILLISECOND, apply_ns=1 * MILLISECOND, forced_tokens=4
     ),
+    rank_use=RankUse(exchange_ns=2 * MILLISECOND, handover_ns=1 * MILLISECOND),
 )
 
 FRONT_END = FrontEndChanged(
@@ -377,7 +379,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_engine_info": {
         (
             *("LlamaForCausalLM", "float32", "float32", "16", "40", "100", "8", "64"),
-            *("true", "simulated", "avx512", "0.1.0", "0123456789ab"),
+            *("true", "simulated", "1", "1", "avx512", "0.1.0", "0123456789ab"),
         ): 1
     },
     "hookline_engine_sleep_state": {
@@ -577,6 +579,8 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_worker_barrier_wait_seconds": {(): 0.003},
     "hookline_worker_thread_seconds": {("running",): 0.25, ("preempted",): 0.125},
     "hookline_worker_throttled_seconds": {(): 0.5},
+    "hookline_rank_exchange_seconds": {(): 0.002},
+    "hookline_rank_handover_seconds": {(): 0.001},
     "hookline_estimated_flops": {(): 1600 + 1280 + 5},
     "hookline_estimated_read_bytes": {(): 1400},
     "hookline_estimated_write_bytes": {(): 128},
@@ -690,6 +694,7 @@ EXPECTED: dict[str, Numbers] = {
             ),
             *("max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching"),
             *("executor", "isa", "version", "config_hash", "phase"),
+            *("tensor_parallel_size", "pipeline_parallel_size"),
             *("code", "field", "tenant", "route", "method"),
             *("logger", "label", "parser", "position", "reason", "tier"),
             *("blocks", "block_bytes", "capacity_tokens"),

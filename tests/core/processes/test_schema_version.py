@@ -12,7 +12,7 @@ from hookline.frontend.observer.messages import Begin, Begun, ToFrontEnd, ToObse
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine, ToGuest
 
-DIGESTS = {31: "fa829a8d650aef0dbbc8a24a38ccc3c1a384fa08ef9640d0d7e1309a351005bc"}
+DIGESTS = {32: "d9ee4d0c3ca51e8959dce5e0ab314ba4c9145864a041b182efa9b3a5e3a56a06"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -51,6 +51,8 @@ def engine_facts(
         kv_cache_spec_kind=shape.kv_cache_spec_kind,
         pooling=shape.pooling,
         data_parallel_size=config.parallel.data_parallel_size,
+        tensor_parallel_size=config.parallel.tensor_parallel_size,
+        pipeline_parallel_size=config.parallel.pipeline_parallel_size,
         cache=_cache_facts(config, shape, tiers.get(_HOST_TIER, _NO_TIER)),
     )
 

@@ -51,12 +51,13 @@ class EngineWatch:
         """Whether nothing has come for longer than a healthy engine is silent."""
         return self._silent > self._heartbeat
 
-    def look(self, seconds: float, *, is_stopped: bool) -> Stall | None:
+    def look(self, seconds: float, *, stopped: str = "") -> Stall | None:
         """Judges the engine.
 
         Args:
             seconds: Time since the last look, as far as this process ran.
-            is_stopped: Whether the engine's process is stopped.
+            stopped: Which of the engine's processes is stopped, in words; empty if
+                none is.
         """
         vitals = self.vitals
         has_work = vitals.has_work
@@ -66,23 +67,24 @@ class EngineWatch:
         else:
             self._stepless += seconds
         self._messages, self._steps = vitals.messages, vitals.steps
-        return self._judge(has_work=has_work, is_stopped=is_stopped)
+        return self._judge(has_work=has_work, stopped=stopped)
 
     def _since(self, before: int, now: int, seconds: float) -> float:
         return 0.0 if before != now else self._silent + seconds
 
-    def _judge(self, *, has_work: bool, is_stopped: bool) -> Stall | None:
+    def _judge(self, *, has_work: bool, stopped: str) -> Stall | None:
         is_first = has_work and not self._steps
         limit = self._limit * (FIRST_STEP_FACTOR if is_first else 1)
         # Without work it sends a heartbeat now and then.
         quiet = limit + (0.0 if has_work else self._heartbeat)
-        if is_stopped:
+        if stopped:
             is_final = self._silent > self._limit + self._heartbeat
             early = min(STOPPED_SECONDS, self._limit) + self._heartbeat
             if self._silent > early:
-                return Stall("its process is stopped", self._silent, is_final)
+                return Stall(f"{stopped} is stopped", self._silent, is_final)
         if self._stepless > limit:
-            return Stall(self._stepless_reason(), self._stepless, is_final=True)
+            reason = f"{stopped} is stopped" if stopped else self._stepless_reason()
+            return Stall(reason, self._stepless, is_final=True)
         if self._silent > quiet and not self.vitals.num_slow_calls:
             return Stall("it sends nothing", self._silent, is_final=True)
         return None

@@ -108,10 +108,10 @@ class Watchdog:
             each.awaits_stacks = False
             log_stacks(index, each.inspector)
         inspector, before = each.inspector, each.stall
-        is_stopped = (
-            inspector is not None and each.watch.is_quiet and inspector.is_stopped
-        )
-        each.stall = each.watch.look(seconds, is_stopped=is_stopped)
+        stopped = ""
+        if inspector is not None and each.watch.is_quiet:
+            stopped = inspector.stopped_part
+        each.stall = each.watch.look(seconds, stopped=stopped)
         each.unreported += seconds
         if each.stall is None:
             if before is not None:

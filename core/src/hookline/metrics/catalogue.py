@@ -16,6 +16,7 @@ from hookline.metrics.families.observer import OBSERVER_METRICS
 from hookline.metrics.families.placement import PLACEMENT_METRICS
 from hookline.metrics.families.preemption import PREEMPTION_METRICS
 from hookline.metrics.families.prefix_cache import PREFIX_CACHE_METRICS
+from hookline.metrics.families.ranks import RANK_METRICS
 from hookline.metrics.families.request import REQUEST_METRICS
 from hookline.metrics.families.residency import RESIDENCY_METRICS
 from hookline.metrics.families.sleep import SLEEP_METRICS
@@ -41,6 +42,7 @@ _OWN: tuple[Metric, ...] = (
     *LIVE_METRICS,
     *STEP_METRICS,
     *THREAD_METRICS,
+    *RANK_METRICS,
     *SPECULATION_METRICS,
     *STRUCTURED_OUTPUT_METRICS,
     *TRANSFER_METRICS,

@@ -25,6 +25,7 @@ from hookline.stats.grammars import (
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline.stats.kv_load import KVLoad
 from hookline.stats.prefix_cache import HitRateWindow, PrefixCacheCounts
+from hookline.stats.rank_use import NO_RANKS, RankUse
 from hookline.stats.scheduler_stats import (
     MOST_TENANTS,
     Residue,
@@ -40,6 +41,7 @@ __all__ = [
     "MOST_TENANTS",
     "MOST_TIERS",
     "NO_GRAMMARS",
+    "NO_RANKS",
     "NO_THREADS",
     "BlockEviction",
     "ConnectorEvent",
@@ -55,6 +57,7 @@ __all__ = [
     "IterationStats",
     "KVLoad",
     "PrefixCacheCounts",
+    "RankUse",
     "RequestTimes",
     "Residue",
     "SchedulerStats",

@@ -8,7 +8,14 @@ from hookline.kv_transfer.orders import TransferOrders, TransferReport
 from hookline.pooling import PooledVectors, Pooling
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
-from hookline.stats import NO_GRAMMARS, NO_THREADS, GrammarUse, ThreadUse
+from hookline.stats import (
+    NO_GRAMMARS,
+    NO_RANKS,
+    NO_THREADS,
+    GrammarUse,
+    RankUse,
+    ThreadUse,
+)
 from hookline.structured_outputs import CompiledGrammar
 
 
@@ -103,8 +110,6 @@ class StepResult:
         prompt_logprobs: One entry per position after a computed one, for requests with
             `prompt_logprobs` whose prompt this step computed in part.
         forward_ns: Duration of the forward pass, ns.
-        collective_ns: What of it the output rank spent on exchanges with other ranks,
-            waiting for them included, ns.
         drafts: Drafts for the next step by request id.
         draft_ns: Duration of drafting, ns.
         most_drafts: Current maximum number of drafts per request.
@@ -112,6 +117,7 @@ class StepResult:
         transfers: Report on KV transfers; None without a connector.
         kernels_compiling: Torch computed it, because its kernels are being compiled.
         thread_use: The CPU threads that computed the step.
+        rank_use: What it cost that several processes computed the step.
         grammar_use: What grammars did in it.
         pooled: Vectors by request id, of requests whose prompts are finished.
     """
@@ -121,7 +127,6 @@ class StepResult:
     failed: dict[int, FinishCause] = field(default_factory=dict)
     prompt_logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
     forward_ns: int = 0
-    collective_ns: int = 0
     drafts: dict[int, list[int]] = field(default_factory=dict)
     draft_ns: int = 0
     most_drafts: int = 0
@@ -129,5 +134,6 @@ class StepResult:
     transfers: TransferReport | None = None
     kernels_compiling: bool = False
     thread_use: ThreadUse = NO_THREADS
+    rank_use: RankUse = NO_RANKS
     grammar_use: GrammarUse = NO_GRAMMARS
     pooled: dict[int, PooledVectors] = field(default_factory=dict)

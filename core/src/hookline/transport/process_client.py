@@ -103,8 +103,9 @@ class ProcessClient:
         return self
 
     def inspector(self, engine_index: int) -> ProcessInspector:
-        pid = self._launched[engine_index].pid
-        return ProcessInspector(pid, stacks_file(self._folder, engine_index))
+        pid, info = self._launched[engine_index].pid, self.engines.get(engine_index)
+        ranks = () if info is None else info.facts.rank_pids
+        return ProcessInspector(pid, stacks_file(self._folder, engine_index), ranks)
 
     def kill(self, engine_index: int, reason: str) -> None:
         self._kill_reasons[engine_index] = reason

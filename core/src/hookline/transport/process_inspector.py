@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,20 +25,32 @@ class ProcessInspector:
     Whatever it reads may be gone at any moment, and then reads as empty.
     """
 
-    def __init__(self, pid: int, stacks: Path) -> None:
-        """Inspects a process.
+    def __init__(self, pid: int, stacks: Path, ranks: Sequence[int] = ()) -> None:
+        """Inspects a process, and those that compute its steps.
 
         Args:
             pid: Its process id.
             stacks: The file to which it writes its stacks.
+            ranks: Process ids of its ranks.
         """
         self.pid = pid
         self._stacks = stacks
+        self._ranks = ranks
 
     @property
     def is_stopped(self) -> bool:
         """Whether a signal or a debugger has stopped the process."""
         return _state(Path(f"/proc/{self.pid}")) in _STOPPED
+
+    @property
+    def stopped_part(self) -> str:
+        """Which process is stopped, in words; empty if none is."""
+        if self.is_stopped:
+            return "its process"
+        for rank, pid in enumerate(self._ranks):
+            if _state(Path(f"/proc/{pid}")) in _STOPPED:
+                return f"the process of rank {rank}"
+        return ""
 
     @property
     def description(self) -> str:
@@ -48,6 +61,9 @@ class ProcessInspector:
         with suppress(OSError):
             tasks = sorted(Path(f"/proc/{self.pid}/task").iterdir())
         waits = [f"{_read(each / 'comm').strip()} {_wait(each)}" for each in tasks]
+        ranks = [f"rank {rank} {_looks(pid)}" for rank, pid in enumerate(self._ranks)]
+        if ranks:
+            status.append(", ".join(ranks))
         return f"pid {self.pid}; {'; '.join(status)}; threads: {', '.join(waits)}"
 
     def ask_for_stacks(self) -> None:
@@ -71,6 +87,10 @@ def _state(path: Path) -> str:
     """Returns the state of a process or thread by its folder in /proc, one letter."""
     # The name in parentheses may hold anything, so the state is sought behind it.
     return _read(path / "stat").rpartition(") ")[2][:1]
+
+
+def _looks(pid: int) -> str:
+    return f"pid {pid} ({_state(Path(f'/proc/{pid}')) or 'ended'})"
 
 
 def _wait(path: Path) -> str:

@@ -22,6 +22,7 @@ from hookline.config import Kernels
 from hookline.exceptions import ModelLoadError
 from hookline.plugin_loading.proposers import bind_proposer, load_proposer
 from hookline.spec_decode.tree import tree_of
+from hookline.stats import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
@@ -196,7 +197,7 @@ class Worker:
         result = self._run(plan)
         if (group := self._ranks.group) is None:
             return result
-        return replace(result, collective_ns=group.end_step())
+        return replace(result, rank_use=RankUse(group.end_step()))
 
     def _run(self, plan: StepPlan) -> StepResult:
         assert self._runner is not None, "no step may be executed during sleep"

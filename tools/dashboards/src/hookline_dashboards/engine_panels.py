@@ -240,6 +240,11 @@ def model(make: StandardPanels) -> Row:
                 "hookline_worker_barrier_wait_seconds",
                 "hookline_worker_throttled_seconds",
             ),
+            make.rates(
+                "Time of exchanges between ranks, and of handing steps to them",
+                "hookline_rank_exchange_seconds",
+                "hookline_rank_handover_seconds",
+            ),
             make.each("Startup phases", "hookline_startup_seconds", is_table=True),
         ),
     )

@@ -29,6 +29,8 @@ _CACHE_CONFIG = Alias(
             "max_num_batched_tokens",
             "enable_prefix_caching",
             "executor",
+            "tensor_parallel_size",
+            "pipeline_parallel_size",
             "isa",
             "version",
             "config_hash",

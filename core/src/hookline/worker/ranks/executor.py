@@ -1,14 +1,16 @@
 """The executor that runs each rank of a model in a process of its own."""
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
 
 from hookline.exceptions import ConfigError, ModelLoadError, RankError
 from hookline.frozen import plain
+from hookline.stats import RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.executor_factory import ExecutorContext
@@ -47,10 +49,11 @@ class _OrderedStep:
     """A step that the ranks compute."""
 
     executor: "RanksExecutor"
+    started_ns: int
 
     def result(self) -> StepResult:
         """Implements `StartedStep`."""
-        return self.executor.next_result()
+        return self.executor.next_result(self.started_ns)
 
 
 class RanksExecutor:
@@ -71,6 +74,7 @@ class RanksExecutor:
         """
         parallel = context.config.parallel
         self._output_rank = parallel.output_rank
+        self._ended_ns = 0
         self._encoder = msgspec.msgpack.Encoder(enc_hook=plain)
         self._decoder = msgspec.msgpack.Decoder(Answer)
         self._links = ExecutorLinks(parallel)
@@ -95,11 +99,15 @@ class RanksExecutor:
         context.timer.include(warm.phases)
 
     def start(self, plan: StepPlan) -> _OrderedStep:
+        started = time.perf_counter_ns()
         self._write(Execute(plan))
-        return _OrderedStep(self)
+        return _OrderedStep(self, started)
 
-    def next_result(self) -> StepResult:
+    def next_result(self, started_ns: int) -> StepResult:
         """Waits for the result of the oldest step whose result nobody has taken.
+
+        Args:
+            started_ns: When the step was ordered, by `time.perf_counter_ns`.
 
         Raises:
             RankError: A rank has ended, or could not compute its part.
@@ -110,7 +118,12 @@ class RanksExecutor:
         if isinstance(answer, Refused):
             raise RankError(rank, answer.detail)
         assert isinstance(answer, Computed)
-        return answer.result
+        now, result = time.perf_counter_ns(), answer.result
+        # A step that is ordered ahead waits for the one before it first.
+        passed, self._ended_ns = now - max(started_ns, self._ended_ns), now
+        handover = max(0, passed - answer.executed_ns)
+        use = RankUse(result.rank_use.exchange_ns, handover)
+        return replace(result, rank_use=use)
 
     def check(self) -> None:
         if not self._processes.has_failed:

@@ -1,0 +1,20 @@
+"""What it costs a step that several processes compute it."""
+
+import msgspec
+
+
+class RankUse(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The ranks of one step; times are in ns.
+
+    Attributes:
+        exchange_ns: Time that the output rank spent on exchanges with the other ranks
+            of its stage, waiting for them included.
+        handover_ns: Time in which no rank could compute it: its plan was on its way to
+            the ranks, or its result to the engine.
+    """
+
+    exchange_ns: int = 0
+    handover_ns: int = 0
+
+
+NO_RANKS = RankUse()
