@@ -38,6 +38,7 @@ class EngineCore:
         facts: Description of the engine for observers.
         sleep_level: Memory that is released while it sleeps; None while it is awake.
         has_ranks: Whether other processes compute its steps.
+        check: Raises `RankError` if the executor can compute no more steps.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class EngineCore:
         self.clock = clock
         self.facts = engine_facts(config, shape, connector)
         self._executor, self.has_ranks = executor, bool(executor.pids)
+        self.check = executor.check
         self._lead = (
             config.parallel.pipeline_parallel_size
             - 1
@@ -122,10 +124,6 @@ class EngineCore:
 
     def reset_prefix_cache(self) -> None:
         self._scheduler.reset_prefix_cache()
-
-    def check(self) -> None:
-        """Raises `RankError` if the executor can compute no more steps."""
-        self._executor.check()
 
     # -- a step ------------------------------------------------------------------
 

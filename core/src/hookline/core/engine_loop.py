@@ -102,9 +102,8 @@ class EngineLoop:
         return []
 
     def _wait(self, receive: Receive, timeout_seconds: float) -> None:
-        wait = min(timeout_seconds, self._seconds_to_heartbeat())
-        if self.core.has_ranks:
-            wait = min(wait, CHECK_SECONDS)
+        longest = CHECK_SECONDS if self.core.has_ranks else timeout_seconds
+        wait = min(timeout_seconds, longest, self._seconds_to_heartbeat())
         if (command := receive(max(wait, 0))) is not None:
             self._take(command)
 

@@ -88,8 +88,7 @@ class ModelRunner:
         self._batch = batch
         self._sampling = sampling
         self._sampler = sampler
-        self._feed = feed
-        self._stopwatch = stopwatch
+        self._feed, self._stopwatch = feed, stopwatch
         self._drafter = drafter
         self._needs_hidden_states = needs_hidden_states
         self._cache, self._tree = cache, tree
