@@ -6,6 +6,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -44,19 +45,24 @@ def requests_finished(finished):
 END_SECONDS = 30
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
+@pytest.fixture(params=["own process", "observer process"])
+def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
     """A server whose logger forks at its start and after the first request."""
     with PluginSite(tmp_path) as site:
         site.install("forking", FORKING)
-    environment = {"PYTHONPATH": str(tmp_path), "CHILD_FILE": f"{tmp_path}/child-"}
-    arguments = ("--executor", "simulated", "--port", "0", "--stat-logger", "forking")
+    path = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+    environment = {"PYTHONPATH": path, "CHILD_FILE": f"{tmp_path}/child-"}
+    arguments: tuple[str, ...] = ("--executor", "simulated", "--port", "0")
+    arguments = (*arguments, "--stat-logger", "forking")
+    if request.param == "observer process":
+        arguments = (*arguments, "--observer-process")
     with serving(*arguments, environment=environment) as running:
         try:
             yield running
         finally:
-            for path in tmp_path.glob("child-*"):
-                os.kill(int(path.read_text()), signal.SIGKILL)
+            for child in tmp_path.glob("child-*"):
+                with suppress(ProcessLookupError):
+                    os.kill(int(child.read_text()), signal.SIGKILL)
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:

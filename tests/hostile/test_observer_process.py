@@ -30,9 +30,6 @@ from pathlib import Path
 from hookline import hookimpl
 from hookline.pages import PageEvent, PageResponse
 
-HELD_SECONDS = 2
-
-
 class Holding:
     '''Takes the interpreter for as long as it is told to, and does not give it back.'''
 
@@ -43,10 +40,11 @@ class Holding:
     @hookimpl
     def step_finished(self, step):
         self.seen += 1
-        if (self.folder / "hold").exists():
-            (self.folder / "hold").unlink()
+        hold = self.folder / "hold"
+        if hold.exists() and (seconds := hold.read_text()):
+            hold.unlink()
             (self.folder / "held").touch()
-            ctypes.PyDLL(None).sleep(HELD_SECONDS)
+            ctypes.PyDLL(None).sleep(int(seconds))
             (self.folder / "given back").touch()
 
     @hookimpl
@@ -90,6 +88,11 @@ class Observed:
         assert status == 200
         found: dict[str, str] = json.loads(text)
         return found
+
+    def hold(self, seconds: int) -> None:
+        """Has the logger hold its interpreter at the next step."""
+        (self.folder / "hold").write_text(str(seconds))
+        until((self.folder / "held").exists, "the logger was not called")
 
     def complete(self) -> int:
         return self.server.post("/v1/completions", BODY)[0]
@@ -151,8 +154,7 @@ def test_a_logger_that_holds_the_interpreter_slows_no_stream(
     server = observed.server
     connection, response = server.stream("/v1/completions", ENDLESS)
     response.readline()
-    (observed.folder / "hold").touch()
-    until((observed.folder / "held").exists, "the logger was not called")
+    observed.hold(2)
 
     lines = 0
     while not (observed.folder / "given back").exists():
@@ -237,6 +239,22 @@ def test_a_stopped_observer_is_waited_for_by_nobody(observed: Observed) -> None:
     server.wait_for_any("hookline_observer_dropped_notices_total")
     server.wait_for_any("hookline_logger_dropped_batches_total", logger="prometheus")
     assert "observer" not in observed.health()
+
+
+def test_a_logger_that_holds_it_for_ever_delays_no_end(observed: Observed) -> None:
+    """
+    A server whose logger never gives its interpreter back ends as it should, and its
+    observer process with it.
+    """
+    pid = observed.pid
+    connection, response = observed.server.stream("/v1/completions", ENDLESS)
+    response.readline()
+    observed.hold(3600)
+    connection.close()
+
+    assert observed.server.end() == 0
+
+    assert has_ended(pid)
 
 
 def test_no_observer_outlives_its_server(observed: Observed) -> None:

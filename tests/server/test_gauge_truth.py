@@ -163,10 +163,10 @@ class Server:
 
 
 @contextmanager
-def serving(executor: str) -> Iterator[Server]:
+def serving(*options: str) -> Iterator[Server]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        (*COMMAND, "--executor", executor),
+        (*COMMAND, *options),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -178,9 +178,23 @@ def serving(executor: str) -> Iterator[Server]:
             process.terminate()
 
 
-@pytest.fixture(scope="module", params=["simulated", "uniproc"])
+SIMULATED = ("--executor", "simulated")
+OBSERVED = pytest.param(
+    (*SIMULATED, "--observer-process"), id="observed", marks=pytest.mark.slow
+)
+"""A server whose loggers are in a process of their own, so that all goes through it."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(SIMULATED, id="simulated"),
+        pytest.param(("--executor", "uniproc"), id="uniproc"),
+        OBSERVED,
+    ],
+)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    with serving(request.param) as running:
+    with serving(*request.param) as running:
         yield running
 
 
@@ -263,11 +277,12 @@ async def test_gauges_after_a_rejection(server: Server) -> None:
     assert (after.open, after.residue) == (0, 0)
 
 
-async def test_gauges_after_the_engines_death() -> None:
+@pytest.mark.parametrize("options", [pytest.param(SIMULATED, id="simulated"), OBSERVED])
+async def test_gauges_after_the_engines_death(options: tuple[str, ...]) -> None:
     """
     It runs and holds nothing; what was open ended in error, later requests are refused.
     """
-    with serving("simulated") as server:
+    with serving(*options) as server:
         async with server.client() as client, client.busy():
             server.kill_engine()
             await client.until_gauges(DEAD)

@@ -44,6 +44,7 @@ class HostedObserver:
             Alive(self._incarnation, hooks),
             self.observers,
             MergedNotices(self.observers, restarts=self._incarnation - 1),
+            alive_seconds=0.1,
         )
         self._thread = threading.Thread(
             target=self._host.serve, args=(self._is_ending.is_set,), daemon=True

@@ -22,13 +22,14 @@ from hookline.frontend.observer.messages import (
     ToFrontEnd,
     ToObserver,
 )
+from hookline.transport.forked_children import release_in_forked_children
 from hookline.transport.ipc import IpcTransport, ipc_address
 from hookline.transport.mailbox import Mailbox
 from hookline.transport.transport import Party, Role
 
 MOST_CLIENTS = 64
-_ALIVE_SECONDS = 1.0
-_LOOK_SECONDS = 0.25
+ALIVE_SECONDS = 1.0
+_LOOK_SECONDS = 0.1
 _MOST_REPLIES = 64
 _MOST_FLUSHES = 8
 _log = logging.getLogger(__name__)
@@ -44,6 +45,8 @@ class ObserverHost:
         alive: Alive,
         observers: Observers,
         merged: MergedNotices,
+        *,
+        alive_seconds: float = ALIVE_SECONDS,
     ) -> None:
         """Opens the inbox.
 
@@ -53,12 +56,16 @@ class ObserverHost:
             alive: What front ends are told.
             observers: The loggers.
             merged: Takes the notices.
+            alive_seconds: How often front ends are told that it is alive, and looked
+                after.
         """
         self._folder = folder
         self._alive = alive
+        self._alive_seconds = alive_seconds
         self._observers = observers
         self._merged = merged
         self._transport = IpcTransport(folder, OBSERVER)
+        release_in_forked_children(folder, self._pipes)
         self._mailbox: Mailbox[ToObserver] = Mailbox(
             self._transport,
             OBSERVER,
@@ -91,6 +98,9 @@ class ObserverHost:
         for client in self._clients.values():
             client.close()
         self._transport.close(0.5)
+
+    def _pipes(self) -> list[int]:
+        return []  # but the sockets
 
     def _take(self, index: int, message: ToObserver) -> None:
         if isinstance(message, Join):
@@ -162,7 +172,7 @@ class ObserverHost:
 
     def _look_after_clients(self) -> None:
         now = time.monotonic()
-        if now - self._told_at < _ALIVE_SECONDS:
+        if now - self._told_at < self._alive_seconds:
             return
         self._told_at = now
         self._invited.clear()

@@ -20,6 +20,7 @@ from hookline.frontend.observer.messages import (
     ToFrontEnd,
 )
 from hookline.frontend.observer.outbox import Outbox
+from hookline.transport.forked_children import release_in_forked_children
 from hookline.transport.ipc import IpcTransport, ipc_address
 from hookline.transport.mailbox import Mailbox
 from hookline.transport.transport import Party, Role
@@ -95,6 +96,7 @@ class ObserverLink:
             msgspec.msgpack.Decoder(ToFrontEnd),
             lambda peer: address.key if peer == OBSERVER else None,
         )
+        release_in_forked_children(address.folder, self._pipes)
         there = ipc_address(address.folder, OBSERVER)
         self._transport.connect(OBSERVER, there, max_waiting=_MOST_FRAMES)
         self._alive: Alive | None = None
@@ -150,6 +152,9 @@ class ObserverLink:
         self._thread.join()
         self._mailbox.send(OBSERVER, Leave(), waits=False)
         self._transport.close(linger_seconds)
+
+    def _pipes(self) -> list[int]:
+        return []  # but the sockets
 
     def _run(self) -> None:
         is_last = False

@@ -30,8 +30,9 @@ from hookline.transport.mailbox import make_key
 from hookline_registry import RegistryError
 
 MODULE = "hookline.frontend.observer.process"
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 RESTARTS_PER_HOUR = 10
+END_SECONDS = FLUSH_SECONDS + 2 * FAREWELL_SECONDS
 _LOOK_SECONDS = 0.2
 _log = logging.getLogger(__name__)
 
@@ -60,9 +61,10 @@ class ObserverProcess:
         self._incarnation = 0
         self._is_closing = threading.Event()
         self._folder = private_folder()
+        self._latest: OwnedProcess | None = None
         release_in_forked_children(self._folder, self._pipes)
         try:
-            self._process = self._start()
+            self._latest = self._start()
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
@@ -80,19 +82,27 @@ class ObserverProcess:
         """Returns the address for front end `index`."""
         return ObserverAddress(self._folder, self._key, index)
 
-    def close(self) -> None:
-        """Ends the process once its loggers have got what it has; callable twice."""
+    def close(self, *, timeout_seconds: float = END_SECONDS) -> None:
+        """Ends the process once its loggers have got what it has; callable twice.
+
+        It is killed if that takes longer than `timeout_seconds`.
+        """
         if self._is_closing.is_set():
             return
         self._is_closing.set()
         self._watcher.join()
         self._process.ask_to_end()
-        self._process.end(FLUSH_SECONDS + 2 * FAREWELL_SECONDS)
+        self._process.end(timeout_seconds)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _pipes(self) -> list[int]:
-        pipe = self._process.pipe
+        pipe = None if self._latest is None else self._latest.pipe
         return [] if pipe is None else [pipe]
+
+    @property
+    def _process(self) -> OwnedProcess:
+        assert self._latest is not None, "the constructor has started it"
+        return self._latest
 
     def _start(self) -> OwnedProcess:
         self._incarnation += 1
@@ -138,7 +148,7 @@ class ObserverProcess:
             if self._is_closing.wait(delay):
                 return False
             try:
-                self._process = self._start()
+                self._latest = self._start()
             except (HooklineError, RegistryError) as error:
                 reason = str(error)
             else:

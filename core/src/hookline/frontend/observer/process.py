@@ -21,6 +21,7 @@ from typing import Protocol
 import msgspec
 
 from hookline.exceptions import ConfigError
+from hookline.forked_children import let_signals_end_children
 from hookline.frontend.observation import Observers
 from hookline.frontend.observer.host import ObserverHost
 from hookline.frontend.observer.merging import MergedNotices
@@ -99,6 +100,7 @@ def _run(folder: Path, begun: int, owner: int, serve_pages: ServePages) -> int:
     stdin = sys.stdin.fileno()
     if (begin := _read_begin(stdin)) is None:
         return 0  # the owner has gone already
+    let_signals_end_children()  # which plugins fork
     is_ending = threading.Event()
     for target, arguments in (
         (_end_with_owner, (stdin, owner, folder, is_ending)),

@@ -24,7 +24,7 @@ from hookline.frontend.observer.messages import (
     changed,
 )
 from hookline.frontend.observer.outbox import Outbox
-from hookline.frontend.observer.owner import ObserverProcess
+from hookline.frontend.observer.owner import END_SECONDS, ObserverProcess
 from hookline.frontend.observer.pages_address import ObserverPages, pages_socket
 from hookline.frontend.told_requests import told_requests
 from hookline.frozen import plain
@@ -35,6 +35,7 @@ from hookline.stats import IterationStats, SchedulerStats
 from hookline_registry import LaneStats
 
 READY_SECONDS = 60.0
+HUNG_END_SECONDS = 2.0
 _LINGER_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
@@ -193,7 +194,10 @@ class RemoteObservers:
         is_complete = self._link.flush(timeout_seconds)
         self._link.close(_LINGER_SECONDS)
         if self._process is not None:
-            self._process.close()
+            # Loggers that have had their time get little more.
+            self._process.close(
+                timeout_seconds=END_SECONDS if is_complete else HUNG_END_SECONDS
+            )
         return is_complete
 
     def _tell(self, notice: Notice) -> None:
