@@ -238,7 +238,7 @@ def test_intermediate_tensors_are_not_for_modules() -> None:
     forward = ModuleForward(model, AttentionSlot.install(model), name="m", reason="")
     passed = IntermediateTensors(torch.zeros(1, SHAPE["hidden_size"]))
 
-    with pytest.raises(ValueError, match="only the decoder"):
+    with pytest.raises(ValueError, match="only a stage"):
         forward(replace(batch_of(0, 1), intermediate=passed))
 
 

@@ -10,6 +10,7 @@ import torch
 from transformers import AttentionInterface, PreTrainedModel
 
 from hookline.exceptions import ModelLoadError
+from hookline.models.stages.staged_model import part_of
 from hookline_kernels import Attend
 
 IMPLEMENTATION = "hookline_paged"
@@ -40,15 +41,20 @@ class AttentionSlot:
     """Holds the attention that a model's modules call.
 
     Attributes:
-        attend: Called by every layer; replaced when another cache is bound.
+        attend: Called by every layer; replaced when another cache is bound. Layers are
+            counted from the first one of the model's pipeline stage.
+        first_layer: Index of that layer in the whole model.
     """
 
     attend: AttentionCall
+    first_layer = 0
 
     @classmethod
     def install(cls, model: PreTrainedModel) -> "AttentionSlot":
         """Adds one new slot to all attention modules of the model."""
         slot = cls()
+        if (part := part_of(model)) is not None:
+            slot.first_layer = part.layers[0]
         for module in model.modules():
             if hasattr(module, "layer_idx"):
                 object.__setattr__(module, "hookline_slot", slot)
@@ -98,7 +104,7 @@ def hookline_attention(
     refuse_arguments(module, attention_mask, others)
     slot: AttentionSlot = module.hookline_slot  # type: ignore[assignment]
     output = slot.attend(
-        module.layer_idx,
+        module.layer_idx - slot.first_layer,
         query[0].transpose(0, 1),
         key[0].transpose(0, 1),
         value[0].transpose(0, 1),

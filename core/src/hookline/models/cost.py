@@ -9,6 +9,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from hookline.cost import ModelCost
 from hookline.models.probe import LayerCache
 from hookline.models.quantized.linear import QuantizedLinear
+from hookline.models.stages.staged_model import OtherStages
 
 _NUM_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 _ACTIVE_EXPERTS = ("num_experts_per_tok", "experts_per_token", "top_k_experts")
@@ -27,17 +28,19 @@ def cost_of(
     nearly all of them; for steps of few tokens that overestimates.
 
     Returns:
-        All zeros if the model's output layer is not a `Linear`.
+        All zeros if the model's output layer is not a `Linear`. Of a pipeline stage,
+        the cost of its own layers.
     """
     output = model.get_output_embeddings()
-    if not isinstance(output, torch.nn.Linear):
+    if not isinstance(output, (torch.nn.Linear, OtherStages)):
         return ModelCost()
+    head = [weight for _, weight in _weights_of(output)]
     inner = dict(_inner_weights(model, output))
-    read = [*inner.values(), *(each for _, each in _weights_of(output))]
+    read = [*inner.values(), *head]
     return ModelCost(
         flops_per_token=2.0 * _active_parameters(inner, model.config.get_text_config()),
         flops_per_pair=2.0 * sum(layer.products_per_pair for layer in layers),
-        flops_per_sample=2.0 * output.in_features * output.out_features,
+        flops_per_sample=2.0 * sum(weight.products for weight in head),
         weight_bytes=sum(weight.nbytes for weight in read),
         kv_bytes_per_token=sum(
             layer.bytes_per_block(1, cache_dtype or model.dtype) for layer in layers
@@ -62,7 +65,7 @@ def _inner_weights(
 ) -> Iterator[tuple[str, _Weight]]:
     """Yields the weights between the embeddings and the output layer."""
     for prefix, module in model.get_decoder().named_modules():
-        if module is output or isinstance(module, torch.nn.Embedding):
+        if module is output or isinstance(module, (torch.nn.Embedding, OtherStages)):
             continue
         for name, weight in _weights_of(module):
             yield f"{prefix}.{name}", weight

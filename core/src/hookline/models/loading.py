@@ -45,6 +45,8 @@ from hookline.models.sharding.plan import WHOLE, ShardingPlan
 from hookline.models.sharding.rank_reduction import RankReduction
 from hookline.models.sharding.resizing import resized
 from hookline.models.sharding.stored_model import stored_parts
+from hookline.models.stages.stage import ONLY, Stage
+from hookline.models.stages.staged_model import staged
 from hookline.models.support import refuse_unsupported
 from hookline.models.weight_files import WeightFiles
 from hookline_kernels import CPU
@@ -71,6 +73,7 @@ def load_model(
     attention: str = IMPLEMENTATION,
     *,
     reduce: RankReduction | None = None,
+    stage: Stage = ONLY,
     may_compile: bool = True,
     cache_dtype: torch.dtype | None = None,
 ) -> PreTrainedModel:
@@ -85,6 +88,7 @@ def load_model(
             Hookline's.
         reduce: Joins the results of the ranks that share the model, of which each reads
             its part; None for the whole model.
+        stage: The pipeline stage whose layers to load.
         may_compile: Quantized layers use kernels.
         cache_dtype: Data type of the KV cache, if it has 8 bits: the checkpoint may
             have scales for it.
@@ -102,6 +106,7 @@ def load_model(
                 device=device,
                 attention=attention,
                 reduce=reduce,
+                stage=stage,
                 may_compile=may_compile,
                 cache_dtype=cache_dtype,
             )
@@ -151,6 +156,7 @@ class _Job:
     device: torch.device
     attention: str
     reduce: RankReduction | None
+    stage: Stage
     may_compile: bool
     cache_dtype: torch.dtype | None
 
@@ -168,6 +174,7 @@ class _Found:
         is_mxfp4: Weights are in MXFP4.
         whole: The configuration of all ranks' model.
         division: How ranks divide it; None if there is one.
+        stage: The pipeline stage whose layers to load.
     """
 
     kind: type[PreTrainedModel]
@@ -178,6 +185,7 @@ class _Found:
     is_mxfp4: bool
     whole: PreTrainedConfig
     division: Division | None
+    stage: Stage
 
     @property
     def plan(self) -> ShardingPlan:
@@ -186,10 +194,11 @@ class _Found:
 
     @property
     def own_kind(self) -> type[PreTrainedModel]:
-        """The class to make, of this rank's sizes."""
-        if self.division is None or not self.division.family.is_resized:
-            return self.kind
-        return resized(self.kind, self.division)
+        """The class to make, of this rank's sizes and layers."""
+        kind = self.kind
+        if self.division is not None and self.division.family.is_resized:
+            kind = resized(kind, self.division)
+        return staged(kind, self.stage)
 
 
 def _load(job: _Job, max_model_len: int) -> PreTrainedModel:
@@ -239,6 +248,7 @@ def _find(job: _Job, max_model_len: int) -> _Found:
         is_mxfp4=is_mxfp4,
         whole=whole,
         division=division,
+        stage=job.stage,
     )
 
 
@@ -259,7 +269,7 @@ def _read(job: _Job, found: _Found) -> PreTrainedModel:
             quantized.fill(
                 model,
                 may_compile=job.may_compile,
-                reads_all=not config.has_few_layers,
+                reads_all=not config.has_few_layers and found.stage == ONLY,
             )
         use_cache_scales(model, shards, job.cache_dtype)
     return model
@@ -359,7 +369,7 @@ def _with_random_weights(job: _Job, found: _Found) -> PreTrainedModel:
 
     Each rank makes all of them, and keeps its part.
     """
-    copies = 1 if found.division is None else found.division.plan.size
+    copies = found.plan.size * found.stage.size
     _refuse_more_than_memory(job, found, copies)
     devices = [] if job.device.type == "cpu" else [job.device]
     with torch.random.fork_rng(devices=devices), job.device:
@@ -370,7 +380,7 @@ def _with_random_weights(job: _Job, found: _Found) -> PreTrainedModel:
             attn_implementation=found.attention,
             trust_remote_code=False,
         )
-    if found.division is None:
+    if copies == 1:
         return cast("PreTrainedModel", model)
     return _made_of(job, found, stored_parts(model, found.plan))
 

@@ -7,10 +7,14 @@ from transformers import PreTrainedModel
 
 from hookline.exceptions import ModelLoadError
 from hookline.models.attention import AttentionSlot
+from hookline.models.forward_batch import IntermediateTensors
+from hookline.models.stages.calling import call_model
+from hookline.models.stages.staged_model import part_of
 from hookline_kernels import AttentionLayer, AttentionMetadata, paged_attention
 from hookline_kernels.layout import page_bytes
 
 _TOKENS = 6
+_HIDDEN_STATES = 31
 _LEAST_SIMILARITY = 0.98
 """Minimum cosine similarity of logits computed alone and packed. Kernels of other
 shapes round differently; a layer that mixes neighbouring sequences is far below."""
@@ -86,13 +90,23 @@ class Probed:
         layers: Shape of each layer's KV cache, in order.
         attention: How each layer attends.
         prompts: Two sequences of tokens.
-        logits: [tokens, vocabulary] of all their tokens, computed in one batch.
+        logits: [tokens, vocabulary] of all their tokens, computed in one batch. For a
+            pipeline stage that is not the last: hidden states [tokens, hidden].
+        hidden_states: [tokens, hidden] with which a later stage begins, for the first
+            token ids and, over again, all others; None for a first one.
     """
 
     layers: tuple[LayerCache, ...]
     attention: tuple[LayerAttention, ...]
     prompts: tuple[list[int], list[int]]
     logits: torch.Tensor
+    hidden_states: torch.Tensor | None = None
+
+    def intermediate(self, token_ids: torch.Tensor) -> IntermediateTensors | None:
+        """Returns what the stage begins with for [T] tokens; None for a first one."""
+        if self.hidden_states is None:
+            return None
+        return IntermediateTensors(_hidden_of(self.hidden_states, token_ids))
 
 
 class _Recorder:
@@ -182,15 +196,19 @@ def _probe(
 ) -> Probed:
     first = [token % vocab_size for token in range(3, 3 + _TOKENS)]
     second = [token % vocab_size for token in range(17, 17 + _TOKENS)]
-    alone = _logits(model, recorder, [second])
+    hidden = _random_hidden_states(model)
+    alone = _logits(model, recorder, [second], hidden)
+    part = part_of(model)
     layers = model.config.get_text_config().num_hidden_layers
+    if part is not None:
+        layers = len(part.layers)
     if sorted(recorder.layers) != list(range(layers)) or recorder.calls != layers:
         raise ModelLoadError(
             name,
             f"{recorder.calls} of its {layers} layers use pluggable attention; layers "
             f"of other kinds keep state that cannot be paged",
         )
-    packed = _logits(model, recorder, [first, second])
+    packed = _logits(model, recorder, [first, second], hidden)
     if not _are_alike(alone, packed[-_TOKENS:]):
         raise ModelLoadError(
             name,
@@ -202,6 +220,7 @@ def _probe(
         attention=tuple(recorder.attention[index] for index in range(layers)),
         prompts=(first, second),
         logits=packed,
+        hidden_states=hidden,
     )
 
 
@@ -215,18 +234,37 @@ def _are_alike(expected: torch.Tensor, found: torch.Tensor) -> bool:
     return bool(similarity.min() >= _LEAST_SIMILARITY)
 
 
+def _random_hidden_states(model: PreTrainedModel) -> torch.Tensor | None:
+    """Makes up the results of the stages before this one; None for a first one."""
+    part = part_of(model)
+    if part is None or part.stage.is_first:
+        return None
+    source = torch.Generator().manual_seed(_TOKENS)
+    size = model.config.get_text_config().hidden_size
+    made = torch.randn(_HIDDEN_STATES, size, generator=source)
+    return made.to(model.device, model.dtype)
+
+
+def _hidden_of(hidden_states: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
+    return hidden_states[token_ids % len(hidden_states)]
+
+
 @torch.inference_mode()
 def _logits(
-    model: PreTrainedModel, recorder: _Recorder, sequences: list[list[int]]
+    model: PreTrainedModel,
+    recorder: _Recorder,
+    sequences: list[list[int]],
+    hidden: torch.Tensor | None,
 ) -> torch.Tensor:
     recorder.lengths = [len(sequence) for sequence in sequences]
     recorder.calls = 0
     flat = [token for sequence in sequences for token in sequence]
     positions = [index for sequence in sequences for index in range(len(sequence))]
-    logits = model(
-        input_ids=torch.tensor([flat], device=recorder.device),
-        position_ids=torch.tensor([positions], device=recorder.device),
-        use_cache=False,
-    ).logits[0]
-    assert isinstance(logits, torch.Tensor)
-    return logits
+    token_ids = torch.tensor(flat, device=recorder.device)
+    begin = None if hidden is None else _hidden_of(hidden, token_ids)
+    return call_model(
+        model,
+        token_ids,
+        torch.tensor(positions, device=recorder.device),
+        intermediate=None if begin is None else IntermediateTensors(begin),
+    )

@@ -15,6 +15,7 @@ from hookline.models.decoder.reduction import Reduce
 from hookline.models.forward_batch import ForwardBatch
 from hookline.models.forward_output import ForwardOutput
 from hookline.models.probe import Probed
+from hookline.models.stages.calling import call_model
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.states_tap import StatesTap
 from hookline.worker.trial import try_forward
@@ -24,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Forward(Protocol):
-    """Computes logits.
+    """Computes logits, or in a pipeline what the next stage begins with.
 
     Attributes:
         name: `decoder`, `adapted modules` or `modules`.
@@ -39,7 +40,11 @@ class Forward(Protocol):
         ...
 
     def __call__(self, batch: ForwardBatch) -> torch.Tensor:
-        """Returns logits [W, vocabulary] at the batch's `logits_indices`."""
+        """Returns logits [W, vocabulary] at the batch's `logits_indices`.
+
+        A stage that is not the last returns hidden states [T, hidden] behind its last
+        layer, valid until the next call.
+        """
         ...
 
     def with_hidden(self, batch: ForwardBatch) -> ForwardOutput:
@@ -67,23 +72,14 @@ class ModuleForward:
         self._slot.attend = self._cache = cache
 
     def __call__(self, batch: ForwardBatch) -> torch.Tensor:
-        """Implements `Forward`.
-
-        Raises:
-            ValueError: The batch has intermediate tensors, and modules are not split
-                into pipeline stages.
-        """
-        if batch.intermediate is not None:
-            raise ValueError("only the decoder can begin from intermediate tensors")
         self._cache.batch = batch
-        logits = self._model(
-            input_ids=batch.token_ids[None],
-            position_ids=batch.positions[None],
-            use_cache=False,
-            logits_to_keep=batch.logits_indices,
-        ).logits[0]
-        assert isinstance(logits, torch.Tensor)
-        return logits
+        return call_model(
+            self._model,
+            batch.token_ids,
+            batch.positions,
+            intermediate=batch.intermediate,
+            logits_indices=batch.logits_indices,
+        )
 
     def with_hidden(self, batch: ForwardBatch) -> ForwardOutput:
         assert self._tap is not None

@@ -20,6 +20,7 @@ from hookline.models.quantized.linear import bits_in_words
 from hookline.models.sentence import pooling_facts
 from hookline.models.sharding.rank_reduction import RankReduction
 from hookline.models.shared_weights import shared_weights, stored_tables
+from hookline.models.stages.stage import Stage
 from hookline.plugin_loading.proposers import prepare_proposer
 from hookline.pooling import PoolingFacts
 from hookline.spec_decode.proposer import (
@@ -135,6 +136,7 @@ def load(
             max_model_len,
             platform.device,
             reduce=reduce,
+            stage=Stage(parallel.stage, parallel.pipeline_parallel_size),
             may_compile=config.executor.kernels is not Kernels.TORCH,
             cache_dtype=eight_bits,
         )

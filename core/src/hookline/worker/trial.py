@@ -63,7 +63,7 @@ def try_forward(
     found = torch.empty_like(probed.logits).view(2, length, -1)
     for part in torch.arange(length, device=device).split([length - 1, 1]):
         slots = tables[:, part // block_size] * block_size + part % block_size
-        logits = forward(_batch(tokens[:, part], part, tables, slots))
+        logits = forward(_batch(probed, tokens[:, part], part, tables, slots))
         found[:, part] = logits.view(2, len(part), -1)
     expected = probed.logits.float()
     error = (found.flatten(0, 1).float() - expected).norm() / expected.norm()
@@ -72,6 +72,7 @@ def try_forward(
 
 
 def _batch(
+    probed: Probed,
     tokens: torch.Tensor,
     positions: torch.Tensor,
     tables: torch.Tensor,
@@ -81,6 +82,7 @@ def _batch(
     count, lengths = len(positions), [int(positions[-1]) + 1] * 2
     return ForwardBatch(
         token_ids=tokens.flatten(),
+        intermediate=probed.intermediate(tokens.flatten()),
         positions=positions.repeat(2),
         logits_indices=torch.arange(2 * count, device=tokens.device),
         slot_mapping=slots.flatten(),

@@ -56,8 +56,8 @@ class CpuLayerOps:
         return GrowingRotaryTable(rotary, like.dtype, head_dim, limit)
 
     def step_replay(
-        self, layers: Sequence[Layer], embedding: torch.Tensor
+        self, layers: Sequence[Layer], like: torch.Tensor
     ) -> RecordedSteps | None:
         if self.reduce is not None and not self.reduce.is_recordable:
             return None
-        return RecordedSteps(layers, embedding.shape[1], embedding.dtype)
+        return RecordedSteps(layers, like.shape[1], like.dtype)

@@ -1,13 +1,15 @@
 """A usual decoder, computed layer by layer with kernels."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from transformers import PreTrainedModel
 
+from hookline.models.adapt.norms import FastNorm
 from hookline.models.adapt.pages import give_back_clean_pages
-from hookline.models.adapt.pre_norm import PreNorm
+from hookline.models.adapt.pre_norm import PreNorm, Product
 from hookline.models.attention import KeysAndValues
 from hookline.models.decoder.layer import DecoderLayer, kernel_norm
 from hookline.models.decoder.layer_ops import LayerOps, StepReplay
@@ -65,16 +67,15 @@ class Decoder:
         """
         parts = find_parts(model)
         shapes = _head_shapes(probed, block_size, model.dtype, cache_dtype)
-        self._embed, self._embedding, self._ops = parts.embed, parts.embedding, ops
+        self._embed, self._ops = parts.embed, ops
         self._replay: StepReplay | None = None
-        like = parts.embedding.new_empty(1, dtype=model.dtype)
+        width = model.config.get_text_config().hidden_size
+        self._like = torch.empty(1, width, dtype=model.dtype, device=model.device)
         self._rotary = ops.rotary_table(
-            parts.rotary, like, shapes[0].dim, max_model_len
+            parts.rotary, self._like[0, :1], shapes[0].dim, max_model_len
         )
         self._layers = _layers(parts, shapes, probed, ops)
-        self._norm = kernel_norm(ops, parts.norm)
-        self._output = ops.product([parts.output])
-        self._logits = PreNorm(self._norm, self._output)
+        self._head = _Head.of(parts, ops)
         self.feature_layers: tuple[int, ...] = ()
         self.is_capturable = all(layer.is_capturable for layer in self._layers)
         give_back_clean_pages()
@@ -85,11 +86,17 @@ class Decoder:
             layer.bind(*part)
         self._replay = None
         if not cache.is_called_around:
-            self._replay = self._ops.step_replay(self._layers, self._embedding)
+            self._replay = self._ops.step_replay(self._layers, self._like)
 
     def __call__(self, batch: ForwardBatch) -> torch.Tensor:
-        """Returns logits [W, vocabulary] at the batch's `logits_indices`."""
-        return self.logits(self.hidden(batch).index_select(0, batch.logits_indices))
+        """Returns logits [W, vocabulary] at the batch's `logits_indices`.
+
+        Without an output layer, in a stage that is not the last, returns `hidden`.
+        """
+        hidden = self.hidden(batch)
+        if self._head is None:
+            return hidden
+        return self._head.logits(hidden.index_select(0, batch.logits_indices))
 
     def hidden(
         self, batch: ForwardBatch, read: dict[int, torch.Tensor] | None = None
@@ -104,6 +111,7 @@ class Decoder:
         """
         rotary = self._rotary.rows(batch.positions, max(batch.seq_lens))
         if batch.intermediate is None:
+            assert self._embed is not None, "a later stage gets hidden states"
             hidden = self._embed(batch.token_ids)
         else:
             hidden = batch.intermediate.hidden_states
@@ -129,15 +137,37 @@ class Decoder:
 
     def states(self, hidden: torch.Tensor) -> torch.Tensor:
         """Applies the final norm to [T, hidden] of `hidden`, in new memory."""
-        return self._norm(hidden)
+        return self._output_head.norm(hidden)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """[W, hidden] of `hidden` → [W, vocabulary]."""
-        return self._logits(hidden)
+        return self._output_head.logits(hidden)
 
     def logits_of(self, states: torch.Tensor) -> torch.Tensor:
         """[W, hidden] of `states` → [W, vocabulary]."""
-        return self._output(states)
+        return self._output_head.output(states)
+
+    @property
+    def _output_head(self) -> "_Head":
+        assert self._head is not None, "the last stage computes logits"
+        return self._head
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """Final norm and output layer, apart and as one."""
+
+    norm: FastNorm
+    output: Product
+    logits: PreNorm
+
+    @classmethod
+    def of(cls, parts: DecoderParts, ops: LayerOps) -> "_Head | None":
+        """Returns None for a stage that is not the last."""
+        if parts.norm is None or parts.output is None:
+            return None
+        norm, output = kernel_norm(ops, parts.norm), ops.product([parts.output])
+        return cls(norm, output, PreNorm(norm, output))
 
 
 def _head_shapes(

@@ -42,7 +42,7 @@ class GpuLayerOps:
     ) -> FullRotaryTable:
         return FullRotaryTable(rotary, like, head_dim, limit)
 
-    def step_replay(self, _layers: object, _embedding: object) -> None:
+    def step_replay(self, _layers: object, _like: object) -> None:
         """Returns None: the runner captures CUDA graphs instead."""
 
 

@@ -104,10 +104,11 @@ class LayerOps(Protocol):
         ...
 
     def step_replay(
-        self, layers: Sequence[Layer], embedding: torch.Tensor
+        self, layers: Sequence[Layer], like: torch.Tensor
     ) -> StepReplay | None:
         """Returns what replays steps of these layers, which are bound to a cache.
 
-        None if this device gains nothing by it, or the layers cannot be recorded.
+        Their inputs are [T, hidden] like `like`. None if this device gains nothing by
+        it, or the layers cannot be recorded.
         """
         ...

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from hookline.models.quantized.linear import QuantizedLinear
 from hookline.models.sharding.modules import VocabularyPart, plain
+from hookline.models.stages.staged_model import part_of
 
 _MODEL = {"embed_tokens", "layers", "norm", "rotary_emb"}
 _LAYER = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
@@ -53,23 +54,21 @@ class LayerParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderParts:
-    """The modules of a whole decoder.
+    """The modules of a decoder, or of one pipeline stage of it.
 
     Attributes:
-        embedding: [vocabulary, hidden], or a rank's rows of it.
-        embed: Token ids [T] → [T, hidden].
+        embed: Token ids [T] → [T, hidden]; None in a stage that is not the first.
         layers: The layers in order.
-        norm: Norm after the last layer.
-        output: Projection to logits.
+        norm: Norm after the last layer; None in a stage that is not the last.
+        output: Projection to logits; None in a stage that is not the last.
         rotary: (values of any dtype, positions [1, n]) → cosines and sines
             [1, n, head dim] in that dtype.
     """
 
-    embedding: torch.Tensor
-    embed: Embed
+    embed: Embed | None
     layers: tuple[LayerParts, ...]
-    norm: nn.Module
-    output: nn.Linear
+    norm: nn.Module | None
+    output: nn.Linear | None
     rotary: nn.Module
 
 
@@ -82,22 +81,30 @@ def find_parts(model: PreTrainedModel) -> DecoderParts:
     inner = model.get_decoder()
     _expect("model", model, {"model", "lm_head"})
     _expect("decoder", inner, _MODEL)
-    table = inner.embed_tokens
-    embed: Embed = table
-    if isinstance(table, VocabularyPart):
-        table = table.inner
-    else:
-        embed = partial(functional.embedding, weight=table.weight)
-    if type(table) is not nn.Embedding:
-        raise NotDecoder("its embedding is not a plain table")
+    part = part_of(model)
+    layers = list(inner.layers)
+    if part is not None:
+        layers = [layers[index] for index in part.layers]
+    is_first, is_last = (
+        part is None or part.stage.is_first,
+        part is None or part.stage.is_last,
+    )
     return DecoderParts(
-        embedding=table.weight,
-        embed=embed,
-        layers=tuple(map(_layer, inner.layers)),
-        norm=inner.norm,
-        output=_linear(model, "lm_head"),
+        embed=_embedding(inner.embed_tokens) if is_first else None,
+        layers=tuple(map(_layer, layers)),
+        norm=inner.norm if is_last else None,
+        output=_linear(model, "lm_head") if is_last else None,
         rotary=inner.rotary_emb,
     )
+
+
+def _embedding(module: nn.Module) -> Embed:
+    table = module.inner if isinstance(module, VocabularyPart) else module
+    if type(table) is not nn.Embedding:
+        raise NotDecoder("its embedding is not a plain table")
+    if table is module:
+        return partial(functional.embedding, weight=table.weight)
+    return module
 
 
 def _layer(layer: nn.Module) -> LayerParts:

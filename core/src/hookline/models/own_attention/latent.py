@@ -87,7 +87,7 @@ def attend_latent(
     slot: AttentionSlot = module.hookline_slot
     projection: LatentProjection = module.latent
     attended = slot.attend(
-        module.layer_idx,
+        module.layer_idx - slot.first_layer,
         projection.absorb(query[0]),
         key[0].transpose(0, 1),
         value[0].transpose(0, 1),

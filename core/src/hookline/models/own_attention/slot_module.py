@@ -31,7 +31,7 @@ class SlotModule(nn.Module):
         slopes = self.slopes
         assert slopes is None or isinstance(slopes, torch.Tensor)
         attended = self.hookline_slot.attend(
-            self.layer_idx,
+            self.layer_idx - self.hookline_slot.first_layer,
             query,
             key,
             value,

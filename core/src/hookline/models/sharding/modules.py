@@ -7,6 +7,7 @@ from transformers import PreTrainedModel
 from hookline.models.layer_list import layers_of
 from hookline.models.sharding.division import Division
 from hookline.models.sharding.rank_reduction import RankReduction
+from hookline.models.stages.staged_model import OtherStages
 
 
 class SummedModule(nn.Module):
@@ -65,14 +66,21 @@ def plain(module: nn.Module) -> nn.Module:
 def join_parts(
     model: PreTrainedModel, division: Division, reduce: RankReduction
 ) -> None:
-    """Puts sums over ranks where parts of the layers' results are made."""
+    """Puts sums over ranks where parts of the layers' results are made.
+
+    Layers and embeddings of other pipeline stages are left alone.
+    """
     layers = layers_of(model)
     assert layers is not None
     for layer in layers:
+        if isinstance(layer, OtherStages):
+            continue
         for path in division.family.summed:
             parent = layer.get_submodule(path.rpartition(".")[0])
             name = path.rpartition(".")[2]
             setattr(parent, name, SummedModule(parent.get_submodule(name), reduce))
     embedding = model.get_input_embeddings()
+    if isinstance(embedding, OtherStages):
+        return
     assert isinstance(embedding, nn.Embedding)
     model.set_input_embeddings(VocabularyPart(embedding, division.num_rows, reduce))

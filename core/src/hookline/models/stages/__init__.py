@@ -1,0 +1,1 @@
+"""Divides a model's layers among the stages of a pipeline."""

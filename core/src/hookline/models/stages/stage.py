@@ -1,0 +1,63 @@
+"""The stages of a pipeline, and which layers each of them has."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One of the stages that have a part of the layers each.
+
+    Attributes:
+        index: Index of the stage, from 0.
+        size: Number of stages.
+    """
+
+    index: int = 0
+    size: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        return self.index == 0
+
+    @property
+    def is_last(self) -> bool:
+        return self.index == self.size - 1
+
+
+ONLY = Stage()
+"""The stage that has all layers."""
+
+
+def divide_layers(costs: Sequence[int], last: int, stages: int) -> list[range]:
+    """Divides layers so that the stage with most to compute has as little as possible.
+
+    Args:
+        costs: What each layer costs.
+        last: What comes on top in the last stage, in the same unit.
+        stages: Number of stages; each gets at least one layer.
+
+    Returns:
+        The layers of each stage, in order.
+
+    Raises:
+        ValueError: There are more stages than layers.
+    """
+    count = len(costs)
+    if stages > count:
+        raise ValueError(f"{stages} stages cannot divide {count} layers")
+    sums = [0, *accumulate(costs)]
+    # best[end] is the division of the first `end` layers among the stages so far.
+    best = {end: (sums[end], (0, end)) for end in range(1, count + 1)}
+    for stage in range(2, stages + 1):
+        extra = last if stage == stages else 0
+        best = {
+            end: min(
+                (max(most, sums[end] - sums[start] + extra), (*edges, end))
+                for start, (most, edges) in best.items()
+                if start < end
+            )
+            for end in range(stage, count + 1)
+        }
+    return [range(*edge) for edge in pairwise(best[count][1])]

@@ -1,0 +1,168 @@
+"""Models of `transformers` with the layers of one pipeline stage.
+
+A model is made with all its layers, without weights. What belongs to other stages then
+loses its parameters, so that none of them is read, and keeps its place: layers know
+their index, their kind and their window as in the whole model. The forward pass of a
+later stage gets its hidden states in front of its first layer, whatever came before;
+that of an earlier stage ends behind its last layer. No family needs code of its own.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from hookline.models.layer_list import layers_of
+from hookline.models.stages.stage import ONLY, Stage, divide_layers
+
+
+class StageEnd(Exception):  # noqa: N818 - not an error: the rest is for other stages
+    """The last layer of a stage has been computed.
+
+    Attributes:
+        hidden_states: [T, hidden] behind it.
+    """
+
+    def __init__(self, hidden_states: torch.Tensor) -> None:
+        super().__init__("the stage's last layer has been computed")
+        self.hidden_states = hidden_states
+
+
+class StagePart:
+    """The part of a model that one stage has.
+
+    Attributes:
+        stage: The stage.
+        layers: Its layers, by their index in the whole model.
+        hidden_states: [T, hidden] with which its first layer begins; set before the
+            model is called. Unused in the first stage.
+    """
+
+    hidden_states: torch.Tensor
+
+    def __init__(self, stage: Stage, layers: range) -> None:
+        self.stage = stage
+        self.layers = layers
+
+
+def part_of(model: PreTrainedModel) -> StagePart | None:
+    """Returns which part of the model it is; None if it is whole."""
+    part = getattr(model, "hookline_part", None)
+    assert part is None or isinstance(part, StagePart)
+    return part
+
+
+class OtherStages(nn.Module):
+    """What other stages compute: a module that has lost its contents.
+
+    Its result has the shape that the modules between expect, and nobody reads it.
+    """
+
+    hookline_part: StagePart
+
+    def forward(self, *_given: object, **_named: object) -> torch.Tensor:
+        return self.hookline_part.hidden_states[None]
+
+
+def staged(kind: type[PreTrainedModel], stage: Stage) -> type[PreTrainedModel]:
+    """Returns a class that makes one stage's part of models.
+
+    `transformers` finds what it knows of a class by its name, which stays.
+    """
+    if stage == ONLY:
+        return kind
+
+    def initialize(
+        self: Any, config: PreTrainedConfig, *given: Any, **named: Any
+    ) -> None:
+        kind.__init__(self, config, *given, **named)
+        keep_stage(self, stage)
+
+    return type(kind.__name__, (kind,), {"__init__": initialize})
+
+
+def keep_stage(model: PreTrainedModel, stage: Stage) -> None:
+    """Empties what other stages compute.
+
+    Raises:
+        ValueError: There are fewer layers than stages, or their list is not found.
+    """
+    layers = layers_of(model)
+    if layers is None:
+        raise ValueError("its list of layers is not found, so no stages can be made")
+    costs, last = [_size(each) for each in layers], model.get_output_embeddings()
+    own = divide_layers(costs, _size(last), stage.size)[stage.index]
+    part = StagePart(stage, own)
+    object.__setattr__(model, "hookline_part", part)
+    for module in _of_other_stages(model, layers, part):
+        is_tied = stage.is_last and _is_tied(model, module)
+        _empty(module, part, keeps_weights=is_tied)
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    model.all_tied_weights_keys = {
+        target: source
+        for target, source in model.all_tied_weights_keys.items()
+        if {target, source} <= names
+    }
+    if not stage.is_first:
+        begin = _begin_with(part)
+        layers[own[0]].register_forward_pre_hook(begin, with_kwargs=True)
+    if not stage.is_last:
+        layers[own[-1]].register_forward_hook(_end_stage)
+
+
+def _of_other_stages(
+    model: PreTrainedModel, layers: nn.ModuleList, part: StagePart
+) -> Iterator[nn.Module]:
+    """Yields layers, embeddings and what follows them, final norm and output layer."""
+    for index, layer in enumerate(layers):
+        if index not in part.layers:
+            yield layer
+    children = list(model.get_decoder().children())
+    place = next(at for at, child in enumerate(children) if child is layers)
+    ends = [] if part.stage.is_first else children[:place]
+    if not part.stage.is_last:
+        ends += [*children[place + 1 :], model.get_output_embeddings()]
+    for module in ends:
+        if isinstance(module, nn.Module) and _size(module):
+            yield module
+
+
+def _is_tied(model: PreTrainedModel, module: nn.Module) -> bool:
+    """Whether it is an embedding whose weight the output layer has."""
+    is_input = module is model.get_input_embeddings()
+    return is_input and bool(model.all_tied_weights_keys)
+
+
+def _empty(module: nn.Module, part: StagePart, *, keeps_weights: bool) -> None:
+    """Takes a module's contents, and leaves what else is known of it."""
+    if not keeps_weights:
+        for contents in (module._modules, module._parameters, module._buffers):  # noqa: SLF001
+            contents.clear()
+    module.__class__ = OtherStages
+    object.__setattr__(module, "hookline_part", part)
+
+
+def _size(module: nn.Module | None) -> int:
+    return 0 if module is None else sum(each.numel() for each in module.parameters())
+
+
+def _begin_with(part: StagePart) -> Callable[..., object]:
+    """Returns a hook that replaces the hidden states that a layer gets."""
+
+    def begin(
+        _module: nn.Module, given: tuple[object, ...], named: dict[str, object]
+    ) -> tuple[tuple[object, ...], dict[str, object]]:
+        hidden = part.hidden_states[None]
+        if given:
+            return (hidden, *given[1:]), named
+        return given, {**named, "hidden_states": hidden}
+
+    return begin
+
+
+def _end_stage(_module: nn.Module, _given: object, output: object) -> None:
+    hidden = output[0] if isinstance(output, tuple) else output
+    assert isinstance(hidden, torch.Tensor)
+    raise StageEnd(hidden[0])
