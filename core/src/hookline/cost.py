@@ -6,6 +6,8 @@ Norms, activations and sampling are not counted; sliding-window layers count as 
 attended to the whole context.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from hookline.events import StepRecord
@@ -56,3 +58,14 @@ class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
         """Returns the bytes of keys and values written in a step."""
         tokens = record.prefill_tokens + record.decode_tokens
         return float(self.kv_bytes_per_token * tokens)
+
+
+def sum_of_costs(parts: Sequence[ModelCost]) -> ModelCost:
+    """Returns the cost of a model whose parts have these costs."""
+    return ModelCost(
+        flops_per_token=sum(each.flops_per_token for each in parts),
+        flops_per_pair=sum(each.flops_per_pair for each in parts),
+        flops_per_sample=sum(each.flops_per_sample for each in parts),
+        weight_bytes=sum(each.weight_bytes for each in parts),
+        kv_bytes_per_token=sum(each.kv_bytes_per_token for each in parts),
+    )

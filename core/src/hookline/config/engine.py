@@ -177,11 +177,11 @@ class EngineConfig:
             raise ConfigError(KV_EVENTS_OPTION, "requires enable-prefix-caching")
 
     def _check_pipeline(self) -> None:
-        if self.executor.name != "simulated":
+        if self.executor_name == "uniproc":
             raise ConfigError(
                 "pipeline-parallel-size",
                 f"{self.parallel.pipeline_parallel_size} is not supported: the "
-                f"executor {self.executor.name} has one rank; the supported value is 1",
+                "executor uniproc has one rank; the supported value is 1",
             )
         if self.kv_transfer is not None:
             raise ConfigError(

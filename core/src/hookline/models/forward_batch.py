@@ -1,6 +1,7 @@
 """Everything that one forward pass reads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 
@@ -40,3 +41,7 @@ class ForwardBatch(AttentionMetadata):
     positions: torch.Tensor
     logits_indices: torch.Tensor
     intermediate: IntermediateTensors | None = None
+
+    def after(self, intermediate: IntermediateTensors) -> Self:
+        """Returns the same step, with which another stage goes on."""
+        return replace(self, intermediate=intermediate)

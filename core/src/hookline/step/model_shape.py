@@ -1,8 +1,10 @@
 """The facts of a model that the core needs to schedule it."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
 
-from hookline.cost import ModelCost
+from hookline.cost import ModelCost, sum_of_costs
 from hookline.kv_transfer.layout import KVLayout
 from hookline.pooling import PoolingFacts
 from hookline.spec_decode.tree import DraftTree
@@ -49,3 +51,16 @@ class ModelShape:
     kv_cache_spec_kind: str = "full_attention"
     sliding_window: int | None = None
     pooling: PoolingFacts | None = None
+
+    def of_stages(self, stages: Sequence[Self]) -> Self:
+        """Returns the whole model's shape, if this is that of the last stage.
+
+        Args:
+            stages: The shapes of all pipeline stages.
+        """
+        windows = [each.sliding_window for each in stages if each.sliding_window]
+        return replace(
+            self,
+            cost=sum_of_costs([each.cost for each in stages]),
+            sliding_window=max(windows, default=None),
+        )

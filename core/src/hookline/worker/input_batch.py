@@ -5,6 +5,7 @@ step's inputs are made by array operations alone.
 """
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,6 +136,22 @@ class InputBatch:
         own = self._block_tables[row, : self._num_blocks[row]]
         return np.frombuffer(own.tobytes(), np.int32)
 
+    def learn(self, new_token_ids: Mapping[int, Sequence[int]]) -> None:
+        """Appends tokens that another pipeline stage has sampled; comes before `grow`.
+
+        All tokens before the last one are computed by then, accepted drafts included.
+        """
+        for request_id, token_ids in new_token_ids.items():
+            row = self._row_of[request_id]
+            start = int(self.num_tokens[row])
+            end = start + len(token_ids)
+            places = np.arange(start, end)
+            rows = np.full(len(places), row)
+            self._append(rows, places, np.asarray(token_ids, np.int64))
+            self.num_tokens[row] = end
+            self.num_computed[row] = end - 1
+            self._drop_blocks_behind(row, end - 1)
+
     def grow(self, plan: StepPlan) -> None:
         """Adds the plan's new blocks to running requests."""
         for request_id, block_ids in plan.new_block_ids.items():
@@ -239,8 +256,7 @@ class InputBatch:
             sampled: [S] tokens, at `inputs.samples`.
             verified: Which of them are kept.
         """
-        is_chunk = ~inputs.is_sampling
-        self.num_computed[inputs.rows[is_chunk]] += inputs.query_lens[is_chunk]
+        self.advance_chunks(inputs)
         rows, ends = inputs.samples.rows, inputs.samples.ends
         kept = verified.is_kept
         rows, ends = rows[kept], ends[kept]
@@ -249,7 +265,18 @@ class InputBatch:
         rows, ends = rows[last], ends[last]
         self.num_tokens[rows] = ends + 1
         self.num_computed[rows] = ends
-        # Like the scheduler: drop blocks that hold only rejected drafts.
+        self._drop_blocks_behind(rows, ends)
+
+    def advance_chunks(self, inputs: StepInputs) -> None:
+        """Advances the requests that a step samples nothing for.
+
+        The others advance by `learn`.
+        """
+        is_chunk = ~inputs.is_sampling
+        self.num_computed[inputs.rows[is_chunk]] += inputs.query_lens[is_chunk]
+
+    def _drop_blocks_behind(self, rows: int | Int64, ends: int | Int64) -> None:
+        """Like the scheduler, drops blocks that hold only rejected drafts."""
         self._num_blocks[rows] = np.minimum(
             self._num_blocks[rows], -(-ends // self._block_size)
         )

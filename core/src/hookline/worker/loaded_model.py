@@ -51,6 +51,7 @@ class LoadedModel:
         cache_dtype: Data type of the KV cache.
         quantization: What quantized weights have; empty if none are quantized.
         vocab_size: Number of token ids.
+        hidden_size: Width of the hidden states between layers.
         max_model_len: Context length in tokens.
         eos_token_ids: Tokens that end its texts.
         cost: FLOPs and bytes of its steps, on all ranks together.
@@ -69,6 +70,7 @@ class LoadedModel:
     cache_dtype: torch.dtype
     quantization: str
     vocab_size: int
+    hidden_size: int
     max_model_len: int
     eos_token_ids: tuple[int, ...]
     cost: ModelCost
@@ -124,6 +126,8 @@ def load(
         ConfigError: An option or the proposer does not fit the model.
     """
     eight_bits = eight_bit_dtype(config.cache, platform)
+    parallel = config.parallel
+    stage = Stage(parallel.stage, parallel.pipeline_parallel_size)
     with timer.phase("read config"):
         description = describe(config.model)
         pooling = pooling_facts(config)
@@ -136,7 +140,7 @@ def load(
             max_model_len,
             platform.device,
             reduce=reduce,
-            stage=Stage(parallel.stage, parallel.pipeline_parallel_size),
+            stage=stage,
             may_compile=config.executor.kernels is not Kernels.TORCH,
             cache_dtype=eight_bits,
         )
@@ -157,7 +161,7 @@ def load(
         cache_dtype=cache_dtype,
         max_model_len=max_model_len,
         platform=platform,
-        needs_hidden_states=needs_states or pooling is not None,
+        needs_hidden_states=needs_states or (pooling is not None and stage.is_last),
         states_option=OPTION if needs_states else "convert",
         feature_layers=feature_layers_of(proposer),
         reduce=reduce,
@@ -175,12 +179,13 @@ def load(
         cache_dtype=cache_dtype,
         quantization=bits_in_words(model),
         vocab_size=vocab_size,
+        hidden_size=model.config.get_text_config().hidden_size,
         max_model_len=max_model_len,
         eos_token_ids=description.eos_token_ids,
         cost=cost if reduce is None else cost.on_ranks(reduce.size),
         fingerprint=fingerprint,
         pooling=pooling,
-        forward=_joined(first.forward, reduce, vocab_size),
+        forward=_joined(first.forward, reduce if stage.is_last else None, vocab_size),
         with_kernels=first.with_kernels,
         reduce=reduce,
     )

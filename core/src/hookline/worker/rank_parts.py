@@ -7,6 +7,7 @@ from typing import Protocol
 from hookline.models.sharding.tensor_group import TensorGroup
 from hookline.spec_decode.tree import DraftTree
 from hookline.worker.sampling.step_sampler import StepSampler
+from hookline.worker.stage_links import StageLinks
 
 
 class StepGroup(TensorGroup, Protocol):
@@ -33,6 +34,7 @@ class RankParts:
         group: The ranks that share this rank's layers; None if there is no other.
         share_samples: Makes the sampler of this rank's steps of the sampler that reads
             logits, so that all ranks get the same tokens.
+        stages: Links to the pipeline stages before and after; None without stages.
         draft_tree: The tree of drafts, on ranks that do not draft themselves; None if
             drafts are chains, or this rank drafts.
         replays_steps: Ranks may replay recorded steps. If drafts are made of hidden
@@ -41,6 +43,7 @@ class RankParts:
 
     group: StepGroup | None = None
     share_samples: Callable[[StepSampler], StepSampler] = _own
+    stages: StageLinks | None = None
     draft_tree: DraftTree | None = None
     replays_steps: bool = True
 

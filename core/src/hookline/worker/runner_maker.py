@@ -35,11 +35,16 @@ from hookline.worker.sampling.processor_loading import logits_processors
 from hookline.worker.sampling.processors.grammar_masks import GrammarMasks
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
+from hookline.worker.stage_links import LinkedFeed
+from hookline.worker.stage_runner import StageRunner
 from hookline.worker.stopwatch import stopwatch_for
 from hookline.worker.transfers.connecting import connect
 from hookline.worker.transfers.kv_memory import layers_of
 from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
+
+StepRunner = ModelRunner | StageRunner
+"""Computes steps, or the part of them that a pipeline stage has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +254,7 @@ class RunnerMaker:
         *,
         drafter: Drafter | None = None,
         transferring: Transferring | None = None,
-    ) -> ModelRunner:
+    ) -> StepRunner:
         """Binds the forward pass to a cache and builds the runner of its steps.
 
         Args:
@@ -262,6 +267,16 @@ class RunnerMaker:
         """
         forward.bind(cache)
         device = self.machine.platform.device
+        if (stages := self.ranks.stages) is not None:
+            feed = LinkedFeed(feed, stages) if stages.has_before else feed
+            if stages.has_after:
+                return StageRunner(
+                    forward,
+                    state.batch,
+                    feed=feed,
+                    links=stages,
+                    stopwatch=stopwatch_for(device),
+                )
         sampler = Sampler(state.batch, state.sampling, self.sampling, device)
         return ModelRunner(
             forward,

@@ -38,11 +38,10 @@ from hookline.worker.kernels_in_use import kernels_in_use
 from hookline.worker.loaded_model import load
 from hookline.worker.machine import Machine, check_replicas, choose_machine
 from hookline.worker.memory import count_blocks
-from hookline.worker.model_runner import ModelRunner
 from hookline.worker.page_warmer import PageWarmer
 from hookline.worker.profile import room_for_cache
 from hookline.worker.rank_parts import ALONE, RankParts
-from hookline.worker.runner_maker import RunnerMaker
+from hookline.worker.runner_maker import RunnerMaker, StepRunner
 from hookline.worker.settled_heap import settle_heap
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.threads.choosing import is_chosen, take_threads
@@ -74,7 +73,7 @@ class Worker:
         self._maker: RunnerMaker | None = None
         self._allocated: Allocation | None = None
         self._drafter: Drafter | None = None
-        self._runner: ModelRunner | None = None
+        self._runner: StepRunner | None = None
         self._warmer: PageWarmer | None = None
         self._upgrade: KernelUpgrade[tuple[RunnerMaker, Allocation]] | None = None
         self._governor: ThreadGovernor | None = None
@@ -116,6 +115,8 @@ class Worker:
                 "its weights or configuration have changed during sleep in a way that "
                 "does not fit the KV cache: restart the engine",
             )
+        if self._ranks.stages is not None:
+            self._ranks.stages.open(model.hidden_size, model.dtype)
         if model.reduce is not None:
             model.reduce.join()  # from here on all ranks compute the same steps
         is_final = model.with_kernels is None
@@ -195,6 +196,9 @@ class Worker:
 
     def _compute(self, plan: StepPlan) -> StepResult:
         result = self._run(plan)
+        if (stages := self._ranks.stages) is not None:
+            forward_ns = result.forward_ns + stages.forward_ns
+            result = replace(result, forward_ns=forward_ns)
         if (group := self._ranks.group) is None:
             return result
         return replace(result, rank_use=RankUse(group.end_step()))

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from hookline.models.quantized.linear import QuantizedLinear
 from hookline.models.sharding.modules import VocabularyPart, plain
+from hookline.models.stages.stage import ONLY
 from hookline.models.stages.staged_model import part_of
 
 _MODEL = {"embed_tokens", "layers", "norm", "rotary_emb"}
@@ -82,18 +83,13 @@ def find_parts(model: PreTrainedModel) -> DecoderParts:
     _expect("model", model, {"model", "lm_head"})
     _expect("decoder", inner, _MODEL)
     part = part_of(model)
-    layers = list(inner.layers)
-    if part is not None:
-        layers = [layers[index] for index in part.layers]
-    is_first, is_last = (
-        part is None or part.stage.is_first,
-        part is None or part.stage.is_last,
-    )
+    own = range(len(inner.layers)) if part is None else part.layers
+    stage = ONLY if part is None else part.stage
     return DecoderParts(
-        embed=_embedding(inner.embed_tokens) if is_first else None,
-        layers=tuple(map(_layer, layers)),
-        norm=inner.norm if is_last else None,
-        output=_linear(model, "lm_head") if is_last else None,
+        embed=_embedding(inner.embed_tokens) if stage.is_first else None,
+        layers=tuple(_layer(inner.layers[index]) for index in own),
+        norm=inner.norm if stage.is_last else None,
+        output=_linear(model, "lm_head") if stage.is_last else None,
         rotary=inner.rotary_emb,
     )
 

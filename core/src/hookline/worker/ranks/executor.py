@@ -94,8 +94,11 @@ class RanksExecutor:
         self._ask(LoadModel(), Done)
         rooms = self._ask(Profile(), Room)
         self._ask(Allocate(min(each.num_blocks for each in rooms)), Done)
-        warm = self._ask(WarmUp(), Warm)[self._output_rank]
-        self.shape, self.pids = warm.shape, self._processes.pids
+        ranks = self._ask(WarmUp(), Warm)
+        warm = ranks[self._output_rank]
+        stages = ranks[:: context.config.parallel.tensor_parallel_size]
+        self.shape = warm.shape.of_stages([each.shape for each in stages])
+        self.pids = self._processes.pids
         context.timer.include(warm.phases)
 
     def start(self, plan: StepPlan) -> _OrderedStep:

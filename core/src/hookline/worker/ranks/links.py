@@ -10,6 +10,30 @@ from hookline.worker.ranks.ring import RingReader, RingWriter, make_bell, ring_b
 from hookline.worker.ranks.shared_memory import SharedMemory, make_memory
 
 
+class StagePath(msgspec.Struct, frozen=True, kw_only=True):
+    """The way from a rank of a stage to its neighbour in the next, as descriptors.
+
+    Attributes:
+        ring: Memory of the ring with a message for each step.
+        bell: The neighbour's bell of this ring.
+        states: Memory of the hidden states.
+    """
+
+    ring: int
+    bell: int
+    states: int
+
+    @property
+    def memory(self) -> tuple[int, ...]:
+        """Descriptors of its memory."""
+        return self.ring, self.states
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """Everything to inherit."""
+        return *self.memory, self.bell
+
+
 class RankLinks(msgspec.Struct, frozen=True, kw_only=True):
     """The links of one rank, as descriptors that it inherits.
 
@@ -24,6 +48,8 @@ class RankLinks(msgspec.Struct, frozen=True, kw_only=True):
         tokens: Memory of the ring of sampled tokens.
         token_bells: All followers' bells of this ring, in the order of ranks.
         group: Memory in which the ranks of a stage exchange partial results.
+        before: Path from the stage before; None in the first one.
+        after: Path to the next stage; None in the last one.
     """
 
     rank: int
@@ -36,11 +62,15 @@ class RankLinks(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     token_bells: tuple[int, ...]
     group: int
+    before: StagePath | None = None
+    after: StagePath | None = None
 
     @property
     def descriptors(self) -> tuple[int, ...]:
         """Everything to inherit."""
+        paths = [each for each in (self.before, self.after) if each is not None]
         return (
+            *(descriptor for path in paths for descriptor in path.descriptors),
             self.orders,
             self.orders_bell,
             self.answers,
@@ -57,8 +87,11 @@ class RankLinks(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def follower(self) -> int:
-        """Index of this rank among those that do not sample."""
-        return self.rank - (self.rank > self.output_rank)
+        """Index of this rank among those that follow the output rank, in its stage.
+
+        It is negative for ranks of earlier stages, which learn tokens from plans.
+        """
+        return self.rank - self.output_rank - 1
 
 
 class ExecutorLinks:
@@ -74,18 +107,24 @@ class ExecutorLinks:
         world = parallel.world_size
         bells = [make_bell() for _ in range(world)]
         answer_bells = [make_bell() for _ in range(world)]
-        token_bells = tuple(make_bell() for _ in range(world - 1))
+        size = parallel.tensor_parallel_size
+        token_bells = tuple(make_bell() for _ in range(size - 1))
         orders = SharedMemory(ring_bytes(world))
         answers = [SharedMemory(ring_bytes(1)) for _ in range(world)]
-        tokens = SharedMemory(ring_bytes(world - 1))
+        tokens = SharedMemory(ring_bytes(size - 1))
         self.orders = RingWriter(orders, bells)
         self.answers: Sequence[RingReader] = [
             RingReader(*each) for each in zip(answers, answer_bells, strict=True)
         ]
         groups = [make_memory() for _ in range(parallel.pipeline_parallel_size)]
         self._memory = [orders, *answers, tokens]
-        self._groups = groups
-        self._bells = [*bells, *answer_bells, *token_bells]
+        paths = [
+            StagePath(ring=make_memory(), bell=make_bell(), states=make_memory())
+            for _ in range(world - size)
+        ]
+        self._unnamed = [*groups, *(each for path in paths for each in path.memory)]
+        path_bells = [path.bell for path in paths]
+        self._bells = [*bells, *answer_bells, *token_bells, *path_bells]
         self.ranks: Sequence[RankLinks] = [
             RankLinks(
                 rank=rank,
@@ -97,7 +136,9 @@ class ExecutorLinks:
                 answers_bell=answer_bells[rank],
                 tokens=tokens.descriptor,
                 token_bells=token_bells,
-                group=groups[rank // parallel.tensor_parallel_size],
+                group=groups[rank // size],
+                before=paths[rank - size] if rank >= size else None,
+                after=paths[rank] if rank < world - size else None,
             )
             for rank in range(world)
         ]
@@ -106,8 +147,8 @@ class ExecutorLinks:
         """Closes what only ranks need, once all of them have been started."""
         for memory in self._memory:
             memory.close_descriptor()
-        while self._groups:
-            os.close(self._groups.pop())
+        while self._unnamed:
+            os.close(self._unnamed.pop())
 
     def close(self) -> None:
         """Closes the bells; nobody may write or read any more."""

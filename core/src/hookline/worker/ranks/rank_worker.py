@@ -4,9 +4,15 @@ from dataclasses import replace
 
 from hookline.clock import Clock
 from hookline.config import EngineConfig
+from hookline.config.speculative import OPTION
+from hookline.exceptions import ConfigError
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
-from hookline.spec_decode.proposer import needs_hidden_states
+from hookline.spec_decode.proposer import (
+    Proposer,
+    has_layers,
+    needs_hidden_states,
+)
 from hookline.spec_decode.tree import tree_of
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
 from hookline.worker.rank_parts import ALONE, RankParts
@@ -14,6 +20,7 @@ from hookline.worker.ranks.grammars import RankGrammars
 from hookline.worker.ranks.links import RankLinks
 from hookline.worker.ranks.memory_group import SharedMemoryGroup, group_bytes
 from hookline.worker.ranks.shared_memory import SharedMemory
+from hookline.worker.ranks.shared_stages import SharedStages
 from hookline.worker.ranks.tokens import TokenReceiver, TokenSender
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.worker import Worker
@@ -49,6 +56,7 @@ def make_worker(
     """
     proposer = load_proposer(config, RUNS_MODEL)
     config = settle_drafts(config, proposer)
+    _check_proposer(config, proposer)
     looks_inside = proposer is not None and needs_hidden_states(proposer)
     ranks = replace(_parts(config, links), replays_steps=not looks_inside)
     if links.is_output:
@@ -66,13 +74,44 @@ def make_worker(
     return Worker(context, ranks)
 
 
+def _check_proposer(config: EngineConfig, proposer: Proposer | None) -> None:
+    """Raises `ConfigError` if it needs what one stage does not have."""
+    if config.parallel.pipeline_parallel_size == 1 or proposer is None:
+        return
+    if needs_hidden_states(proposer) or has_layers(proposer) or tree_of(proposer):
+        raise ConfigError(
+            OPTION,
+            "its method reads hidden states or drafts trees, which "
+            "pipeline-parallel-size divides: choose a method that reads tokens only, "
+            "or one stage",
+        )
+
+
 def _parts(config: EngineConfig, links: RankLinks) -> RankParts:
     """Attaches to what this rank shares with others."""
     if links.world_size == 1:
         return ALONE
-    share = TokenSender(links).sharing if links.is_output else None
-    parallel, group = config.parallel, None
+    parts = RankParts(stages=_stages(config, links))
+    parallel = config.parallel
     if (size := parallel.tensor_parallel_size) > 1:
         memory = SharedMemory(group_bytes(size), links.group)
         group = SharedMemoryGroup(memory, parallel.tensor_rank, size)
-    return RankParts(group=group, share_samples=share or TokenReceiver(links).following)
+        parts = replace(parts, group=group)
+    if size > 1 and links.after is None:
+        share = TokenSender(links).sharing if links.is_output else None
+        share = share or TokenReceiver(links).following
+        parts = replace(parts, share_samples=share)
+    return parts
+
+
+def _stages(config: EngineConfig, links: RankLinks) -> SharedStages | None:
+    stages = config.parallel.pipeline_parallel_size
+    if stages == 1:
+        return None
+    return SharedStages(
+        links.before,
+        links.after,
+        rank=links.rank,
+        num_slots=stages,
+        max_tokens=config.scheduler.max_num_batched_tokens,
+    )

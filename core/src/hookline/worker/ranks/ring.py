@@ -77,7 +77,7 @@ class RingWriter:
         head = (len(part) << 1 | is_last).to_bytes(_HEAD, "little")
         self._bytes[at : at + _HEAD] = head
         self._bytes[at + _HEAD : at + _HEAD + len(part)] = part
-        _fence()
+        fence()
         self._written += 1
         self._words[0] = self._written
         for bell in self._bells:
@@ -136,11 +136,11 @@ class RingReader:
 
     def _take(self) -> bool:
         """Takes a part; returns whether it is a message's last."""
-        _fence()
+        fence()
         at = self._start + self._read % SLOTS * SLOT_BYTES
         head = int.from_bytes(self._bytes[at : at + _HEAD], "little")
         self._parts.append(bytes(self._bytes[at + _HEAD : at + _HEAD + (head >> 1)]))
-        _fence()
+        fence()
         self._read += 1
         self._words[self._place] = self._read
         return bool(head & 1)
@@ -164,7 +164,7 @@ def _slots_at(num_readers: int) -> int:
 _lock = threading.Lock()
 
 
-def _fence() -> None:
+def fence() -> None:
     """Keeps the order of loads and stores around it, also for other processes."""
     with _lock:
         pass
