@@ -16,6 +16,7 @@ from hookline.config import (
     ExecutorConfig,
     Kernels,
     ModelConfig,
+    ParallelConfig,
     SchedulerConfig,
 )
 from hookline_testing import assert_conserved
@@ -36,6 +37,7 @@ def prompts() -> list[list[int]]:
 
 
 BASE = EngineConfig()
+TWO_STAGES = ParallelConfig(pipeline_parallel_size=2)
 MODES = {
     "batched": BASE,
     "chunked-7": replace(
@@ -60,6 +62,17 @@ MODES = {
     ),
     "process": replace(BASE, in_process=False),
     "torch-kernels": replace(BASE, executor=ExecutorConfig(kernels=Kernels.TORCH)),
+    "two-stages": replace(BASE, parallel=TWO_STAGES),
+    "two-stages-preempted": replace(
+        BASE,
+        parallel=TWO_STAGES,
+        scheduler=SchedulerConfig(max_num_batched_tokens=31, max_num_seqs=8),
+        cache=CacheConfig(block_size=4, num_kv_blocks=24),
+    ),
+    "two-stages-torch-kernels": replace(
+        BASE, parallel=TWO_STAGES, executor=ExecutorConfig(kernels=Kernels.TORCH)
+    ),
+    "three-stages": replace(BASE, parallel=ParallelConfig(pipeline_parallel_size=3)),
 }
 
 

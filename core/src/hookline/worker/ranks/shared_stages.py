@@ -22,6 +22,8 @@ DEADLINE_SECONDS = 600.0
 """How long a stage waits for another. The executor ends all ranks once one has ended;
 this ends ranks that wait for different things."""
 
+_LOOK_SECONDS = 1.0
+"""How often a stage that waits looks whether its deadline has passed."""
 _HEAD = 4096
 _FULL_SECONDS = 0.0002
 """Sleep of a stage that is ahead by as many steps as there are slots."""
@@ -127,7 +129,8 @@ class SharedStages:
         slots, _ = self._slots
         assert slots is not None
         check = self._until("the stage before sends nothing")
-        while (message := self._reader.read(1.0)) is None:
+        wait = min(_LOOK_SECONDS, self._deadline)
+        while (message := self._reader.read(wait)) is None:
             check()
         sent = self._decoder.decode(message)
         hidden = slots.take(self._received, sent.num_tokens)
