@@ -69,8 +69,8 @@ class TwoStages(WrappedExecutor):
         rows = inputs.samples.rows
         ids = [self.last.request_ids[row] for row in rows.tolist()]
         if inputs.num_drafts is None:
-            sampled = [tokens[each][0] for each in ids]
-            self.last.advance(inputs, np.array(sampled, np.int64))
+            firsts_only = [tokens[each][0] for each in ids]
+            self.last.advance(inputs, np.array(firsts_only, np.int64))
             return
         firsts = np.flatnonzero(np.diff(rows, prepend=-1))
         counts = np.array([len(tokens[ids[at]]) for at in firsts.tolist()], np.int64)

@@ -120,8 +120,8 @@ def test_grammars_hold_in_the_last_stage(stages: LLM) -> None:
     params = SamplingParams(
         max_tokens=TOKENS,
         temperature=0.0,
-        stop_token_ids=[2],
-        structured_outputs=StructuredOutputsParams(choice=["one", "three"]),
+        stop_token_ids=(2,),
+        structured_outputs=StructuredOutputsParams(choice=("one", "three")),
     )
 
     outputs = stages.generate(PROMPTS, params)
@@ -138,12 +138,16 @@ def test_stages_sleep_and_wake_up(stages: LLM, llama: Oracle, level: int) -> Non
     assert tokens(stages) == expected(llama)
 
 
+def embeddings(folder: Path, **options: object) -> list[list[float]]:
+    with engine(folder, convert="embed", **options) as llm:
+        return [list(each.outputs.embedding) for each in llm.embed(PROMPTS)]
+
+
 def test_embeddings_come_from_the_last_stage(llama: Oracle) -> None:
     """Pooled hidden states are those of one rank."""
-    found, wanted = [], []
-    for vectors, options in ((found, {}), (wanted, {"pipeline_parallel_size": 1})):
-        with engine(llama.folder, convert="embed", **options) as llm:
-            vectors += [each.outputs.embedding for each in llm.embed(PROMPTS)]
+    found, wanted = (
+        embeddings(llama.folder, pipeline_parallel_size=stages) for stages in (2, 1)
+    )
 
     for one, other in zip(found, wanted, strict=True):
         assert one == pytest.approx(other, abs=1e-4)

@@ -103,8 +103,9 @@ def hookline_attention(
     """
     refuse_arguments(module, attention_mask, others)
     slot: AttentionSlot = module.hookline_slot  # type: ignore[assignment]
+    layer_index: int = module.layer_idx  # type: ignore[assignment]
     output = slot.attend(
-        module.layer_idx - slot.first_layer,
+        layer_index - slot.first_layer,
         query[0].transpose(0, 1),
         key[0].transpose(0, 1),
         value[0].transpose(0, 1),

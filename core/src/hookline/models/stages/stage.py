@@ -49,7 +49,9 @@ def divide_layers(costs: Sequence[int], last: int, stages: int) -> list[range]:
         raise ValueError(f"{stages} stages cannot divide {count} layers")
     sums = [0, *accumulate(costs)]
     # best[end] is the division of the first `end` layers among the stages so far.
-    best = {end: (sums[end], (0, end)) for end in range(1, count + 1)}
+    best: dict[int, tuple[int, tuple[int, ...]]] = {
+        end: (sums[end], (0, end)) for end in range(1, count + 1)
+    }
     for stage in range(2, stages + 1):
         extra = last if stage == stages else 0
         best = {

@@ -98,8 +98,11 @@ def _parts(config: EngineConfig, links: RankLinks) -> RankParts:
         group = SharedMemoryGroup(memory, parallel.tensor_rank, size)
         parts = replace(parts, group=group)
     if size > 1 and links.after is None:
-        share = TokenSender(links).sharing if links.is_output else None
-        share = share or TokenReceiver(links).following
+        share = (
+            TokenSender(links).sharing
+            if links.is_output
+            else TokenReceiver(links).following
+        )
         parts = replace(parts, share_samples=share)
     return parts
 
