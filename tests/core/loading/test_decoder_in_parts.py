@@ -16,7 +16,7 @@ from hookline.models.decoder.reduction import ReducedProduct, reduced
 from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
 from hookline.models.probe import Probed, probe
 from hookline.models.sharding.rank_reduction import RankReduction
-from hookline.worker.forward import ModuleForward
+from hookline.models.stages.calling import call_model
 from hookline.worker.gpu.cuda_graphs import GraphedForward
 from hookline.worker.gpu.device_feed import DeviceFeed
 from hookline.worker.gpu.graph_sizes import GraphSizes
@@ -233,13 +233,13 @@ def test_a_stage_continues_from_the_previous_one() -> None:
 
 
 def test_intermediate_tensors_are_not_for_modules() -> None:
-    """They embed tokens themselves, and refuse rather than ignore what they get."""
+    """A whole model's embed tokens, and refuse rather than ignore what they get."""
     model = build(torch.float32)
-    forward = ModuleForward(model, AttentionSlot.install(model), name="m", reason="")
+    batch = batch_of(0, 1)
     passed = IntermediateTensors(torch.zeros(1, SHAPE["hidden_size"]))
 
     with pytest.raises(ValueError, match="only a stage"):
-        forward(replace(batch_of(0, 1), intermediate=passed))
+        call_model(model, batch.token_ids, batch.positions, intermediate=passed)
 
 
 class Replayed:
