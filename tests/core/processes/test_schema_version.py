@@ -12,7 +12,7 @@ from hookline.frontend.observer.messages import Begin, Begun, ToFrontEnd, ToObse
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine, ToGuest
 
-DIGESTS = {32: "d9ee4d0c3ca51e8959dce5e0ab314ba4c9145864a041b182efa9b3a5e3a56a06"}
+DIGESTS = {33: "0e87d0bd5fac02855691ca5a1ecac3b78e5a0b91cb12a0a4ecad13dfd226458a"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

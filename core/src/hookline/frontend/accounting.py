@@ -90,14 +90,16 @@ class RequestAccounting:
     def facts_of(self, request_ids: Iterable[int]) -> dict[int, RequestFacts]:
         """Facts about those of the requests that are in flight.
 
-        Call it before `take`, which forgets finished requests.
+        Nothing is known about those of front ends that have ended. Call it before
+        `take`, which forgets finished requests.
         """
-        accounts = self._accounts
-        return {
-            request_id: accounts[request_id].admitted.facts
-            for request_id in request_ids
-            if request_id in accounts
-        }
+        facts = {}
+        for request_id in request_ids:
+            if (account := self._accounts.get(request_id)) is not None:
+                facts[request_id] = account.admitted.facts
+            elif client_of(request_id) != self._client_index:
+                facts[request_id] = RequestFacts()
+        return facts
 
     # -- what the front end reports ----------------------------------------------
 

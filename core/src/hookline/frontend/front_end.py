@@ -48,6 +48,7 @@ from hookline.transport.engine_client import (
     EngineClient,
     EngineReplaced,
     EngineVerdict,
+    GuestEnded,
     Received,
 )
 
@@ -260,6 +261,8 @@ class FrontEnd:
             self._calls.settle(received)
         elif isinstance(received, EngineReplaced):
             self._supervisor.take_replacement(received)
+        elif isinstance(received, GuestEnded):
+            self._observers.front_end_ended(received)
         elif isinstance(received, EngineVerdict):
             self._supervisor.take_verdict(received)
         else:

@@ -11,6 +11,7 @@ from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats, SchedulerStats
+from hookline.transport.engine_client import GuestEnded
 from hookline_registry import LaneStats
 
 REQUESTS = "requests"
@@ -84,6 +85,9 @@ class GuestObservers:
             return
         part = msgspec.structs.replace(output, cause=REQUESTS, cache_changes=None)
         self._observers.observe(part, iteration, facts)
+
+    def front_end_ended(self, ended: GuestEnded) -> None:
+        """Tells nothing."""
 
     def http_answered(self, answered: HttpAnswered) -> None:
         self._observers.http_answered(answered)

@@ -41,6 +41,7 @@ from hookline.payloads import (
 from hookline.plugin_loading.logger_options import check_logger_options
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats
+from hookline.transport.engine_client import GuestEnded
 from hookline_registry import (
     BrokenPluginError,
     Fanout,
@@ -195,6 +196,9 @@ class Observers:
     def requests_told(self, output: StepOutput) -> set[int]:
         """Ids of the requests whose facts `observe` needs with this output."""
         return told_requests(output, self._fanout.listens)
+
+    def front_end_ended(self, ended: GuestEnded) -> None:
+        """Does nothing: front ends that can end share an observer process."""
 
     def http_answered(self, answered: HttpAnswered) -> None:
         self._tell("http_answered", answered=answered)

@@ -9,6 +9,7 @@ from hookline.pages import PageRoute, RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats
+from hookline.transport.engine_client import GuestEnded
 from hookline_registry import LaneStats
 
 
@@ -98,6 +99,10 @@ class Observing(Protocol):
 
     def requests_told(self, output: StepOutput) -> set[int]:
         """Ids of the requests whose facts `observe` needs with this output."""
+        ...
+
+    def front_end_ended(self, ended: GuestEnded) -> None:
+        """Tells what another front end may not have told before it ended."""
         ...
 
     def http_answered(self, answered: HttpAnswered) -> None:

@@ -1,11 +1,11 @@
 """The front end's side of its engines, wherever they run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from hookline.core.commands import Command, Reply
-from hookline.events import ClockPair, StepOutput
+from hookline.events import ClockPair, Finished, StepOutput
 from hookline.payloads import EngineFacts
 from hookline.transport.process_inspector import ProcessInspector
 
@@ -70,7 +70,21 @@ class EngineVerdict(NamedTuple):
     is_final: bool
 
 
-Received = StepOutput | Reply | EngineDied | EngineReplaced | EngineVerdict
+class GuestEnded(NamedTuple):
+    """Another client has ended without a word; for the owner.
+
+    Attributes:
+        engine_index: Which engine tells it; each tells of its own requests.
+        client: Index of the client.
+        recent: The latest ends of its requests that it got, and may not have told.
+    """
+
+    engine_index: int
+    client: int
+    recent: Sequence[Finished]
+
+
+Received = StepOutput | Reply | EngineDied | EngineReplaced | EngineVerdict | GuestEnded
 
 
 class EngineProcesses(Protocol):

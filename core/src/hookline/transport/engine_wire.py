@@ -20,6 +20,7 @@ from hookline.transport.messages import (
     Attach,
     Detach,
     Expel,
+    Expelled,
     Failed,
     Hello,
     Output,
@@ -85,7 +86,7 @@ class EngineWire:
             self._detach(mail.sender)
         elif isinstance(message, Expel):
             if mail.sender == self._owner:
-                self._detach(Party(Role.CLIENT, message.client), is_expelled=True)
+                self._expel(message.client)
         elif not isinstance(message, Start) and mail.sender in self._clients:
             if isinstance(message, Add):
                 self._guests.sent(mail.sender.index, message)
@@ -151,6 +152,11 @@ class EngineWire:
             self._clients.append(client)
             self._guests.arrived(client.index)
         self._send(client, cast("Ready", self._ready))
+
+    def _expel(self, client: int) -> None:
+        self._detach(Party(Role.CLIENT, client), is_expelled=True)
+        recent = self._guests.take_recent(client)
+        self._mailbox.send(self._owner, Expelled(client, recent))
 
     def _detach(self, client: Party, *, is_expelled: bool = False) -> None:
         if client == self._owner or client not in self._clients:

@@ -1,5 +1,6 @@
 """What an engine process knows of its guests: who they are, and their open requests."""
 
+from collections import deque
 from collections.abc import Iterable
 
 from hookline.core.commands import Add, Finish
@@ -12,6 +13,9 @@ STATE_NS = 10_000_000
 
 Its placement needs no more, and each output costs it a turn of its event loop.
 """
+
+MOST_RECENT = 8192
+"""Ends of a guest's requests that are kept, in case it ends before it tells of them."""
 
 ABANDONED = Aborted("api_server_ended")
 
@@ -27,6 +31,7 @@ class GuestBooks:
         self.orphaned_by: set[int] = set()
         self._open: dict[int, set[int]] = {}
         self._gone: set[int] = set()
+        self._recent: dict[int, deque[Finished]] = {}
         self._told_at: dict[int, int] = {}
 
     @property
@@ -37,6 +42,7 @@ class GuestBooks:
     def arrived(self, client: int) -> None:
         """Opens the books of a guest."""
         self._open.setdefault(client, set())
+        self._recent[client] = deque(maxlen=MOST_RECENT)
 
     def sent(self, client: int, add: Add) -> None:
         """Notes the requests that a guest has sent."""
@@ -49,7 +55,9 @@ class GuestBooks:
             client = client_of(event.request_id)
             if (open_ids := self._open.get(client)) is not None:
                 open_ids.discard(event.request_id)
-                if not open_ids and client in self._gone:
+                if client not in self._gone:
+                    self._recent[client].append(event)
+                elif not open_ids:
                     self._close(client)
 
     def left(self, client: int, *, is_expelled: bool) -> Finish | None:
@@ -59,6 +67,8 @@ class GuestBooks:
             What ends its open requests; None if there are none. If it is expelled, the
             ends of its requests still count.
         """
+        if not is_expelled:
+            self._recent.pop(client, None)
         open_ids = self._open.get(client)
         if not open_ids:
             self._close(client)
@@ -67,6 +77,10 @@ class GuestBooks:
         if is_expelled:
             self.orphaned_by.add(client)
         return Finish(sorted(open_ids), ABANDONED)
+
+    def take_recent(self, client: int) -> list[Finished]:
+        """Returns the latest ends of an expelled guest's requests that it got, once."""
+        return list(self._recent.pop(client, ()))
 
     def concerns(self, client: int, part: StepOutput) -> bool:
         """Whether a guest needs its part of an output now."""

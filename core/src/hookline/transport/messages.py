@@ -4,7 +4,7 @@ import msgspec
 
 from hookline.config import EngineConfig
 from hookline.core.commands import Add, Call, Finish, Reply
-from hookline.events import ClockPair, StepOutput
+from hookline.events import ClockPair, Finished, StepOutput
 from hookline.payloads import EngineFacts
 
 
@@ -103,6 +103,18 @@ class Overrun(msgspec.Struct, frozen=True, tag=True):
     client: int
 
 
+class Expelled(msgspec.Struct, frozen=True, tag=True):
+    """The reply to `Expel`.
+
+    Attributes:
+        client: Index of the guest.
+        recent: The latest ends of its requests that were sent to it.
+    """
+
+    client: int
+    recent: list[Finished]
+
+
 class EngineDown(msgspec.Struct, frozen=True, tag=True):
     """An engine has ended; from its owner to the guests.
 
@@ -172,5 +184,5 @@ class Invitation(msgspec.Struct, frozen=True):
     seats: list[Seat]
 
 
-ToClient = Hello | Ready | StartFailed | Failed | Output | Reply | Overrun
+ToClient = Hello | Ready | StartFailed | Failed | Output | Reply | Overrun | Expelled
 ToGuest = Ready | Failed | Output | Reply | EngineDown | EngineStalled | Seat

@@ -22,6 +22,7 @@ from hookline.transport.engine_client import (
     EngineInfo,
     EngineReplaced,
     EngineVerdict,
+    GuestEnded,
     Received,
 )
 from hookline.transport.forked_children import release_in_forked_children
@@ -31,6 +32,7 @@ from hookline.transport.launched_engine import LaunchedEngine
 from hookline.transport.mailbox import Mail, Mailbox
 from hookline.transport.messages import (
     Expel,
+    Expelled,
     Failed,
     Hello,
     Invitation,
@@ -245,8 +247,14 @@ class ProcessClient:
             return message.output
         if isinstance(message, Reply):
             return message
+        return self._take_news(index, message)
+
+    def _take_news(self, index: int, message: ToClient) -> Received | None:
+        """Takes what an engine tells of itself and of other clients."""
         if isinstance(message, Failed):
             return self._bury(EngineDied(index, message.reason))
+        if isinstance(message, Expelled):
+            return GuestEnded(index, message.client, message.recent)
         if isinstance(message, Overrun):
             self._guests.overrun.add(message.client)
         return None

@@ -1,7 +1,7 @@
 """Makes one stream of notices for the loggers out of those of several front ends."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import msgspec
@@ -14,6 +14,7 @@ from hookline.frontend.observer.merged_parts import MergedParts
 from hookline.frontend.observer.messages import (
     Answered,
     Changed,
+    Ended,
     Failed,
     Logged,
     Notice,
@@ -22,9 +23,13 @@ from hookline.frontend.observer.messages import (
     Stopped,
     parts_of,
 )
+from hookline.frontend.observer.untold_ends import UntoldEnds
+from hookline.frontend.request_account import orphaned_request
 from hookline.frozen import frozen_map
 from hookline.logs.logged_record import LoggedRecord
 from hookline.payloads import HttpAnswered, HttpExchange, PageStats, RecordsLogged
+from hookline.request import RequestFacts
+from hookline.stats import IterationStats
 
 PageStatsOf = Callable[[], tuple[PageStats, ...]]
 
@@ -55,6 +60,7 @@ class MergedNotices:
         self._page_stats = page_stats
         self._in_flight: dict[int, Mapping[tuple[str, str], int]] = {}
         self._parts = MergedParts()
+        self._untold = UntoldEnds()
         self._states: dict[int, StepOutput] = {}
         self._lost: dict[int, int] = {}
         self._lost_before = 0
@@ -66,6 +72,10 @@ class MergedNotices:
         if isinstance(notice, Observed):
             output = self._with_latest_state(notice.output)
             self._observers.observe(output, notice.iteration, notice.facts)
+            if output.cause == REQUESTS and (ended := notice.iteration.finished):
+                self._untold.told(index, [each.request_id for each in ended])
+        elif isinstance(notice, Ended):
+            self._tell_untold(self._untold.listed(notice))
         elif isinstance(notice, Started):
             self._states.pop(notice.facts.engine_index, None)
             self._observers.started(
@@ -100,11 +110,13 @@ class MergedNotices:
         """A front end has ended: its totals stay, all else of it is gone."""
         self._lost_before += self._lost.pop(index, 0)
         self._waited.pop(index, None)
+        untold = self._untold.left(index)
         in_flight, parts = self._in_flight.pop(index, None), self._parts.leave(index)
         if is_told and in_flight:
             self._answer((), 0)
         if is_told:
             self._change(parts)
+            self._tell_untold(untold)
 
     def report(self) -> None:
         """Tells of the notices themselves, if that has changed."""
@@ -149,6 +161,23 @@ class MergedNotices:
             return output
         at = max(output.at, latest.at)
         return msgspec.structs.replace(output, at=at, stats=latest.stats)
+
+    def _tell_untold(self, lists: Iterable[Ended]) -> None:
+        """Tells ends that a front end had no time to tell: what is known of them."""
+        for each in lists:
+            state = self._states.get(each.engine_index)
+            if state is None or not each.recent:
+                continue
+            output = StepOutput(
+                each.engine_index,
+                state.at,
+                REQUESTS,
+                state.stats,
+                finished=each.recent,
+            )
+            ended = tuple(orphaned_request(event) for event in each.recent)
+            facts = {event.request_id: RequestFacts() for event in each.recent}
+            self._observers.observe(output, IterationStats(finished=ended), facts)
 
     def _change(self, parts: tuple[FrontEndPart, ...]) -> None:
         if parts:

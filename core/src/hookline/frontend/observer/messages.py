@@ -6,7 +6,7 @@ from typing import get_args
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.events import ClockPair, StepOutput
+from hookline.events import ClockPair, Finished, StepOutput
 from hookline.front_end_parts import FrontEndPart
 from hookline.frozen import plain
 from hookline.pages import PageRoute
@@ -54,6 +54,20 @@ class Observed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     facts: dict[int, RequestFacts]
 
 
+class Ended(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Another front end has ended; its engines' owner tells it, for each engine.
+
+    Attributes:
+        engine_index: The engine.
+        front_end: Index of the front end.
+        recent: The latest ends of its requests, which it may not have told.
+    """
+
+    engine_index: int
+    front_end: int
+    recent: list[Finished]
+
+
 class Answered(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """HTTP requests; see `HttpAnswered`.
 
@@ -78,7 +92,7 @@ class Logged(msgspec.Struct, frozen=True, tag=True, array_like=True):
     logged: RecordsLogged
 
 
-Notice = Started | Stopped | Failed | Observed | Answered | Changed | Logged
+Notice = Started | Stopped | Failed | Observed | Ended | Answered | Changed | Logged
 """What a front end tells the loggers."""
 
 

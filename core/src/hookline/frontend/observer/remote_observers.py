@@ -15,6 +15,7 @@ from hookline.frontend.observer.link import ObserverAddress, ObserverLink
 from hookline.frontend.observer.merged_parts import Key, part_key
 from hookline.frontend.observer.messages import (
     Answered,
+    Ended,
     Failed,
     Logged,
     Notice,
@@ -32,6 +33,7 @@ from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats, SchedulerStats
+from hookline.transport.engine_client import GuestEnded
 from hookline_registry import LaneStats
 
 READY_SECONDS = 60.0
@@ -172,6 +174,9 @@ class RemoteObservers:
     def requests_told(self, output: StepOutput) -> set[int]:
         """Ids of the requests whose facts `observe` needs with this output."""
         return told_requests(output, self.listens)
+
+    def front_end_ended(self, ended: GuestEnded) -> None:
+        self._tell(Ended(ended.engine_index, ended.client, list(ended.recent)))
 
     def http_answered(self, answered: HttpAnswered) -> None:
         in_flight = tuple((*key, count) for key, count in answered.in_flight.items())
