@@ -218,8 +218,8 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
         attention_pairs: Number of (query, key) pairs in attention.
         sampled_requests: Requests that tokens were sampled for; with overlapping steps,
             also those that had ended meanwhile.
-        forward_ns: Time in the model's forward pass, part of the execution; 0 if not
-            measured.
+        forward_ns: Time in the model's forward pass, part of the execution, summed over
+            pipeline stages; 0 if not measured.
         waited_ns: Time from `scheduled_at` until the previous step's result was
             available; 0 without overlapping steps.
         drafts: Number of drafts verified, at most one per request.

@@ -146,6 +146,7 @@ THIS = dataclasses.replace(
         kv_bytes_per_token=8,
     ),
     startup=(StartupPhase(name="load weights", started_at=0, seconds=2.5),),
+    pipeline_parallel_size=2,
 )
 
 STEP = StepRecord(
@@ -379,7 +380,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_engine_info": {
         (
             *("LlamaForCausalLM", "float32", "float32", "16", "40", "100", "8", "64"),
-            *("true", "simulated", "1", "1", "avx512", "0.1.0", "0123456789ab"),
+            *("true", "simulated", "1", "2", "avx512", "0.1.0", "0123456789ab"),
         ): 1
     },
     "hookline_engine_sleep_state": {
@@ -581,6 +582,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_worker_throttled_seconds": {(): 0.5},
     "hookline_rank_exchange_seconds": {(): 0.002},
     "hookline_rank_handover_seconds": {(): 0.001},
+    "hookline_pipeline_stage_seconds": {(): 2 * 0.008},
     "hookline_estimated_flops": {(): 1600 + 1280 + 5},
     "hookline_estimated_read_bytes": {(): 1400},
     "hookline_estimated_write_bytes": {(): 128},

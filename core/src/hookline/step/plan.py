@@ -109,7 +109,7 @@ class StepResult:
             this result are invalid.
         prompt_logprobs: One entry per position after a computed one, for requests with
             `prompt_logprobs` whose prompt this step computed in part.
-        forward_ns: Duration of the forward pass, ns.
+        forward_ns: Duration of the forward pass, summed over pipeline stages, ns.
         drafts: Drafts for the next step by request id.
         draft_ns: Duration of drafting, ns.
         most_drafts: Current maximum number of drafts per request.

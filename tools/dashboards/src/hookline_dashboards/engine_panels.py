@@ -245,6 +245,11 @@ def model(make: StandardPanels) -> Row:
                 "hookline_rank_exchange_seconds",
                 "hookline_rank_handover_seconds",
             ),
+            make.share(
+                "Share of the pipeline stages' time in which they compute",
+                "hookline_model_forward_seconds",
+                "hookline_pipeline_stage_seconds",
+            ),
             make.each("Startup phases", "hookline_startup_seconds", is_table=True),
         ),
     )

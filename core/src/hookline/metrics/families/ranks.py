@@ -29,4 +29,19 @@ RANK_METRICS: tuple[Metric, ...] = (
             lambda step: one(step.record.rank_use.handover_ns / NANOSECONDS),
         ),
     ),
+    Metric(
+        name="hookline_pipeline_stage_seconds",
+        kind=Kind.COUNTER,
+        unit="seconds",
+        help="Time that the pipeline stages had while steps were in flight: their "
+        "number times the time. What the rate of hookline_model_forward_seconds_total "
+        "leaves of its rate is the bubble, in which a stage waited for another one, "
+        "for the scheduler or for samples.",
+        value=Reading(
+            StepReading,
+            lambda step: one(
+                step.facts.pipeline_parallel_size * step.record.execute_ns / NANOSECONDS
+            ),
+        ),
+    ),
 )

@@ -127,7 +127,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         name="hookline_model_forward_seconds",
         kind=Kind.COUNTER,
         unit="seconds",
-        help="Time spent in the model's forward pass.",
+        help="Time spent in the model's forward pass, summed over pipeline stages.",
         value=Reading(
             StepReading, lambda step: one(step.record.forward_ns / NANOSECONDS)
         ),
