@@ -222,6 +222,12 @@ class EngineConfig:
         return _EXECUTOR_NAMES.get(name, name)
 
     @property
+    def num_steps_ahead(self) -> int:
+        """Number of steps that are started before the oldest one is awaited."""
+        stages = self.parallel.pipeline_parallel_size
+        return stages - 1 + int(self.scheduler.async_scheduling)
+
+    @property
     def num_concurrent(self) -> int:
         """Number of ranks that compute at the same time, on the same cores."""
         engines = 1 if self.in_process else self.parallel.data_parallel_size

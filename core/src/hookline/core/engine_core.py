@@ -10,15 +10,13 @@ from hookline.config import EngineConfig
 from hookline.core.capacity import check_capacity
 from hookline.core.commands import SleepMode
 from hookline.core.engine_facts import engine_facts
+from hookline.core.making import make_scheduler
 from hookline.core.step_in_flight import StepInFlight
 from hookline.events import CacheChanges, ClockPair, StepOutput, StepRecord
 from hookline.finish_cause import Aborted, FinishCause
-from hookline.kv_cache import KVCacheManager
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.request import EngineRequest
-from hookline.scheduler import Scheduler
 from hookline.scheduler.readiness import ReadinessGate
-from hookline.scheduler.transfers import Transfers
 from hookline.stats import SchedulerStats
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor
@@ -67,38 +65,13 @@ class EngineCore:
         self.facts = engine_facts(config, shape, connector)
         self._executor, self.has_ranks = executor, bool(executor.pids)
         self.check = executor.check
-        self._lead = (
-            config.parallel.pipeline_parallel_size
-            - 1
-            + int(config.scheduler.async_scheduling)
-        )
+        self._lead = config.num_steps_ahead
         self._in_flight: deque[StepInFlight] = deque()
         self._last_executed = clock.now()
         self._cache_sequence = 0
         self._has_connector = connector is not None
         self.sleep_level: SleepLevel | None = None
-        self._scheduler = self._make_scheduler(config, connector, gates)
-
-    def _make_scheduler(
-        self,
-        config: EngineConfig,
-        connector: ConnectorGuard | None,
-        gates: Sequence[ReadinessGate],
-    ) -> Scheduler:
-        shape = self._executor.shape
-        has_stages = config.parallel.pipeline_parallel_size > 1
-        cache = KVCacheManager(config.cache, shape.num_kv_blocks, self.clock)
-        if config.follows_cache:
-            cache.record_events()
-        return Scheduler(
-            config.scheduler,
-            cache,
-            max_model_len=shape.max_model_len,
-            draft_tree=shape.draft_tree,
-            transfers=Transfers(cache, connector, config.kv_transfer),
-            gates=gates,
-            num_batches=self._lead + 1 if has_stages else 1,
-        )
+        self._scheduler = make_scheduler(config, shape, clock, connector, gates)
 
     # -- requests ----------------------------------------------------------------
 

@@ -1,0 +1,38 @@
+"""Makes the scheduler of an engine core, with its KV cache and its transfers."""
+
+from collections.abc import Sequence
+
+from hookline.clock import Clock
+from hookline.config import EngineConfig
+from hookline.kv_cache import KVCacheManager
+from hookline.kv_transfer.guard import ConnectorGuard
+from hookline.scheduler import Scheduler
+from hookline.scheduler.readiness import ReadinessGate
+from hookline.scheduler.transfers import Transfers
+from hookline.step.model_shape import ModelShape
+
+
+def make_scheduler(
+    config: EngineConfig,
+    shape: ModelShape,
+    clock: Clock,
+    connector: ConnectorGuard | None,
+    gates: Sequence[ReadinessGate],
+) -> Scheduler:
+    """Returns a scheduler without requests.
+
+    In a pipeline, batches in flight divide the requests; otherwise a step takes all.
+    """
+    has_stages = config.parallel.pipeline_parallel_size > 1
+    cache = KVCacheManager(config.cache, shape.num_kv_blocks, clock)
+    if config.follows_cache:
+        cache.record_events()
+    return Scheduler(
+        config.scheduler,
+        cache,
+        max_model_len=shape.max_model_len,
+        draft_tree=shape.draft_tree,
+        transfers=Transfers(cache, connector, config.kv_transfer),
+        gates=gates,
+        num_batches=config.num_steps_ahead + 1 if has_stages else 1,
+    )
