@@ -13,10 +13,10 @@ from hookline.config import EngineConfig, ExecutorConfig, Kernels, ModelConfig
 from hookline.models.forward_batch import ForwardBatch
 from hookline.worker.loaded_model import LoadedModel, load
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.rank_parts import RankParts
+from hookline.worker.rank_parts import RankParts, StepGroup
 from hookline.worker.startup_timer import StartupTimer
 from hookline_kernels import CPU
-from hookline_testing.rank_threads import ThreadGroup, on_ranks, thread_groups
+from hookline_testing.rank_threads import on_ranks, thread_groups
 
 BLOCK, BLOCKS = 16, 4
 BASE = EngineConfig(model=ModelConfig(max_model_len=BLOCK * BLOCKS))
@@ -32,7 +32,22 @@ class RankedModel:
     """
 
     loaded: LoadedModel
-    group: ThreadGroup
+    group: StepGroup
+
+    def join(self) -> None:
+        """Makes it call the others from now on, over an empty cache."""
+        assert self.loaded.reduce is not None
+        self.loaded.reduce.join()
+        self.loaded.forward.bind(
+            PagedCache(
+                self.loaded.layers,
+                BLOCKS,
+                BLOCK,
+                self.loaded.dtype,
+                cache_dtype=self.loaded.cache_dtype,
+                may_compile=self.loaded.forward.name != "modules",
+            )
+        )
 
     def greedy(self, prompt: list[int], count: int) -> list[int]:
         """Returns the tokens that follow a prompt; all ranks must be called."""
@@ -71,8 +86,10 @@ def batch_of(tokens: list[int], start: int) -> ForwardBatch:
 
 def load_rank(
     folder: Path,
-    group: ThreadGroup,
+    group: StepGroup,
     kernels: Kernels = Kernels.TORCH,
+    *,
+    replays_steps: bool = True,
     **model: object,
 ) -> RankedModel:
     """Loads one rank, which does not call the others yet."""
@@ -87,17 +104,8 @@ def load_rank(
         StartupTimer(SystemClock()),
         proposer=None,
         needs_fingerprint=True,
-        ranks=RankParts(group=group),
+        ranks=RankParts(group=group, replays_steps=replays_steps),
     )
-    cache = PagedCache(
-        loaded.layers,
-        BLOCKS,
-        BLOCK,
-        loaded.dtype,
-        cache_dtype=loaded.cache_dtype,
-        may_compile=kernels is not Kernels.TORCH,
-    )
-    loaded.forward.bind(cache)
     return RankedModel(loaded, group)
 
 
@@ -114,8 +122,7 @@ def greedy_on_ranks() -> GreedyOnRanks:
         groups = thread_groups(size)
         ranks = [load_rank(folder, group, **options) for group in groups]  # type: ignore[arg-type]
         for rank in ranks:
-            assert rank.loaded.reduce is not None
-            rank.loaded.reduce.join()
+            rank.join()
         return on_ranks([partial(rank.greedy, prompt, count) for rank in ranks])
 
     return run

@@ -89,6 +89,5 @@ def logits(folder: Path, size: int, bits: Quantization) -> torch.Tensor:
     ]
     for rank in ranks:
         assert rank.loaded.quantization
-        assert rank.loaded.reduce is not None
-        rank.loaded.reduce.join()
+        rank.join()
     return on_ranks([partial(rank.logits, PROMPT, 0) for rank in ranks])[0]
