@@ -45,9 +45,11 @@ def shared_weights(name: str, model: PreTrainedModel) -> TargetModel:
     )
 
 
-_EMBEDDING = re.compile(r"(?:^|\.)(?:embed_tokens|word_embeddings|wte)\.weight$")
-_OUTPUT = re.compile(r"(?:^|\.)lm_head\.weight$")
-_OUTPUT_BIAS = re.compile(r"(?:^|\.)lm_head\.bias$")
+_EMBEDDING = re.compile(
+    r"(?:^|\.)(?:embed_tokens|embed_in|word_embeddings|wte)\.weight$"
+)
+_OUTPUT = re.compile(r"(?:^|\.)(?:lm_head|embed_out)\.weight$")
+_OUTPUT_BIAS = re.compile(r"(?:^|\.)(?:lm_head|embed_out)\.bias$")
 
 
 def stored_tables(

@@ -63,15 +63,17 @@ def _planned(config: PreTrainedConfig, heads: Heads) -> Splits:
     styled = {path: _styled(path, style, heads) for path, style in paths.items()}
     found = {path: split for path, split in styled.items() if split is not None}
     if "mlp.experts.down_proj" in found:
-        found |= _single_experts()
+        found |= _experts()
     return found
 
 
-def _single_experts() -> Splits:
+def _experts() -> Splits:
+    """Single experts, and those that all tokens share, which some plans leave whole."""
     down = Split(dim=INPUTS, is_summed=True)
+    parents = [f"{block}.experts.*" for block in _EXPERT_BLOCKS]
     return {
-        f"{block}.experts.*.{name}": split
-        for block in _EXPERT_BLOCKS
+        f"{parent}.{name}": split
+        for parent in (*parents, "mlp.shared_expert", "mlp.shared_experts")
         for names, split in ((_GATE_AND_UP, Split()), (_DOWN, down))
         for name in names
     }
@@ -84,7 +86,7 @@ def _styled(path: str, style: str, heads: Heads) -> Split | None:
         ValueError: The style is unknown, or needs sums over all heads.
     """
     parent, _, name = path.rpartition(".")
-    in_attention = parent == "self_attn"
+    in_attention = parent in {"self_attn", "attention"}
     if style in {"rowwise", "rowwise_split_input"}:
         segments = (heads.queries,) if in_attention else ()
         return Split(dim=INPUTS, segments=segments, is_summed=True)
@@ -185,21 +187,49 @@ def _mpt(_config: PreTrainedConfig, heads: Heads) -> Splits:
 _BY_PLAN = Family(splits=_planned)
 _LATENT = Family(splits=_latent)
 
+_PLANNED = (
+    "apertus",
+    "arcee",
+    "cohere",
+    "cohere2",
+    "ernie4_5",
+    "ernie4_5_moe",
+    "exaone4",
+    "exaone_moe",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "glm",
+    "glm4",
+    "glm4_moe",
+    "granite",
+    "llama",
+    "ministral",
+    "mistral",
+    "mixtral",
+    "nemotron",
+    "olmo",
+    "phi3",
+    "qwen2",
+    "qwen2_moe",
+    "qwen3",
+    "qwen3_moe",
+    "seed_oss",
+    "smollm3",
+    "solar_open",
+    "starcoder2",
+    "vaultgemma",
+)
+
 FAMILIES: Mapping[str, Family] = {
+    **dict.fromkeys(_PLANNED, _BY_PLAN),
     "deepseek_v2": _LATENT,
     "deepseek_v3": _LATENT,
-    "gemma": _BY_PLAN,
-    "gemma2": _BY_PLAN,
-    "gemma3_text": _BY_PLAN,
+    "gpt_neox": Family(
+        splits=_planned, summed=("attention.dense", "mlp"), is_resized=True
+    ),
     "gpt_oss": Family(splits=_gpt_oss),
-    "llama": _BY_PLAN,
-    "mistral": _BY_PLAN,
-    "mixtral": _BY_PLAN,
-    "phi3": _BY_PLAN,
-    "qwen2": _BY_PLAN,
-    "qwen2_moe": _BY_PLAN,
-    "qwen3": _BY_PLAN,
-    "qwen3_moe": _BY_PLAN,
+    "phi": Family(splits=_planned, summed=("self_attn.dense", "mlp")),
     "bloom": Family(
         splits=_bloom,
         summed=("self_attention.dense", "mlp.dense_4h_to_h"),

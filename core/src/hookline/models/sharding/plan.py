@@ -9,7 +9,9 @@ from hookline.models.sharding.split import Split
 
 _IN_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.\d+\.(.+)$")
 _EXPERT = re.compile(r"\.experts\.\d+\.")
-_TABLES = re.compile(r"(?:^|\.)(?:embed_tokens|lm_head|word_embeddings|wte)\.[^.]+$")
+_TABLES = re.compile(
+    r"(?:^|\.)(?:embed_tokens|embed_in|word_embeddings|wte|lm_head|embed_out)\.[^.]+$"
+)
 _TABLE = Split(is_padded=True)
 
 

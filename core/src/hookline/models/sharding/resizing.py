@@ -18,7 +18,7 @@ _QUERY_HEADS, _KV_HEADS = ("num_heads", "n_heads"), ("num_kv_heads",)
 def resized(kind: type[PreTrainedModel], division: Division) -> type[PreTrainedModel]:
     """Returns a class that makes models of one rank's sizes.
 
-    `transformers` finds what it knows of a class by its name, which stays.
+    `transformers` finds what it knows of a class by its name and module, which stay.
     """
 
     def initialize(
@@ -27,7 +27,8 @@ def resized(kind: type[PreTrainedModel], division: Division) -> type[PreTrainedM
         kind.__init__(self, config, *given, **named)
         _resize(self, division)
 
-    return type(kind.__name__, (kind,), {"__init__": initialize})
+    members = {"__init__": initialize, "__module__": kind.__module__}
+    return type(kind.__name__, (kind,), members)
 
 
 def _resize(model: PreTrainedModel, division: Division) -> None:
