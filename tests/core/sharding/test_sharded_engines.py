@@ -34,6 +34,7 @@ MODES: Mapping[str, dict[str, Any]] = {
         "num_kv_blocks": 256,
     },
     "torch-kernels": {"kernels": "torch", "num_kv_blocks": 256},
+    "two-stages": {"pipeline_parallel_size": 2, "num_kv_blocks": 256},
 }
 NOT_REPEATED = {"falcon-new"}
 

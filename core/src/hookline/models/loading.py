@@ -1,6 +1,5 @@
 """Loads a model with its weights or random ones, and refuses damaged files."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -15,7 +14,6 @@ from transformers import (
     CONFIG_MAPPING,
     MODEL_FOR_CAUSAL_LM_MAPPING,
     AutoConfig,
-    AutoModelForCausalLM,
     PreTrainedConfig,
     PreTrainedModel,
 )
@@ -25,7 +23,7 @@ from hookline.config import Dtype, LoadFormat, ModelConfig
 from hookline.exceptions import ModelLoadError
 from hookline.models import mxfp4
 from hookline.models.attention import IMPLEMENTATION
-from hookline.models.config_limits import least_parameters, read_object
+from hookline.models.config_limits import read_object
 from hookline.models.description import ModelDescription
 from hookline.models.few_layers import keep_few_layers
 from hookline.models.mxfp4 import ReadTensor
@@ -39,6 +37,7 @@ from hookline.models.quantized.scheme import (
     forget_quantization,
     quantization_of,
 )
+from hookline.models.random_weights import random_model
 from hookline.models.sharding.division import Division, divide
 from hookline.models.sharding.modules import join_parts
 from hookline.models.sharding.plan import WHOLE, ShardingPlan
@@ -365,37 +364,19 @@ def _key_name(key: object) -> str:
 
 
 def _with_random_weights(job: _Job, found: _Found) -> PreTrainedModel:
-    """Initializes weights on the device; other kinds of device draw other numbers.
-
-    Each rank makes all of them, and keeps its part.
-    """
+    """Initializes all weights, of which each of several ranks keeps its part."""
     copies = found.plan.size * found.stage.size
-    _refuse_more_than_memory(job, found, copies)
-    devices = [] if job.device.type == "cpu" else [job.device]
-    with torch.random.fork_rng(devices=devices), job.device:
-        torch.manual_seed(job.config.seed)
-        model = AutoModelForCausalLM.from_config(
-            found.whole,
-            dtype=found.dtype,
-            attn_implementation=found.attention,
-            trust_remote_code=False,
-        )
+    model = random_model(
+        job.config,
+        found.whole,
+        attention=found.attention,
+        dtype=found.dtype,
+        device=job.device,
+        copies=copies,
+    )
     if copies == 1:
-        return cast("PreTrainedModel", model)
+        return model
     return _made_of(job, found, stored_parts(model, found.plan))
-
-
-def _refuse_more_than_memory(job: _Job, found: _Found, copies: int) -> None:
-    """Raises `ModelLoadError` before an allocation that could end other processes."""
-    sizes = found.whole.get_text_config().to_dict()
-    least = copies * least_parameters(sizes) * found.dtype.itemsize
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if job.device.type == "cpu" and least > memory:
-        raise ModelLoadError(
-            job.config.model,
-            f"its weights have more than {least >> 30} GiB, the machine's memory is "
-            f"{memory >> 30} GiB",
-        )
 
 
 def _dtype(config: ModelConfig, checkpoint: torch.dtype | None) -> torch.dtype:
