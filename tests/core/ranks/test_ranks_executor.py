@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError
 from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 from hookline_testing.rank_pids import rank_pids
 
@@ -21,6 +23,12 @@ MANY = {
     ),
     "random": SamplingParams(max_tokens=12, temperature=0.9, top_p=0.8, seed=7, n=2),
     "changed": SamplingParams(max_tokens=12, seed=3, logit_bias={4: 5.0}, n=3),
+}
+
+OPTIONS: Mapping[str, object] = {
+    "async_scheduling": True,
+    "speculative_config": {"method": "ngram", "num_speculative_tokens": 3},
+    "in_process": False,
 }
 
 
@@ -63,20 +71,10 @@ def test_facts_name_the_executor_in_use(ranks_llm: LLM, llm: LLM) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"async_scheduling": True},
-        {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}},
-        {"in_process": False},
-    ],
-    ids=["async", "drafts", "process"],
-)
-def test_options_work_with_ranks(
-    llama: Oracle, llm: LLM, options: dict[str, object]
-) -> None:
+@pytest.mark.parametrize("option", essential(OPTIONS, "in_process"))
+def test_options_work_with_ranks(llama: Oracle, llm: LLM, option: str) -> None:
     """Tokens do not depend on them."""
-    assert started(llama.folder, **options) == tokens(llm)
+    assert started(llama.folder, **{option: OPTIONS[option]}) == tokens(llm)
 
 
 @pytest.mark.slow
@@ -93,12 +91,6 @@ def test_errors_of_a_rank_are_the_engines_own(llama: Oracle, tmp_path: Path) -> 
         LLM(str(llama.folder), executor="mp", kv_cache_memory="1KiB")
 
     assert rank_pids(os.getpid()) == before
-
-
-def test_connectors_are_refused(llama: Oracle) -> None:
-    """Before any process is started."""
-    with pytest.raises(ConfigError, match=r"kv-transfer-config.*uniproc"):
-        started(llama.folder, kv_transfer_config={"kv_connector": "cpu_offload"})
 
 
 @pytest.mark.slow

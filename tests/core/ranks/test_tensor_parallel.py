@@ -9,6 +9,7 @@ from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
 from hookline_testing.rank_pids import rank_pids
 
 pytestmark = pytest.mark.slow
@@ -57,7 +58,16 @@ def texts(llm: LLM, params: SamplingParams) -> list[list[str]]:
     return [[one.text for one in each.outputs] for each in found]
 
 
-@pytest.fixture(scope="module", params=OPTIONS)
+def total(llm: LLM, what: str) -> float:
+    """Seconds that ranks have spent on exchanges, or waiting for plans."""
+    name = f"hookline_rank_{what}_seconds"
+    [family] = [each for each in llm.get_metrics() if each.name == name]
+    [sample] = family.samples
+    assert isinstance(sample.value, float | int)
+    return sample.value
+
+
+@pytest.fixture(scope="module", params=essential(OPTIONS, "plain"))
 def pair(request: pytest.FixtureRequest) -> Iterator[tuple[LLM, LLM]]:
     """An engine with two ranks, and one without, with the same options."""
     options = OPTIONS[request.param]
@@ -73,7 +83,10 @@ def test_two_ranks_say_what_one_says(pair: tuple[LLM, LLM], kind: str) -> None:
     assert texts(ranks, PARAMS[kind]) == texts(alone, PARAMS[kind])
 
     assert_conserved(ranks)
-    assert len(rank_pids(os.getpid())) == 2
+    assert rank_pids(os.getpid()) == list(ranks.front_end.facts.rank_pids)
+    assert total(ranks, "exchange") > 0
+    assert total(ranks, "handover") > 0
+    assert total(alone, "exchange") == total(alone, "handover") == 0
 
 
 def test_ranks_sleep_and_wake_up(pair: tuple[LLM, LLM]) -> None:

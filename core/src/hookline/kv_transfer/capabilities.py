@@ -31,6 +31,12 @@ class WorkerCapabilities:
     Attributes:
         needs_layers: Whether `wait_for_layer_load` and `save_kv_layer` are called
             around each layer's attention. Decode steps are faster without.
+        works_in_ranks: Whether it works where several ranks share the layers. Each rank
+            then has a worker's side of its own, with the blocks of its own heads, and
+            another fingerprint. All get the same metadata. A transfer has ended once it
+            has on all ranks; the scheduler's side gets the layout and the payloads of
+            one of them.
     """
 
     needs_layers: bool = True
+    works_in_ranks: bool = False

@@ -10,10 +10,12 @@ import msgspec
 
 from hookline.exceptions import ConfigError, ModelLoadError, RankError
 from hookline.frozen import plain
+from hookline.kv_transfer.orders import TransferReport
 from hookline.stats import RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.executor_factory import ExecutorContext
+from hookline.worker.ranks.joined_transfers import JoinedTransfers
 from hookline.worker.ranks.links import ExecutorLinks
 from hookline.worker.ranks.messages import (
     Allocate,
@@ -75,6 +77,7 @@ class RanksExecutor:
         parallel = context.config.parallel
         self._output_rank = parallel.output_rank
         self._ended_ns = 0
+        self._transfers = JoinedTransfers(parallel.world_size)
         self._encoder = msgspec.msgpack.Encoder(enc_hook=plain)
         self._decoder = msgspec.msgpack.Decoder(Answer)
         self._links = ExecutorLinks(parallel)
@@ -115,18 +118,33 @@ class RanksExecutor:
         Raises:
             RankError: A rank has ended, or could not compute its part.
         """
-        rank = self._output_rank
-        while (answer := self._read(rank, _LOOK_SECONDS)) is None:
-            self.check()
-        if isinstance(answer, Refused):
-            raise RankError(rank, answer.detail)
-        assert isinstance(answer, Computed)
+        answer = self._computed(self._output_rank)
         now, result = time.perf_counter_ns(), answer.result
         # A step that is ordered ahead waits for the one before it first.
         passed, self._ended_ns = now - max(started_ns, self._ended_ns), now
         handover = max(0, passed - answer.executed_ns)
         use = RankUse(result.rank_use.exchange_ns, handover)
-        return replace(result, rank_use=use)
+        return replace(result, rank_use=use, transfers=self._join(result.transfers))
+
+    def _join(self, own: TransferReport | None) -> TransferReport | None:
+        """Joins the output rank's report on transfers with those of the others."""
+        if own is None or len(self._links.ranks) == 1:
+            return own
+        reports = [own]
+        for rank in range(len(self._links.ranks)):
+            if rank != self._output_rank:
+                report = self._computed(rank).result.transfers
+                assert report is not None, "all ranks have a connector"
+                reports.append(report)
+        return self._transfers.join(reports)
+
+    def _computed(self, rank: int) -> Computed:
+        while (answer := self._read(rank, _LOOK_SECONDS)) is None:
+            self.check()
+        if isinstance(answer, Refused):
+            raise RankError(rank, answer.detail)
+        assert isinstance(answer, Computed)
+        return answer
 
     def check(self) -> None:
         if not self._processes.has_failed:

@@ -2,7 +2,6 @@
 
 import sys
 
-from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
 from hookline.exceptions import ConfigError
 from hookline.worker.executor import Executor
 from hookline.worker.executor_factory import (
@@ -16,18 +15,12 @@ def create(context: ExecutorContext) -> Executor:
     """Builds the executor, whose ranks import torch; this process does not.
 
     Raises:
-        ConfigError: The system is not Linux, or an option does not work with ranks.
+        ConfigError: The system is not Linux, or an option does not fit.
         ModelLoadError: The model cannot be loaded or served.
         RankError: A rank has ended.
     """
     if sys.platform != "linux":
         raise ConfigError("executor", "mp requires Linux; uniproc does not")
-    if context.config.kv_transfer is not None:
-        raise ConfigError(
-            KV_TRANSFER_OPTION,
-            "is not supported by the executor mp, whose ranks have processes of their "
-            "own; the executor uniproc supports it",
-        )
     from hookline.worker.ranks.executor import RanksExecutor  # noqa: PLC0415
 
     return RanksExecutor(context)

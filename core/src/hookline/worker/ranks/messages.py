@@ -44,7 +44,7 @@ class WarmUp(msgspec.Struct, frozen=True, tag=True):
 
 
 class Execute(msgspec.Struct, frozen=True, tag=True):
-    """Compute a step; the output rank answers `Computed`."""
+    """Compute a step; the output rank answers `Computed`, with a connector all do."""
 
     plan: StepPlan
 
@@ -93,7 +93,8 @@ class Computed(msgspec.Struct, frozen=True, tag=True):
     """A step's result.
 
     Attributes:
-        executed_ns: Time from the plan's arrival to the result in the output rank, ns.
+        result: The whole result of the output rank; what others report of transfers.
+        executed_ns: Time from the plan's arrival to the result, ns.
     """
 
     result: StepResult

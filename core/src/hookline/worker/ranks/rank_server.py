@@ -130,7 +130,9 @@ class RankServer:
             self._grammars.expect(plan)
         result = self._worker.execute(_with_shared(plan))
         if not self._links.is_output:
-            return None
+            if result.transfers is None:
+                return None
+            result = StepResult(transfers=result.transfers)
         return Computed(result, time.perf_counter_ns() - started)
 
     def _set_up(self, config: EngineConfig) -> None:

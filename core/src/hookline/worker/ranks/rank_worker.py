@@ -4,8 +4,11 @@ from dataclasses import replace
 
 from hookline.clock import Clock
 from hookline.config import EngineConfig
+from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
 from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
+from hookline.kv_transfer.connector import WorkerConnector
+from hookline.plugin_loading.connectors import load_worker_connector
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.spec_decode.proposer import (
@@ -54,6 +57,8 @@ def make_worker(
     Raises:
         ConfigError: A plugin is unknown or broken.
     """
+    connector = load_worker_connector(config)
+    _check_connector(config, connector)
     proposer = load_proposer(config, RUNS_MODEL)
     config = settle_drafts(config, proposer)
     _check_proposer(config, proposer)
@@ -69,6 +74,7 @@ def make_worker(
         clock=clock,
         timer=timer,
         proposer=proposer,
+        connector=connector,
         matchers=grammars,
     )
     return Worker(context, ranks)
@@ -84,6 +90,18 @@ def _check_proposer(config: EngineConfig, proposer: Proposer | None) -> None:
             "its method reads hidden states or drafts trees, which "
             "pipeline-parallel-size divides: choose a method that reads tokens only, "
             "or one stage",
+        )
+
+
+def _check_connector(config: EngineConfig, connector: WorkerConnector | None) -> None:
+    transfer, size = config.kv_transfer, config.parallel.world_size
+    if transfer is None or connector is None or size == 1:
+        return
+    if not connector.capabilities.works_in_ranks:
+        raise ConfigError(
+            KV_TRANSFER_OPTION,
+            f"{transfer.kv_connector!r} does not work with several ranks "
+            "(tensor-parallel-size)",
         )
 
 
