@@ -126,7 +126,7 @@ def test_a_front_end_that_was_killed_is_noticed(
     with closing(transport), front_end(hosted, 0) as alive:
         mailbox.send(OBSERVER, Join(dead.pid))
         until(lambda: mailbox.receive(0.01))
-        mailbox.send(OBSERVER, Notices(1, 5, 0.5, []))
+        mailbox.send(OBSERVER, Notices(dead.pid, 5, 0.5, []))
         until(lambda: observed(site, front_ends=1, dropped=5))
         alive.front_end_changed((TransportStats(dropped=1),))
         alive.flush(10)
@@ -154,20 +154,21 @@ def observed(site: PluginSite, *, front_ends: int, dropped: int) -> bool:
 def test_a_new_observer_knows_what_is(site: PluginSite, hosted: HostedObserver) -> None:
     """
     After a restart loggers are told of the engines and of the front end's parts, and
-    that requests which ended before were not received by them.
+    that requests which ended before were not received by them. What came meanwhile is
+    not told twice.
     """
     with front_end(hosted) as observers:
         observers.started(FACTS, CLOCK)
         observers.front_end_changed((ConnectionStats(open=1, maximum=9),))
-        observers.observe(state(received=5, finished=3), IterationStats(), {})
+        observers.observe(state(received=5, finished=3, at=1), IterationStats(), {})
         assert observers.flush(10)
         hosted.end()
         before = len(site.calls("there"))
-        observers.observe(state(received=7, finished=4), IterationStats(), {})
+        observers.observe(state(received=7, finished=4, at=2), IterationStats(), {})
 
         hosted.begin()
-        until(lambda: len(site.calls("there")) > before + 1)
-        observers.observe(state(received=8, finished=4), IterationStats(), {})
+        until(lambda: told(site, EngineStarted)[1:])
+        observers.observe(state(received=8, finished=4, at=3), IterationStats(), {})
         assert observers.flush(10)
 
     after = [each for _, each in site.calls("there")][before:]
@@ -178,7 +179,44 @@ def test_a_new_observer_knows_what_is(site: PluginSite, hosted: HostedObserver) 
     ] == [8]
     assert told(site, FrontEndChanged)
     (lane,) = hosted.observers.lanes
-    assert lane.dropped > 0
+    assert lane.dropped == 1
+
+
+def test_books_of_several_front_ends_balance_after_a_restart(
+    site: PluginSite, hosted: HostedObserver
+) -> None:
+    """
+    A new observer counts each end once, whether a guest tells of it before or after the
+    engine's owner tells how many had ended.
+    """
+    with front_end(hosted, 0) as owner, front_end(hosted, 1) as guest:
+        owner.started(FACTS, CLOCK)
+        owner.observe(state(received=1, finished=0, at=1), IterationStats(), {})
+        assert owner.flush(10)
+        assert guest.flush(10)
+        hosted.end()
+        before = len(site.calls("there"))
+        for at in (2, 3, 4):  # an end each, of which the owner hears the first two
+            if at < 4:
+                owner.observe(state(3, finished=at - 1, at=at), IterationStats(), {})
+            guest.observe(
+                StepOutput(0, at, "requests", SchedulerStats()),
+                IterationStats(generation_tokens=at),
+                {},
+            )
+        guest.http_answered(in_flight(1))
+
+        hosted.begin()
+        until(lambda: told(site, EngineStarted)[1:])
+        until(lambda: told(site, HttpAnswered))
+        assert owner.flush(10)
+        assert guest.flush(10)
+
+    after = [each for _, each in site.calls("there")][before:]
+    starts = [each for each in after if isinstance(each, EngineStarted)]
+    assert [each.resubmitted for each in starts] == [2]
+    ends = [each for each in after if isinstance(each, StateChanged)]
+    assert [each.iteration.generation_tokens for each in ends] == [4]
 
 
 def test_what_the_observer_does_not_take_is_dropped(site: PluginSite) -> None:

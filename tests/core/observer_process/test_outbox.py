@@ -48,6 +48,20 @@ def test_what_was_not_sent_is_the_oldest_again() -> None:
     assert outbox.dropped == 1
 
 
+def test_what_has_to_be_first_finds_room() -> None:
+    """
+    What is put before all else is not dropped: the oldest of the rest are.
+    """
+    outbox = Outbox(3)
+    for number in range(3):
+        outbox.put(b"%d" % number, number)
+
+    outbox.put_before_all([Waiting(b"first", 9), Waiting(b"second", 9)])
+
+    assert [each.notice for each in outbox.take()] == [b"first", b"second", b"2"]
+    assert outbox.dropped == 2
+
+
 def test_a_frame_has_a_bounded_size() -> None:
     """
     What is taken at once exceeds the size of a frame by one notice at most.

@@ -6,20 +6,16 @@ from contextlib import suppress
 
 
 class ObservedClient:
-    """One front end: its process, and what it has not been able to tell.
+    """One front end and its process.
 
     Attributes:
         index: Its number.
         pid: Its process.
-        dropped: Notices that it has dropped.
-        missed: Notices that came here, but were for another observer process.
     """
 
     def __init__(self, index: int, pid: int) -> None:
         self.index = index
         self.pid = pid
-        self.dropped = 0
-        self.missed = 0
         self._is_gone = False
         self._descriptor: int | None = None
         try:

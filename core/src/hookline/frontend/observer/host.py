@@ -74,8 +74,6 @@ class ObserverHost:
         )
         self._mailbox.is_shaking_hands = False
         self._clients: dict[int, ObservedClient] = {}
-        self._invited: set[int] = set()
-        self._missed: dict[int, int] = {}
         self._flushes = threading.Semaphore(_MOST_FLUSHES)
         self._told_at = time.monotonic()
 
@@ -104,56 +102,44 @@ class ObserverHost:
 
     def _take(self, index: int, message: ToObserver) -> None:
         if isinstance(message, Join):
-            self._join(index, message)
-        elif (client := self._clients.get(index)) is None:
-            self._invite(index)
-            if isinstance(message, Notices) and index in self._missed:
-                self._missed[index] += len(message.notices)
+            if self._client(index, message.pid) is not None:
+                self._reply(index, self._alive)
         elif isinstance(message, Notices):
-            self._take_notices(client, message)
+            # Those of a front end that is not known were for our predecessor.
+            if (client := self._client(index, message.pid)) is not None:
+                self._take_notices(client, message)
+        elif (known := self._clients.get(index)) is None:
+            return
         elif isinstance(message, Flush):
             self._start_flush(index, message)
         elif isinstance(message, Leave):
             # The last one has told all: nothing follows `engine_stopped`.
-            self._remove(client, is_told=len(self._clients) > 1)
+            self._remove(known, is_told=len(self._clients) > 1)
 
-    def _join(self, index: int, message: Join) -> None:
+    def _client(self, index: int, pid: int) -> ObservedClient | None:
+        """Returns a front end, which is told of us when it is new; None without room.
+
+        The front end tells us then what we have to know first.
+        """
         known = self._clients.get(index)
-        if known is not None and known.pid != message.pid:
+        if known is not None and known.pid == pid:
+            return known
+        if known is not None:
             self._remove(known)  # another process has taken its place
-            known = None
-        if known is None:
-            if len(self._clients) >= MOST_CLIENTS:
-                _log.error("front end %d is one too many for the observer", index)
-                return
-            self._connect(index)
-            client = ObservedClient(index, message.pid)
-            client.missed = self._missed.pop(index, 0)
-            self._clients[index] = client
-        self._reply(index, self._alive)
-
-    def _invite(self, index: int) -> None:
-        """Tells a front end of our predecessor that it has to join us."""
-        if len(self._missed) < MOST_CLIENTS and index not in self._invited:
-            self._invited.add(index)
-            self._missed.setdefault(index, 0)
-            self._connect(index)
-            self._reply(index, self._alive)
-
-    def _connect(self, index: int) -> None:
+        if len(self._clients) >= MOST_CLIENTS:
+            _log.error("front end %d is one too many for the observer", index)
+            return None
         party = Party(Role.CLIENT, index)
         there = ipc_address(self._folder, party)
         self._transport.connect(party, there, max_waiting=_MOST_REPLIES)
+        self._clients[index] = client = ObservedClient(index, pid)
+        self._reply(index, self._alive)
+        return client
 
     def _take_notices(self, client: ObservedClient, message: Notices) -> None:
-        if message.incarnation != self._alive.incarnation:
-            client.missed += len(message.notices)  # they were for our predecessor
-        else:
-            for notice in message.notices:
-                self._merged.take(client.index, notice)
-        client.dropped = message.dropped
-        lost = client.dropped + client.missed
-        self._merged.told(client.index, lost, message.waited_seconds)
+        for notice in message.notices:
+            self._merged.take(client.index, notice)
+        self._merged.told(client.index, message.dropped, message.waited_seconds)
 
     def _start_flush(self, index: int, flush: Flush) -> None:
         """Waits for the loggers in a thread, because others go on meanwhile."""
@@ -175,7 +161,6 @@ class ObserverHost:
         if now - self._told_at < self._alive_seconds:
             return
         self._told_at = now
-        self._invited.clear()
         for client in list(self._clients.values()):
             if client.has_ended:
                 _log.warning("front end %d has ended", client.index)

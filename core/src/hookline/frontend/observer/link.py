@@ -81,7 +81,7 @@ class ObserverLink:
             outbox: What to send.
             linger_seconds: How long notices wait to be sent together.
             begin_again: Puts what a new observer process has to be told first into the
-                outbox, instead of what waits there; called in this link's thread.
+                outbox; called in this link's thread.
             clock: The system's if None.
         """
         self.outbox = outbox
@@ -184,11 +184,10 @@ class ObserverLink:
 
     def _send_waiting(self) -> bool:
         """Sends all notices, then the wishes to flush; False if there is no room."""
-        assert self._alive is not None
         while waiting := self.outbox.take():
             age = (self._clock.now() - waiting[0].since) / NANOSECONDS
             frame = EncodedNotices(
-                self._alive.incarnation,
+                os.getpid(),
                 self.outbox.dropped,
                 age,
                 [msgspec.Raw(each.notice) for each in waiting],
@@ -218,7 +217,6 @@ class ObserverLink:
     def _take_alive(self, alive: Alive) -> None:
         known = self._alive
         if known is not None and known.incarnation != alive.incarnation:
-            self._mailbox.send(OBSERVER, Join(os.getpid()), waits=False)
             self._begin_again()
         if self._is_silent:
             self._is_silent = False

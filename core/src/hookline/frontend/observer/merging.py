@@ -31,6 +31,12 @@ from hookline.payloads import HttpAnswered, HttpExchange, PageStats, RecordsLogg
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats
 
+MOST_EARLY = 1024
+"""Maximum number of notices about engines whose start has not been told yet."""
+
+_NOT_TIMED = ("rejected", "failed", "drain")
+"""Causes of what front ends tell at the time of an engine's latest state."""
+
 PageStatsOf = Callable[[], tuple[PageStats, ...]]
 
 
@@ -62,6 +68,9 @@ class MergedNotices:
         self._parts = MergedParts()
         self._untold = UntoldEnds()
         self._states: dict[int, StepOutput] = {}
+        self._since: dict[int, int] = {}
+        self._early: list[tuple[int, Observed]] = []
+        self._missed = 0
         self._lost: dict[int, int] = {}
         self._lost_before = 0
         self._waited: dict[int, float] = {}
@@ -70,20 +79,11 @@ class MergedNotices:
     def take(self, index: int, notice: Notice) -> None:
         """Takes a notice of front end `index`."""
         if isinstance(notice, Observed):
-            output = self._with_latest_state(notice.output)
-            self._observers.observe(output, notice.iteration, notice.facts)
-            if output.cause == REQUESTS and (ended := notice.iteration.finished):
-                self._untold.told(index, [each.request_id for each in ended])
+            self._observe(index, notice)
         elif isinstance(notice, Ended):
             self._tell_untold(self._untold.listed(notice))
         elif isinstance(notice, Started):
-            self._states.pop(notice.facts.engine_index, None)
-            self._observers.started(
-                notice.facts,
-                notice.clock,
-                restart_cause=notice.restart_cause,
-                resubmitted=notice.resubmitted,
-            )
+            self._start(notice)
         elif isinstance(notice, Stopped):
             self._observers.stopped(notice.engine_index, notice.reason)
         elif isinstance(notice, Failed):
@@ -100,11 +100,40 @@ class MergedNotices:
         elif isinstance(notice, Logged):
             self._observers.records_logged(_sealed(notice.logged))
 
+    def _start(self, notice: Started) -> None:
+        self._states.pop(notice.facts.engine_index, None)
+        self._since[notice.facts.engine_index] = notice.since
+        self._observers.started(
+            notice.facts,
+            notice.clock,
+            restart_cause=notice.restart_cause,
+            resubmitted=notice.resubmitted,
+        )
+        early, self._early = self._early, []
+        for index, each in early:
+            self._observe(index, each)
+
+    def _observe(self, index: int, notice: Observed) -> None:
+        """Passes it on, unless what ended then is told as part of a start."""
+        output = notice.output
+        since = self._since.get(output.engine_index)
+        if since is None and len(self._early) < MOST_EARLY:
+            self._early.append((index, notice))  # of a guest, before the owner's
+            return
+        if output.cause == REQUESTS and (ended := notice.iteration.finished):
+            self._untold.told(index, [each.request_id for each in ended])
+        if since is None or (output.at <= since and output.cause not in _NOT_TIMED):
+            self._missed += 1
+            return
+        output = self._with_latest_state(output)
+        self._observers.observe(output, notice.iteration, notice.facts)
+
     def told(self, index: int, lost: int, waited_seconds: float) -> None:
         """Takes what a front end says of its notices: the lost, and the last's wait."""
         self._lost[index] = lost
         self._waited[index] = waited_seconds
-        self._observers.lost = self._lost_before + sum(self._lost.values())
+        lost_there = self._lost_before + sum(self._lost.values())
+        self._observers.lost = lost_there + self._missed
 
     def leave(self, index: int, *, is_told: bool = True) -> None:
         """A front end has ended: its totals stay, all else of it is gone."""
@@ -166,17 +195,19 @@ class MergedNotices:
         """Tells ends that a front end had no time to tell: what is known of them."""
         for each in lists:
             state = self._states.get(each.engine_index)
-            if state is None or not each.recent:
+            since = self._since.get(each.engine_index, -1)
+            recent = [event for event in each.recent if event.at > since]
+            if state is None or not recent:
                 continue
             output = StepOutput(
                 each.engine_index,
                 state.at,
                 REQUESTS,
                 state.stats,
-                finished=each.recent,
+                finished=recent,
             )
-            ended = tuple(orphaned_request(event) for event in each.recent)
-            facts = {event.request_id: RequestFacts() for event in each.recent}
+            ended = tuple(orphaned_request(event) for event in recent)
+            facts = {event.request_id: RequestFacts() for event in recent}
             self._observers.observe(output, IterationStats(finished=ended), facts)
 
     def _change(self, parts: tuple[FrontEndPart, ...]) -> None:

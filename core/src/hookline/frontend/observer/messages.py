@@ -16,12 +16,18 @@ from hookline.stats import IterationStats
 
 
 class Started(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """An engine is ready; see `EngineStarted`."""
+    """An engine is ready; see `EngineStarted`.
+
+    Attributes:
+        since: Time on the engine's clock up to which requests that have ended are part
+            of `resubmitted`, so that their ends are not told; -1 if it starts now.
+    """
 
     facts: EngineFacts
     clock: ClockPair
     restart_cause: str = ""
     resubmitted: int = 0
+    since: int = -1
 
 
 class Stopped(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -110,14 +116,14 @@ class Notices(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """What happened in the last tenth of a second, in order.
 
     Attributes:
-        incarnation: Which observer process the front end believes to speak to.
+        pid: The front end's process, whose end ends its part in all numbers.
         dropped: Notices that the front end has dropped since its start, because the
             observer process did not take them.
         waited_seconds: How long the oldest of these waited in the front end.
         notices: The notices.
     """
 
-    incarnation: int
+    pid: int
     dropped: int
     waited_seconds: float
     notices: list[Notice]
@@ -126,7 +132,7 @@ class Notices(msgspec.Struct, frozen=True, tag=True, array_like=True):
 class EncodedNotices(msgspec.Struct, frozen=True, tag="Notices", array_like=True):
     """`Notices` as a front end sends them: each was encoded when it happened."""
 
-    incarnation: int
+    pid: int
     dropped: int
     waited_seconds: float
     notices: list[msgspec.Raw]

@@ -59,6 +59,16 @@ class Outbox:
             while self._is_over():
                 self._drop_oldest()
 
+    def put_before_all(self, notices: list[Waiting]) -> None:
+        """Puts notices before all others, the oldest of which make room for them."""
+        with self._changed:
+            room = self._max_notices - len(notices)
+            while self._queue and len(self._queue) > room:
+                self._drop_oldest()
+            self._queue.extendleft(reversed(notices))
+            self._bytes += sum(len(each.notice) for each in notices)
+            self._changed.notify_all()
+
     def take(self) -> list[Waiting]:
         """Takes the oldest notices, as many as fit into a frame."""
         taken: list[Waiting] = []
@@ -69,13 +79,6 @@ class Outbox:
                 size += len(taken[-1].notice)
             self._bytes -= size
         return taken
-
-    def clear(self) -> None:
-        """Drops and counts everything that waits."""
-        with self._changed:
-            self._dropped += len(self._queue)
-            self._queue.clear()
-            self._bytes = 0
 
     def wait(self, idle_seconds: float, linger_seconds: float) -> None:
         """Waits for a notice, then for more of them to be sent together.

@@ -24,7 +24,7 @@ from hookline.frontend.observer.messages import (
     Stopped,
     changed,
 )
-from hookline.frontend.observer.outbox import Outbox
+from hookline.frontend.observer.outbox import Outbox, Waiting
 from hookline.frontend.observer.owner import END_SECONDS, ObserverProcess
 from hookline.frontend.observer.pages_address import ObserverPages, pages_socket
 from hookline.frontend.told_requests import told_requests
@@ -49,12 +49,14 @@ class _ToldEngine:
     facts: EngineFacts
     clock: ClockPair
     stats: SchedulerStats | None = None
+    at: int = -1
     failed: Failed | None = None
 
-    def started_again(self) -> Started:
-        """Its start; requests that have ended since are not received there."""
+    def told_again(self) -> list[Notice]:
+        """Its start, and its end; requests that have ended were not received since."""
         ended = 0 if self.stats is None else sum(self.stats.finished.values())
-        return Started(self.facts, self.clock, resubmitted=ended)
+        started = Started(self.facts, self.clock, resubmitted=ended, since=self.at)
+        return [started] if self.failed is None else [started, self.failed]
 
 
 class RemoteObservers:
@@ -168,7 +170,7 @@ class RemoteObservers:
         observed = Observed(self._told_part(output), iteration, dict(facts))
         with self._lock:
             if (engine := self._engines.get(output.engine_index)) is not None:
-                engine.stats = output.stats
+                engine.stats, engine.at = output.stats, output.at
             self._tell(observed)
 
     def requests_told(self, output: StepOutput) -> set[int]:
@@ -218,15 +220,16 @@ class RemoteObservers:
     def _begin_again(self) -> None:
         """Tells a new observer process what is; for the link's thread.
 
-        What waits has its end here: it is part of the sums that the engines' totals
-        begin with.
+        What waits follows, and it leaves out the ends that `resubmitted` includes.
         """
         with self._lock:
-            self._outbox.clear()
-            for engine in self._engines.values():
-                self._tell(engine.started_again())
-                if engine.failed is not None:
-                    self._tell(engine.failed)
+            now = self._clock.now()
+            told = [
+                Waiting(self._encode(notice), now)
+                for engine in self._engines.values()
+                for notice in engine.told_again()
+            ]
+            self._outbox.put_before_all(told)
             parts = tuple(self._parts.values())
             if parts and self.listens("front_end_changed"):
                 self._tell(changed(parts))
