@@ -22,7 +22,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench_models import write_models
-from server_pairs import Load, speed
+from server_pairs import Load, take_turn
 
 from hookline_testing.server_process import Server, descendants_of, serving
 
@@ -67,12 +67,12 @@ def compare(load: Load, servers: int, pairs: int, tokens: int, model: Path) -> N
     with ExitStack() as stack:
         both = [stack.enter_context(serving(*common, *side)) for side in sides]
         for server in both:
-            speed(server, model, load)
+            take_turn(server, model, load)
         for order in turns(pairs):
             speeds = {}
             for at in order:
                 before = cpu_seconds(both[at])
-                speeds[at] = speed(both[at], model, load)
+                speeds[at] = take_turn(both[at], model, load).speed
                 for kind, seconds in cpu_seconds(both[at]).items():
                     spent = seconds - before.get(kind, 0.0)
                     used[at][kind] = used[at].get(kind, 0.0) + spent

@@ -14,7 +14,7 @@ Both servers run at the same time and get the same load in turns (A B B A …), 
 the machine, so their ratio is more reliable than their speeds. Each server gets the
 load once before.
 
-Prints the output tokens per second of each turn, and the median of the ratios.
+Prints speed and processor time of each turn, and the medians of the ratios.
 """
 
 import argparse

@@ -4,8 +4,8 @@ usage: python benchmarks/observer_cost.py [--pairs 10] [--model llama-tiny]
                                           [--requests 512] [--concurrency 64]
 
 Two servers, one with `--observer-process`, get the same streams of short prompts in
-turns; see `server_pairs.py`. A ratio below 1 is the part of the throughput that the
-process costs. Prints the output tokens per second of each turn, and the median ratio.
+turns; see `server_pairs.py`. Prints speed and processor time of each turn, and the
+medians of the ratios: what the process costs.
 """
 
 import argparse

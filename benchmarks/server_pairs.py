@@ -5,16 +5,17 @@ than their speeds. The load comes from `hookline bench serve` on the same machin
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline_testing.server_process import Server, serving
+from hookline_testing.server_process import Server, descendants_of, serving
 
 SHORT_TOKENS = 32
 
@@ -46,8 +47,22 @@ def short_load(requests: int, concurrency: int) -> Load:
     )
 
 
-def speed(server: Server, model: Path, load: Load) -> float:
-    """Sends the load; returns output tokens per second."""
+class Turn(NamedTuple):
+    """What one turn of one server gave.
+
+    Attributes:
+        speed: Output tokens per second.
+        processor_seconds: Processor time of all the server's processes. On a busy
+            machine it is a steadier measure than the speed.
+    """
+
+    speed: float
+    processor_seconds: float
+
+
+def take_turn(server: Server, model: Path, load: Load) -> Turn:
+    """Sends the load."""
+    before = processor_seconds(server.process.pid)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
         subprocess.run(  # noqa: S603 - no input of anyone else
@@ -62,31 +77,56 @@ def speed(server: Server, model: Path, load: Load) -> float:
         )
         result = json.loads(file.read_text("utf-8"))
     assert not result["failed"], "requests failed"
-    return float(result["output_throughput"])
+    used = processor_seconds(server.process.pid) - before
+    return Turn(float(result["output_throughput"]), used)
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time that a process and all below it have used so far."""
+    ticks = 0
+    for each in (pid, *descendants_of(pid)):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def compare(sides: Sides, model: Path, loads: Sequence[Load]) -> None:
     """Measures one pair for each load but the first, which warms the servers."""
     common = ("--port=0", f"--model={model}", "--max-model-len=1024")
     threads = {"OMP_NUM_THREADS": "2"}  # the options take precedence
+    pairs: list[tuple[Turn, Turn]] = []
     with ExitStack() as stack:
         servers = [
             stack.enter_context(serving(*common, *side, environment=threads))
             for side in sides
         ]
         for server in servers:
-            speed(server, model, loads[0])
-        ratios = []
+            take_turn(server, model, loads[0])
         for number, load in enumerate(loads[1:]):
             order = (0, 1) if number % 2 == 0 else (1, 0)
-            speeds = {at: speed(servers[at], model, load) for at in order}
-            ratios.append(speeds[0] / speeds[1])
+            turns = {at: take_turn(servers[at], model, load) for at in order}
+            pairs.append((turns[0], turns[1]))
             print(
-                f"{speeds[0]:8.0f} {speeds[1]:8.0f} tok/s  ratio {ratios[-1]:.2f}",
+                "  ".join(
+                    f"{turns[at].speed:6.0f} tok/s {turns[at].processor_seconds:5.2f} s"
+                    for at in (0, 1)
+                ),
                 flush=True,
             )
-    print(
-        f"median ratio {statistics.median(ratios):.2f} "
-        f"({min(ratios):.2f} to {max(ratios):.2f}); first: {' '.join(sides.first)}; "
-        f"second: {' '.join(sides.second)}"
-    )
+    print(f"first: {' '.join(sides.first)}; second: {' '.join(sides.second)}")
+    for name, ratios in (
+        ("speed", [first.speed / second.speed for first, second in pairs]),
+        (
+            "processor time",
+            [
+                first.processor_seconds / second.processor_seconds
+                for first, second in pairs
+            ],
+        ),
+    ):
+        median = statistics.median(ratios)
+        print(
+            f"median ratio of {name} {median:.3f} "
+            f"({min(ratios):.2f} to {max(ratios):.2f})"
+        )

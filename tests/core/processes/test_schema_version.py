@@ -12,7 +12,7 @@ from hookline.frontend.observer.messages import Begin, Begun, ToFrontEnd, ToObse
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine, ToGuest
 
-DIGESTS = {33: "0e87d0bd5fac02855691ca5a1ecac3b78e5a0b91cb12a0a4ecad13dfd226458a"}
+DIGESTS = {34: "67231d9fb7238e2307f90650d7ff9bbccd60436d269070eb1c5263c9f5bdd5a3"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 
