@@ -66,6 +66,7 @@ class EngineCore:
         self._executor, self.has_ranks = executor, bool(executor.pids)
         self.check = executor.check
         self._lead = config.num_steps_ahead
+        self._is_pipeline = config.parallel.pipeline_parallel_size > 1
         self._in_flight: deque[StepInFlight] = deque()
         self._last_executed = clock.now()
         self._cache_sequence = 0
@@ -105,20 +106,29 @@ class EngineCore:
 
         There must be work. With asynchronous scheduling, and in a pipeline, steps start
         before those ahead of them are awaited; the first calls only start one (cause
-        `start`). If all
+        `start`). A pipeline gets its next step before the output is returned. If all
         work awaits KV transfers or readiness gates, these are polled: the cause is
         `transfer`, or `WAIT` without anything to report. Such an output is empty
         and may be dropped.
         """
-        plan = self._schedule_and_start()
-        if plan is not None and len(self._in_flight) <= self._lead:
+        plan = None if self._is_full else self._schedule_and_start()
+        if plan is not None and (self._is_pipeline or not self._is_full):
             return self._emit("start", self.clock.now())
         if not self._in_flight:
             return self._poll_transfers()
         step, result = self._await_oldest()
         executed_at = self.clock.now()
         self._scheduler.update(result, executed_at)
-        return self._emit("step", executed_at, self._record(step, result, executed_at))
+        record = self._record(step, result, executed_at)
+        output = self._emit("step", executed_at, record)
+        if self._is_pipeline and len(self._in_flight) == self._lead:
+            self._schedule_and_start()  # told with the next output
+        return output
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether the oldest step has to be awaited before another one starts."""
+        return len(self._in_flight) > self._lead
 
     def _schedule_and_start(self) -> StepPlan | None:
         """Starts the next step; None if there is nothing to compute now."""
