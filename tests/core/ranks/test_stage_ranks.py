@@ -9,7 +9,7 @@ import pytest
 
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig
-from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError
+from hookline.exceptions import EngineDeadError, ModelLoadError
 from hookline.outputs import RequestOutput
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_testing import assert_conserved
@@ -175,11 +175,3 @@ def test_more_stages_than_layers_are_an_error(llama: Oracle) -> None:
         engine(llama.folder, pipeline_parallel_size=4)
 
     assert rank_pids(os.getpid()) == before
-
-
-def test_drafts_from_hidden_states_are_refused(llama: Oracle) -> None:
-    """The proposer would need what other stages have."""
-    drafts = {"method": "medusa", "model": "nowhere", "num_speculative_tokens": 2}
-
-    with pytest.raises(ConfigError, match="pipeline-parallel-size"):
-        engine(llama.folder, speculative_config=drafts)

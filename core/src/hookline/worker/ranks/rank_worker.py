@@ -61,7 +61,7 @@ def make_worker(
     _check_connector(config, connector)
     proposer = load_proposer(config, RUNS_MODEL)
     config = settle_drafts(config, proposer)
-    _check_proposer(config, proposer)
+    check_proposer(config, proposer)
     looks_inside = proposer is not None and needs_hidden_states(proposer)
     ranks = replace(_parts(config, links), replays_steps=not looks_inside)
     if links.is_output:
@@ -80,7 +80,7 @@ def make_worker(
     return Worker(context, ranks)
 
 
-def _check_proposer(config: EngineConfig, proposer: Proposer | None) -> None:
+def check_proposer(config: EngineConfig, proposer: Proposer | None) -> None:
     """Raises `ConfigError` if it needs what one stage does not have."""
     if config.parallel.pipeline_parallel_size == 1 or proposer is None:
         return
