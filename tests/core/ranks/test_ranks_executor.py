@@ -6,11 +6,14 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError
+from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.worker.ranks.rank_server import _with_shared
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
@@ -71,7 +74,7 @@ def test_facts_name_the_executor_in_use(ranks_llm: LLM, llm: LLM) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("option", essential(OPTIONS, "in_process"))
+@pytest.mark.parametrize("option", essential(OPTIONS))
 def test_options_work_with_ranks(llama: Oracle, llm: LLM, option: str) -> None:
     """Tokens do not depend on them."""
     assert started(llama.folder, **{option: OPTIONS[option]}) == tokens(llm)
@@ -105,3 +108,30 @@ def test_the_death_of_a_rank_ends_the_engine(llama: Oracle) -> None:
             tokens(llm)
 
     assert rank_pids(os.getpid()) == before
+
+
+def test_completions_of_a_request_share_their_parameters() -> None:
+    """Each plan that a rank gets has copies, of which one is kept."""
+    params = [MANY["changed"], msgspec.structs.replace(MANY["changed"])]
+    plan = StepPlan(
+        step=1,
+        admitted=[
+            AdmittedSequence(
+                request_id=index,
+                token_ids=[1],
+                num_prompt_tokens=1,
+                num_computed_tokens=0,
+                block_ids=[index],
+                params=each,
+                eos_token_ids=(),
+                bad_words_token_ids=(),
+                completion_index=index,
+            )
+            for index, each in enumerate(params)
+        ],
+    )
+
+    first, second = _with_shared(plan).admitted
+
+    assert second.params is first.params
+    assert (first.request_id, second.request_id) == (0, 1)

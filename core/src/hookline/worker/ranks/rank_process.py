@@ -27,6 +27,8 @@ def main(links: RankLinks, owner_pid: int) -> int:
     """Serves until the end; returns the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the engine decides when to end
+    for descriptor in links.descriptors:
+        os.set_inheritable(descriptor, False)  # by what plugins start
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     threading.Thread(target=_end_with_owner, args=[owner_pid], daemon=True).start()
     return 0 if RankServer(links).serve() else 1
