@@ -7,8 +7,9 @@ Both engines live at the same time and generate for the same random prompts of 3
 in turns (A B B A …), greedily. Adjacent turns run under the same load of the machine,
 so their ratio is more reliable than their times.
 
-Prints milliseconds a step of each turn, and
-the median of the ratios: above 1 the ranks are faster.
+Prints milliseconds a step of each turn, the shares of the ranks' time that exchanges
+and the handing over of steps took, and the median of the ratios: above 1 the ranks are
+faster.
 """
 
 import argparse
@@ -53,23 +54,44 @@ def step_ms(llm: LLM, given: list[list[int]], tokens: int) -> float:
     return 1000 * (time.perf_counter() - started) / tokens
 
 
+def overhead(llm: LLM) -> dict[str, float]:
+    """Seconds that the ranks have spent on exchanges and on handing steps over."""
+    found: dict[str, float] = {}
+    for family in llm.get_metrics():
+        for each in family.samples:
+            if isinstance(each.value, float):
+                found[family.name] = each.value
+    return {
+        what: found[f"hookline_rank_{what}_seconds"]
+        for what in ("exchange", "handover")
+    }
+
+
 def compare(sides: Sequence[LLM], batch: int, *, pairs: int, tokens: int) -> None:
     for llm in sides:
         for seed in (1001, 1002):  # the second records its steps
             step_ms(llm, prompts(batch, seed), tokens)
-    ratios = []
+    before, ratios, spent = overhead(sides[0]), [], 0.0
     for pair in range(pairs):
         given = prompts(batch, pair)
         order = (0, 1) if pair % 2 == 0 else (1, 0)
         found = {side: step_ms(sides[side], given, tokens) for side in order}
         ratios.append(found[1] / found[0])
-        sys.stdout.write(
+        spent += found[0] * tokens / 1000
+        print(
             f"batch {batch}: ranks {found[0]:6.2f} ms, one rank {found[1]:6.2f} ms a "
-            f"step, {ratios[-1]:.2f}\n"
+            f"step, ratio {ratios[-1]:.2f}",
+            flush=True,
         )
-    sys.stdout.write(
+    shares = [
+        f"{what} {(after - before[what]) / spent:.0%}"
+        for what, after in overhead(sides[0]).items()
+    ]
+    print(
         f"batch {batch}: {statistics.median(ratios):.2f} × the speed of one rank "
-        f"({min(ratios):.2f} to {max(ratios):.2f})\n"
+        f"({min(ratios):.2f} to {max(ratios):.2f}); of the ranks' time: "
+        f"{', '.join(shares)}",
+        flush=True,
     )
 
 

@@ -189,6 +189,15 @@ def test_the_executor_suits_the_number_of_ranks(size: int, executor: str) -> Non
     assert config.num_concurrent == size
 
 
+def test_executors_have_the_name_that_vllm_gives_them() -> None:
+    """None leaves the choice to the number of ranks."""
+    named = EngineConfig.from_options(distributed_executor_backend="mp")
+    left_open = EngineConfig.from_options(distributed_executor_backend=None)
+
+    assert named.executor_name == "mp"
+    assert left_open == EngineConfig.from_options()
+
+
 def test_ranks_are_counted_stage_by_stage() -> None:
     """The first rank of the last stage samples."""
     parallel = ParallelConfig(tensor_parallel_size=3, pipeline_parallel_size=2, rank=4)

@@ -199,10 +199,13 @@ class EngineConfig:
                 `EngineConfig.from_options(model="demo", max_num_seqs=4)`. Enumerations
                 may be strings; JSON options are mappings or dataclasses. Several
                 engines do not run in this process, unless `in_process` is given.
+                `distributed_executor_backend` is vLLM's name of `executor`.
 
         Raises:
             ConfigError: A keyword is unknown, or a value does not fit.
         """
+        if (backend := options.pop("distributed_executor_backend", None)) is not None:
+            options.setdefault("executor", backend)
         if options.get("data_parallel_size", 1) != 1:
             options.setdefault("in_process", False)
         return build(cls, options)
