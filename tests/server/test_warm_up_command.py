@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline import LLM, SamplingParams
 from hookline_server.cli import main
 from hookline_testing.server_process import serving
 
@@ -41,6 +42,24 @@ def test_cache_that_cannot_be_written_is_one_error(
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "XDG_CACHE_HOME" in error
+
+
+@pytest.mark.exhaustive
+def test_warm_up_compiles_what_ranks_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    An engine with two ranks, whose sizes and sums are its own, compiles nothing more.
+    """
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+
+    assert main(["warm-up", "-tp", "2"]) == 0
+    compiled = set(tmp_path.rglob("*.nbi"))
+    with LLM("demo", tensor_parallel_size=2, num_kv_blocks=64) as llm:
+        llm.generate("class Stack:", SamplingParams(temperature=0.0, max_tokens=24))
+
+    assert any("sum_over_ranks" in path.name for path in compiled)
+    assert set(tmp_path.rglob("*.nbi")) == compiled
 
 
 @pytest.mark.slow

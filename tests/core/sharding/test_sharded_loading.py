@@ -11,6 +11,7 @@ from hookline.config import Kernels, LoadFormat, ModelConfig
 from hookline.exceptions import ConfigError
 from hookline.models.description import describe
 from hookline.models.loading import load_model
+from hookline.models.sharding.lonely_group import LonelyGroup
 from hookline.models.sharding.rank_reduction import RankReduction
 from hookline_testing.oracle import Oracle
 from hookline_testing.rank_threads import on_ranks, thread_groups
@@ -70,6 +71,18 @@ def test_ranks_load_without_each_other(llama: Oracle) -> None:
     layers = len(ranks[0].loaded.layers)
     assert [group.calls for group in groups] == [2 * layers + 2] * 2
     assert [each.shape for each in logits] == [(1, 320), (0, 320)]
+
+
+def test_a_lonely_rank_computes_steps_of_its_size(llama: Oracle) -> None:
+    """Its kernels can be tried without the others; its logits mean nothing."""
+    rank = load_rank(llama.folder, LonelyGroup(2), Kernels.AUTO)
+    rank.join()
+
+    logits = rank.logits(PROMPT, 0)
+
+    assert rank.loaded.layers[0].num_heads == 2
+    assert logits.shape == (1, 320)
+    assert logits.isfinite().all()
 
 
 def test_two_ranks_cost_what_one_does(llama: Oracle) -> None:

@@ -6,6 +6,7 @@ from hookline.step.plan import StepPlan
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.executor import DeferredStep
 from hookline.worker.executor_factory import ExecutorContext
+from hookline.worker.rank_parts import ALONE, RankParts
 from hookline.worker.worker import Worker
 
 
@@ -18,14 +19,18 @@ class UniprocExecutor:
 
     pids: tuple[int, ...] = ()
 
-    def __init__(self, context: ExecutorContext) -> None:
+    def __init__(self, context: ExecutorContext, ranks: RankParts = ALONE) -> None:
         """Loads the model and allocates its KV cache.
+
+        Args:
+            context: The engine's configuration and parts.
+            ranks: What the worker has of other ranks: none but in trials.
 
         Raises:
             ModelLoadError: The model cannot be loaded or served.
             ConfigError: An option does not fit the model or the machine.
         """
-        self._worker = Worker(context)
+        self._worker = Worker(context, ranks)
         with ExitStack() as undoing:
             undoing.callback(self._worker.close)
             self._worker.init_device()

@@ -18,6 +18,20 @@ def create(context: ExecutorContext) -> Executor:
     Raises:
         ConfigError: The environment asks for instructions that this machine lacks.
     """
+    import_for(context)
+    from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
+
+    if context.config.scheduler.async_scheduling:
+        return ThreadedExecutor(partial(UniprocExecutor, context))
+    return UniprocExecutor(context)
+
+
+def import_for(context: ExecutorContext) -> None:
+    """Imports what the executor needs, and leaves out what it does not.
+
+    Raises:
+        ConfigError: The environment asks for instructions that this machine lacks.
+    """
     with context.timer.phase("import torch"):
         import_module("torch")
         from hookline.worker.instruction_set import limited_isa  # noqa: PLC0415
@@ -26,11 +40,7 @@ def create(context: ExecutorContext) -> Executor:
         limited_isa()  # before anything computes or compiles
         leave_out_unused(context.config.executor)
     with context.timer.phase("import model code"):
-        from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
-
-    if context.config.scheduler.async_scheduling:
-        return ThreadedExecutor(partial(UniprocExecutor, context))
-    return UniprocExecutor(context)
+        import_module("hookline.worker.uniproc")
 
 
 UNIPROC = ExecutorFactory(create, RUNS_MODEL)

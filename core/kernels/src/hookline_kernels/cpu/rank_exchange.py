@@ -51,6 +51,17 @@ def shared_bytes(size: int) -> int:
     return HEAD_BYTES + 2 * size * SLOT
 
 
+def compile_for_ranks() -> None:
+    """Compiles all kernels of an exchange.
+
+    Raises:
+        KernelError: No compiler is installed.
+    """
+    for dtype in SCALARS:
+        _sum_kernel(dtype.itemsize)
+    _gather_kernel()
+
+
 class RankExchange:
     """One rank's end of the exchange; for one thread. All ranks make the same calls.
 

@@ -26,10 +26,11 @@ from hookline.worker.compiling.messages import (
     CompilerMessage,
     KernelCompiled,
 )
+from hookline.worker.executor import Executor
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
 from hookline.worker.startup_timer import StartupTimer
-from hookline.worker.uniproc_factory import UNIPROC
-from hookline_kernels import KernelError
+from hookline.worker.uniproc_factory import import_for
+from hookline_kernels import KernelError, import_compiled
 from hookline_kernels.compile_farm import CompileFarm
 from hookline_kernels.missing import when_missing
 from hookline_kernels.token_mask import choose_masking
@@ -80,14 +81,33 @@ def _try(config: EngineConfig, proposer: Proposer | None, farm: CompileFarm) -> 
         timer=StartupTimer(clock),
         proposer=proposer,
     )
+    import_for(context)
     with when_missing(farm):
-        executor = UNIPROC(context)
+        executor = _executor(context)
         choose_masking()  # requests with grammars need it later
         try:
             farm.finish()
             return executor.shape.kernels
         finally:
             executor.close()
+
+
+def _executor(context: ExecutorContext) -> Executor:
+    """Builds the engine's executor, or one of a rank on its own.
+
+    Ranks have kernels of their own sizes, and sum by further ones.
+    """
+    # Imported once it is known which parts of torch are left out.
+    from hookline.models.sharding.lonely_group import LonelyGroup  # noqa: PLC0415
+    from hookline.worker.rank_parts import RankParts  # noqa: PLC0415
+    from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
+
+    size = context.config.parallel.tensor_parallel_size
+    if size == 1:
+        return UniprocExecutor(context)
+    exchange = import_compiled("hookline_kernels.cpu.rank_exchange")
+    exchange.compile_for_ranks()
+    return UniprocExecutor(context, RankParts(group=LonelyGroup(size)))
 
 
 def _small(config: EngineConfig) -> EngineConfig:
@@ -110,6 +130,7 @@ def _small(config: EngineConfig) -> EngineConfig:
             serve_while_compiling=False,
         ),
         scheduler=replace(config.scheduler, async_scheduling=False),
+        parallel=replace(config.parallel, pipeline_parallel_size=1, rank=0),
         kv_transfer=None,
         logits_processors=(),
     )
