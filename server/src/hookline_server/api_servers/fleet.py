@@ -69,6 +69,7 @@ class _Place:
         self.name = f"API server {number}"
         self.client_index = 0
         self.process: ApiServerProcess | None = None
+        self.spare: ApiServerProcess | None = None
         self.prepared = asyncio.Event()
         self.serving = asyncio.Event()
         self.silent_seconds = 0.0
@@ -87,17 +88,19 @@ class Fleet:
         config: EngineConfig,
         settings: ServerSettings,
         listening: Listening,
-        engines: Engines,
-        state: SharedState,
-        *,
         began: float,
     ) -> None:
-        """Starts nothing yet; `began` is when the command began, monotonic seconds."""
+        """Starts the processes, which import what they need meanwhile.
+
+        Args:
+            config: The engines' configuration.
+            settings: The settings of the whole server.
+            listening: Its sockets.
+            began: When the command began, on the machine's monotonic clock in seconds.
+        """
         self._config = engine_share(config, settings.api_server_count)
         self._settings = server_share(settings)
         self._listening = listening
-        self._engines = engines
-        self._state = state
         self._began = began
         self._size = settings.api_server_count
         self._descriptor = Shares.make(self._size)
@@ -108,6 +111,8 @@ class Fleet:
         self._may_begin = asyncio.Event()
         self._stopping = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        for place in self._places:
+            place.spare = ApiServerProcess(place.name, self._descriptors)
 
     @property
     def pids(self) -> list[int]:
@@ -115,15 +120,18 @@ class Fleet:
         found = [each.process for each in self._places]
         return [process.pid for process in found if process is not None]
 
-    async def prepare(self) -> None:
-        """Starts all servers and waits until they could accept connections.
+    async def prepare(self, engines: Engines, state: SharedState) -> None:
+        """Has all servers attach, and waits until they could accept connections.
 
         Raises:
             ApiServerEndedError: One has ended before.
         """
         self._tasks = [
-            *(asyncio.create_task(self._keep(place)) for place in self._places),
-            asyncio.create_task(self._watch()),
+            *(
+                asyncio.create_task(self._keep(place, engines, state))
+                for place in self._places
+            ),
+            asyncio.create_task(self._watch(engines)),
         ]
         prepared = asyncio.create_task(self._all_prepared())
         await asyncio.wait(
@@ -162,6 +170,10 @@ class Fleet:
         for place in self._places:
             if place.process is not None:
                 place.process.kill()
+            if (spare := place.spare) is not None:
+                place.spare = None
+                spare.kill()
+                await spare.ended()
         if keeping := [task for task in self._tasks[: self._size] if not task.done()]:
             await asyncio.wait(keeping, timeout=_END_SECONDS)
         for task in self._tasks:
@@ -172,11 +184,11 @@ class Fleet:
         for place in self._places:
             await place.prepared.wait()
 
-    async def _keep(self, place: _Place) -> None:
+    async def _keep(self, place: _Place, engines: Engines, state: SharedState) -> None:
         """Runs processes in one place, one after another."""
         restarts = RestartBudget(_MOST_RESTARTS, SystemClock())
         while not self._stopping.is_set():
-            reason = await self._run(place)
+            reason = await self._run(place, engines, state)
             if self._stopping.is_set():
                 return
             if not self._may_begin.is_set():
@@ -192,16 +204,17 @@ class Fleet:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay)
 
-    async def _run(self, place: _Place) -> str:
+    async def _run(self, place: _Place, engines: Engines, state: SharedState) -> str:
         """Runs one process until it ends; returns how it ended."""
-        process = ApiServerProcess(place.name, self._descriptors)
+        process = place.spare or ApiServerProcess(place.name, self._descriptors)
+        place.spare = None
         link = await process.connect()
         place.client_index = client = self._next_client()
         place.silent_seconds, place.last_beat = 0.0, 0
         place.process = process
         try:
-            link.send(self._welcome(place))
-            talking = asyncio.create_task(self._talk(place, link))
+            link.send(self._welcome(place, engines))
+            talking = asyncio.create_task(self._talk(place, link, state))
             try:
                 return await process.ended()
             finally:
@@ -210,17 +223,20 @@ class Fleet:
             place.process = None
             link.close()
             self._shares.clear(place.number)
-            self._engines.expel(client)
-            self._state.left(client)
+            engines.expel(client)
+            state.left(client)
 
-    async def _talk(self, place: _Place, link: Link[ToParent]) -> None:
+    async def _talk(
+        self, place: _Place, link: Link[ToParent], state: SharedState
+    ) -> None:
         async with asyncio.TaskGroup() as answering:
-            await self._hear(place, link, answering)
+            await self._hear(place, link, state, answering)
 
     async def _hear(
         self,
         place: _Place,
         link: Link[ToParent],
+        state: SharedState,
         answering: asyncio.TaskGroup,
     ) -> None:
         while (message := await link.receive()) is not None:
@@ -234,22 +250,19 @@ class Fleet:
                     place.serving.set()
                 case Ask():
                     client = place.client_index
-                    answering.create_task(self._answer(link, message, client))
+                    answering.create_task(_answer(link, state, message, client))
                 case _:
-                    self._state.take(message, place.client_index)
+                    state.take(message, place.client_index)
 
-    async def _answer(self, link: Link[ToParent], ask: Ask, client: int) -> None:
-        link.send(await self._state.answer(ask, client))
-
-    def _welcome(self, place: _Place) -> Welcome:
+    def _welcome(self, place: _Place, engines: Engines) -> Welcome:
         pages = self._listening.pages
         return Welcome(
             place=place.number,
             places=self._size,
             config=self._config,
             settings=self._settings,
-            invitation=self._engines.invite(place.client_index),
-            observer=self._engines.observer,
+            invitation=engines.invite(place.client_index),
+            observer=engines.observer,
             api=self._listening.api.fileno(),
             pages=None if pages is None else pages.fileno(),
             shares=self._descriptor,
@@ -268,7 +281,7 @@ class Fleet:
             if self._last_client not in taken:
                 return self._last_client
 
-    async def _watch(self) -> None:
+    async def _watch(self, engines: Engines) -> None:
         """Kills servers whose event loops hang, and those that engines gave up."""
         last = time.monotonic()
         while True:
@@ -276,7 +289,7 @@ class Fleet:
             now = time.monotonic()
             # Time in which this process was stopped is not held against others.
             seconds, last = min(now - last, 2 * _LOOK_SECONDS), now
-            overrun = self._engines.overrun()
+            overrun = engines.overrun()
             for place in self._places:
                 if place.process is not None and not self._stopping.is_set():
                     self._look(place, place.process, seconds, overrun)
@@ -299,3 +312,9 @@ class Fleet:
         else:
             return
         process.kill()
+
+
+async def _answer(
+    link: Link[ToParent], state: SharedState, ask: Ask, client: int
+) -> None:
+    link.send(await state.answer(ask, client))

@@ -66,7 +66,7 @@ class Parent:
             owned.append(await self.start_owner())
             return owned[0][0]
 
-        fleet = None
+        fleet = Fleet(self.config, self.settings, self.listening, self.began)
         try:
             strangers = key_ring(self.settings)  # whose limits it takes away
             loading = [
@@ -76,29 +76,18 @@ class Parent:
             async with sites(loading, self.settings.connection_limits):
                 if await started(start, stopping) is None:
                     return
-                fleet = self._fleet(*owned[0], keys)
-                is_prepared = await _first(fleet.prepare(), stopping)
+                engine, engines = owned[0]
+                state = SharedState(ResponseStore(self.settings.response_store), keys)
+                engine.report(state.store.stats)
+                is_prepared = await _first(fleet.prepare(engines, state), stopping)
             if is_prepared:
-                await self._run(fleet, owned[0][0], stopping)
+                await self._run(fleet, engine, stopping)
                 await fleet.drain(self.settings.shutdown_timeout)
         finally:
-            if fleet is not None:
-                await fleet.close()
+            await fleet.close()
             if owned:
                 await asyncio.to_thread(self.when_done)
                 await owned[0][0].close()
-
-    def _fleet(self, engine: ServingEngine, engines: Engines, keys: KeyRing) -> Fleet:
-        state = SharedState(ResponseStore(self.settings.response_store), keys)
-        engine.report(state.store.stats)
-        return Fleet(
-            self.config,
-            self.settings,
-            self.listening,
-            engines,
-            state,
-            began=self.began,
-        )
 
     async def _run(
         self, fleet: Fleet, engine: ServingEngine, stopping: asyncio.Event
