@@ -14,7 +14,6 @@ from hookline.frontend.observing import Observing
 from hookline.metrics import Recorder
 from hookline.transport.attached_client import AttachedClient
 from hookline.transport.engine_client import EngineClient
-from hookline.transport.messages import Invitation
 from hookline.transport.process_client import ProcessClient
 from hookline_server.api_servers.messages import ObserverSeat
 from hookline_server.engine import ServingEngine
@@ -71,13 +70,12 @@ async def start_owner(config: EngineConfig) -> Owner:
 
 
 async def attach_to_engines(
-    config: EngineConfig, invitation: Invitation, observer: ObserverAddress | None
+    config: EngineConfig, client: AttachedClient, observer: ObserverAddress | None
 ) -> ServingEngine:
-    """Attaches to engines and loggers that another process owns.
+    """Starts a front end of engines and loggers that another process owns.
 
     Raises:
-        EngineDeadError: An engine does not answer.
-        ObserverSilentError: The observer process does not.
+        ObserverSilentError: The observer process does not answer.
     """
 
     def observe_there(config: EngineConfig, recorder: Recorder | None) -> Observing:
@@ -86,7 +84,7 @@ async def attach_to_engines(
         return RemoteObservers(config, observer)
 
     engine = await AsyncEngine.start(
-        config, observe=observe_there, connect=lambda _: AttachedClient(invitation)
+        config, observe=observe_there, connect=lambda _: client
     )
     await engine.start_texts()
     return engine

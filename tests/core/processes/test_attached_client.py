@@ -15,7 +15,7 @@ from hookline.config import (
     SimulationConfig,
     SupervisionConfig,
 )
-from hookline.core.commands import Add, Call, IsSleeping, Reply
+from hookline.core.commands import Add, Call, IsSleeping, Reply, Sleep
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.request_ids import RequestIds
@@ -24,6 +24,8 @@ from hookline.transport.engine_client import (
     EngineDied,
     EngineReplaced,
     EngineVerdict,
+    GuestCall,
+    GuestEnded,
     Received,
 )
 from hookline.transport.process_client import ProcessClient
@@ -158,3 +160,29 @@ def test_it_hears_the_owners_verdicts(owner: ProcessClient) -> None:
 
         assert first(guest, EngineVerdict) == stalled
         assert first(guest, EngineVerdict) == recovered
+
+
+def test_the_owner_knows_of_calls_that_may_take_long(owner: ProcessClient) -> None:
+    """So that its watchdog is patient; it hears of their begin and of their end."""
+    with closing(AttachedClient(owner.invite(1))) as guest:
+        guest.send(0, Call(1, 3, Sleep()))
+        begun, ended = first(owner, GuestCall), first(owner, GuestCall)
+        reply = first(guest, Reply)
+
+    assert (begun, ended) == (GuestCall(0, is_open=True), GuestCall(0, is_open=False))
+    assert reply.error is None
+
+
+def test_the_owner_learns_what_an_expelled_client_was_told(
+    owner: ProcessClient,
+) -> None:
+    """The ends of its requests, which it may not have told anyone."""
+    told = RequestIds(1).next()
+    with closing(AttachedClient(owner.invite(1))) as guest:
+        guest.send(0, Add(engine_request(told, [3, 4], 3)))
+        received_until(guest, ends_a_request)
+        owner.expel(1)
+        ended = first(owner, GuestEnded)
+
+    assert (ended.engine_index, ended.client) == (0, 1)
+    assert [event.request_id for event in ended.recent] == [told]

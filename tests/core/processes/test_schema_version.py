@@ -12,7 +12,7 @@ from hookline.frontend.observer.messages import Begin, Begun, ToFrontEnd, ToObse
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine, ToGuest
 
-DIGESTS = {34: "67231d9fb7238e2307f90650d7ff9bbccd60436d269070eb1c5263c9f5bdd5a3"}
+DIGESTS = {35: "1ed2108fd8e856f4189eb8d07614726368e6aa4e1e2f10307a59df9ce4825248"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -48,6 +48,7 @@ from hookline.transport.engine_client import (
     EngineClient,
     EngineReplaced,
     EngineVerdict,
+    GuestCall,
     GuestEnded,
     Received,
 )
@@ -263,6 +264,9 @@ class FrontEnd:
             self._supervisor.take_replacement(received)
         elif isinstance(received, GuestEnded):
             self._observers.front_end_ended(received)
+        elif isinstance(received, GuestCall):
+            vitals = self.engines[received.engine_index].vitals
+            vitals.num_slow_calls += 1 if received.is_open else -1
         elif isinstance(received, EngineVerdict):
             self._supervisor.take_verdict(received)
         else:

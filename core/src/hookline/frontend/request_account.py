@@ -173,9 +173,10 @@ def rejected_request(facts: RequestFacts, cause: Rejected) -> FinishedRequest:
 
 def orphaned_request(event: Finished) -> FinishedRequest:
     """The summary of a request whose front end has ended, and with it what it knew."""
-    return _without_times(
+    request = _without_times(
         event.request_id, RequestFacts(), event.cause, event.output_tokens
     )
+    return dataclasses.replace(request, is_orphaned=True)
 
 
 def _without_times(

@@ -87,6 +87,8 @@ class FinishedRequest:
         accepted_tokens: Number of `draft_tokens` that were accepted.
         preparation_seconds: From arrival to its sending to the engine, on the front
             end's clock.
+        is_orphaned: Whether its front end has ended before, so that only its id, cause
+            and output tokens are known.
     """
 
     request_id: int
@@ -123,6 +125,12 @@ class FinishedRequest:
     preparation_seconds: float | None = None
     stored_prompt_tokens: int = 0
     last_scheduled_seconds: float | None = None
+    is_orphaned: bool = False
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it reached an engine, and its tokens and times are known."""
+        return self.reason is not FinishReason.REJECTED and not self.is_orphaned
 
     @property
     def reason(self) -> FinishReason:

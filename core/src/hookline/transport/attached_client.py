@@ -84,6 +84,13 @@ class AttachedClient:
     def dropped(self) -> int:
         return self._mailbox.dropped
 
+    @property
+    def are_engines_gone(self) -> bool:
+        """Whether all engines have ended for good, as their owner says."""
+        deaths = list(self._deaths.values())
+        is_final = not any(down.is_replaced for down in deaths)
+        return len(deaths) == len(self.engines) and is_final
+
     def send(self, engine_index: int, command: Command) -> None:
         if (down := self._deaths.get(engine_index)) is not None:
             raise EngineDeadError(down.reason)
@@ -194,7 +201,5 @@ class AttachedClient:
 
     def _check_any_left(self) -> None:
         """Raises once all engines have ended for good and that is reported."""
-        if self._ready or len(self._deaths) < len(self.engines):
-            return
-        if not any(down.is_replaced for down in self._deaths.values()):
+        if not self._ready and self.are_engines_gone:
             raise EngineDeadError(next(iter(self._deaths.values())).reason)

@@ -84,7 +84,27 @@ class GuestEnded(NamedTuple):
     recent: Sequence[Finished]
 
 
-Received = StepOutput | Reply | EngineDied | EngineReplaced | EngineVerdict | GuestEnded
+class GuestCall(NamedTuple):
+    """Another client's call that may take long begins or ends; for the owner.
+
+    Attributes:
+        engine_index: The engine that it calls.
+        is_open: Whether it begins.
+    """
+
+    engine_index: int
+    is_open: bool
+
+
+Received = (
+    StepOutput
+    | Reply
+    | EngineDied
+    | EngineReplaced
+    | EngineVerdict
+    | GuestEnded
+    | GuestCall
+)
 
 
 class EngineProcesses(Protocol):

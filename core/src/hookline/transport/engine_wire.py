@@ -11,7 +11,15 @@ from typing import cast
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.core.commands import Add, Command, EngineMessage
+from hookline.core.commands import (
+    Add,
+    Call,
+    Command,
+    EngineMessage,
+    Reply,
+    Sleep,
+    WakeUp,
+)
 from hookline.events import StepOutput
 from hookline.transport.guest_books import GuestBooks
 from hookline.transport.ipc import IpcTransport, ipc_address
@@ -26,6 +34,7 @@ from hookline.transport.messages import (
     Output,
     Overrun,
     Ready,
+    SlowCall,
     Start,
     StartFailed,
     ToEngine,
@@ -58,6 +67,7 @@ class EngineWire:
         self._clients = [self._owner]
         self._guests = GuestBooks()
         self._commands: deque[Command] = deque()
+        self._slow_calls: set[tuple[int, int]] = set()
         self._ready: Ready | None = None
         self._mailbox.send(self._owner, Hello(self._transport.address))
 
@@ -88,10 +98,18 @@ class EngineWire:
             if mail.sender == self._owner:
                 self._expel(message.client)
         elif not isinstance(message, Start) and mail.sender in self._clients:
-            if isinstance(message, Add):
-                self._guests.sent(mail.sender.index, message)
+            if mail.sender != self._owner:
+                self._note(mail.sender, message)
             return message
         return None
+
+    def _note(self, guest: Party, command: Command) -> None:
+        """Notes what a guest commands, as far as others must know."""
+        if isinstance(command, Add):
+            self._guests.sent(guest.index, command)
+        elif isinstance(command, Call) and isinstance(command.command, Sleep | WakeUp):
+            self._slow_calls.add((guest.index, command.number))
+            self._mailbox.send(self._owner, SlowCall(is_open=True))
 
     def start_failed(self, kind: str, subject: str, detail: str) -> None:
         self._mailbox.send(self._owner, StartFailed(kind, subject, detail))
@@ -104,7 +122,7 @@ class EngineWire:
     def send(self, message: EngineMessage) -> None:
         """Sends a reply to its client, and each event to the client it concerns."""
         if not isinstance(message, StepOutput):
-            self._send(Party(Role.CLIENT, message.client), message)
+            self._reply(message)
         elif self._guests.are_empty:
             output = Output(message, self._mailbox.dropped)
             self._mailbox.send(self._owner, output)
@@ -118,6 +136,13 @@ class EngineWire:
     def close(self) -> None:
         """Sends the remaining messages, for a second at most."""
         self._transport.close(_LINGER_SECONDS)
+
+    def _reply(self, reply: Reply) -> None:
+        call = (reply.client, reply.number)
+        if call in self._slow_calls:
+            self._slow_calls.discard(call)
+            self._mailbox.send(self._owner, SlowCall(is_open=False))
+        self._send(Party(Role.CLIENT, reply.client), reply)
 
     def _send_parts(self, output: StepOutput) -> None:
         indices = [client.index for client in self._clients]

@@ -103,6 +103,16 @@ class Overrun(msgspec.Struct, frozen=True, tag=True):
     client: int
 
 
+class SlowCall(msgspec.Struct, frozen=True, tag=True):
+    """A guest's call that may take long begins or ends; to the owner.
+
+    Attributes:
+        is_open: Whether it begins.
+    """
+
+    is_open: bool
+
+
 class Expelled(msgspec.Struct, frozen=True, tag=True):
     """The reply to `Expel`.
 
@@ -184,5 +194,15 @@ class Invitation(msgspec.Struct, frozen=True):
     seats: list[Seat]
 
 
-ToClient = Hello | Ready | StartFailed | Failed | Output | Reply | Overrun | Expelled
+ToClient = (
+    Hello
+    | Ready
+    | StartFailed
+    | Failed
+    | Output
+    | Reply
+    | Overrun
+    | Expelled
+    | SlowCall
+)
 ToGuest = Ready | Failed | Output | Reply | EngineDown | EngineStalled | Seat

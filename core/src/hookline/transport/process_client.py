@@ -22,6 +22,7 @@ from hookline.transport.engine_client import (
     EngineInfo,
     EngineReplaced,
     EngineVerdict,
+    GuestCall,
     GuestEnded,
     Received,
 )
@@ -39,6 +40,7 @@ from hookline.transport.messages import (
     Output,
     Overrun,
     Ready,
+    SlowCall,
     Start,
     StartFailed,
     ToClient,
@@ -255,6 +257,8 @@ class ProcessClient:
             return self._bury(EngineDied(index, message.reason))
         if isinstance(message, Expelled):
             return GuestEnded(index, message.client, message.recent)
+        if isinstance(message, SlowCall):
+            return GuestCall(index, message.is_open)
         if isinstance(message, Overrun):
             self._guests.overrun.add(message.client)
         return None

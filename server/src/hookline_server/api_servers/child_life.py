@@ -1,6 +1,7 @@
 """The life cycle of one API server: attach, serve until a signal, drain, end."""
 
 import asyncio
+import logging
 import socket
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ import msgspec
 from aiohttp import web
 
 from hookline.frontend.observer.link import ObserverAddress
+from hookline.transport.attached_client import AttachedClient
 from hookline.worker.settled_heap import settle_heap
 from hookline_server.api_servers.asking import (
     Questions,
@@ -35,6 +37,8 @@ from hookline_server.forked_children import release_in_forked_children
 from hookline_server.listening import Listening, url
 from hookline_server.serving import serve_engine, started
 from hookline_server.stop_signals import FORCED_END_SECONDS, StopSignals
+
+logger = logging.getLogger(__name__)
 
 
 async def serve_as_child(channel: socket.socket) -> None:
@@ -69,14 +73,14 @@ class _ChildLife:
         """Attaches to the engines, and serves once the parent says so."""
         release_in_forked_children(self._listening.all)
         welcome = self._welcome
+        client = await asyncio.to_thread(AttachedClient, welcome.invitation)
         engine = await started(
-            lambda: attach_to_engines(
-                welcome.config, welcome.invitation, _observer(welcome)
-            ),
+            lambda: attach_to_engines(welcome.config, client, _observer(welcome)),
             self._stopping,
         )
         if engine is None:
             return
+        watching = asyncio.create_task(self._end_if_broken(engine, client))
         hearing = asyncio.create_task(self._hear_parent())
         try:
             self._link.send(Prepared())
@@ -87,8 +91,21 @@ class _ChildLife:
             if self._begin.done():
                 await self._serve(engine)
         finally:
+            watching.cancel()
             await engine.close()
             hearing.cancel()
+
+    async def _end_if_broken(
+        self, engine: ServingEngine, client: AttachedClient
+    ) -> None:
+        """Ends the process if its front end has failed, and not the engines.
+
+        Its parent replaces it; it would answer its part of all requests with errors.
+        """
+        await engine.failed.wait()
+        if not client.are_engines_gone:
+            logger.error("this API server ends, because it is broken")
+            self._stopping.set()
 
     async def _serve(self, engine: ServingEngine) -> None:
         await serve_engine(

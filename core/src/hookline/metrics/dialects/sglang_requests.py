@@ -87,7 +87,7 @@ def _of_request(
 
     def points(request: FinishedRequest) -> tuple[Point, ...]:
         value = number(request)
-        if value is None or request.reason is FinishReason.REJECTED:
+        if value is None or not request.is_measured:
             return ()
         return (((_streamed(request),), value, 1),)
 

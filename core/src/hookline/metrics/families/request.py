@@ -22,7 +22,7 @@ def _of_request(
     """Reads a number from each finished request that an engine accepted."""
 
     def points(request: FinishedRequest) -> Iterable[Point]:
-        if request.cause.reason is FinishReason.REJECTED:
+        if not request.is_measured:
             return ()
         value = number(request)
         return () if value is None else (((), value, 1),)

@@ -17,7 +17,7 @@ def _of_tenant(
 ) -> Reading[FinishedRequest]:
     def points(request: FinishedRequest) -> Iterable[Point]:
         value = number(request)
-        if value is None or request.reason is FinishReason.REJECTED:
+        if value is None or not request.is_measured:
             return ()
         return (((request.facts.tenant or "",), value, 1),)
 

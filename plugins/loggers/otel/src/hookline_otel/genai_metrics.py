@@ -130,7 +130,7 @@ def _histograms() -> tuple[_Histogram, ...]:
             "gen_ai.server.request.duration",
             "Time from a request's arrival to its end, however it ended.",
             tuple(0.01 * 2**power for power in range(14)),
-            lambda request: request.e2e_seconds,
+            lambda request: None if request.is_orphaned else request.e2e_seconds,
         ),
         _Histogram(
             "gen_ai.server.time_per_output_token",
