@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from hookline.config import EngineConfig, ObserverConfig
-from hookline.events import ClockPair, StepOutput
+from hookline.events import ClockPair, Finished, StepOutput
 from hookline.exceptions import ConfigError
+from hookline.finish_cause import Aborted
 from hookline.front_end_parts import ConnectionStats, ObserverStats, TransportStats
 from hookline.frontend.observer.link import OBSERVER, ObserverAddress
 from hookline.frontend.observer.messages import Join, Notices
@@ -24,9 +25,11 @@ from hookline.payloads import (
     FrontEndChanged,
     HttpAnswered,
     RecordsLogged,
+    RequestsFinished,
     StateChanged,
 )
 from hookline.stats import IterationStats, SchedulerStats
+from hookline.transport.engine_client import GuestEnded
 from hookline.transport.ipc import IpcTransport, ipc_address
 from hookline.transport.mailbox import Mailbox
 from hookline.transport.transport import Party, Role
@@ -217,6 +220,36 @@ def test_books_of_several_front_ends_balance_after_a_restart(
     assert [each.resubmitted for each in starts] == [2]
     ends = [each for each in after if isinstance(each, StateChanged)]
     assert [each.iteration.generation_tokens for each in ends] == [4]
+
+
+def test_ends_before_a_restart_are_not_told_for_a_dead_guest(
+    site: PluginSite, hosted: HostedObserver
+) -> None:
+    """
+    When a guest dies after a restart, only its ends since then are told in its place.
+    """
+    ends = [Finished(request_id, request_id, Aborted("x"), 1) for request_id in (1, 9)]
+    with front_end(hosted, 0) as owner:
+        owner.started(FACTS, CLOCK)
+        owner.observe(state(received=1, finished=1, at=5), IterationStats(), {})
+        assert owner.flush(10)
+        hosted.end()
+        owner.records_logged(RecordsLogged(records=()))
+        hosted.begin()
+        until(lambda: told(site, EngineStarted)[1:])
+        with front_end(hosted, 1):
+            pass
+        owner.observe(state(received=2, finished=2, at=9), IterationStats(), {})
+        owner.front_end_ended(GuestEnded(0, 1, ends))
+        assert owner.flush(10)
+
+    finished = [
+        event.request_id
+        for each in told(site, RequestsFinished)
+        if isinstance(each, RequestsFinished)
+        for event in each.events
+    ]
+    assert finished == [9]
 
 
 def test_what_the_observer_does_not_take_is_dropped(site: PluginSite) -> None:

@@ -81,7 +81,7 @@ class MergedNotices:
         if isinstance(notice, Observed):
             self._observe(index, notice)
         elif isinstance(notice, Ended):
-            self._tell_untold(self._untold.listed(notice))
+            self._take_ended(notice)
         elif isinstance(notice, Started):
             self._start(notice)
         elif isinstance(notice, Stopped):
@@ -127,6 +127,13 @@ class MergedNotices:
             return
         output = self._with_latest_state(output)
         self._observers.observe(output, notice.iteration, notice.facts)
+
+    def _take_ended(self, notice: Ended) -> None:
+        since = self._since.get(notice.engine_index, -1)
+        recent = [event for event in notice.recent if event.at > since]
+        if recent:  # else all ended before our start, as its front end may have
+            ended = msgspec.structs.replace(notice, recent=recent)
+            self._tell_untold(self._untold.listed(ended))
 
     def told(self, index: int, lost: int, waited_seconds: float) -> None:
         """Takes what a front end says of its notices: the lost, and the last's wait."""
@@ -195,19 +202,17 @@ class MergedNotices:
         """Tells ends that a front end had no time to tell: what is known of them."""
         for each in lists:
             state = self._states.get(each.engine_index)
-            since = self._since.get(each.engine_index, -1)
-            recent = [event for event in each.recent if event.at > since]
-            if state is None or not recent:
+            if state is None or not each.recent:
                 continue
             output = StepOutput(
                 each.engine_index,
                 state.at,
                 REQUESTS,
                 state.stats,
-                finished=recent,
+                finished=each.recent,
             )
-            ended = tuple(orphaned_request(event) for event in recent)
-            facts = {event.request_id: RequestFacts() for event in recent}
+            ended = tuple(orphaned_request(event) for event in each.recent)
+            facts = {event.request_id: RequestFacts() for event in each.recent}
             self._observers.observe(output, IterationStats(finished=ended), facts)
 
     def _change(self, parts: tuple[FrontEndPart, ...]) -> None:
