@@ -12,7 +12,7 @@ from hookline.frontend.observer.messages import Begin, Begun, ToFrontEnd, ToObse
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine, ToGuest
 
-DIGESTS = {35: "1ed2108fd8e856f4189eb8d07614726368e6aa4e1e2f10307a59df9ce4825248"}
+DIGESTS = {36: "5c12899d7630583673a221c52a00c3169f4e8085e223bf798e344c504a844dde"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

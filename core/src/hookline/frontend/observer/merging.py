@@ -126,7 +126,7 @@ class MergedNotices:
             self._missed += 1
             return
         output = self._with_latest_state(output)
-        self._observers.observe(output, notice.iteration, notice.facts)
+        self._observers.observe(output, notice.whole_iteration, notice.facts)
 
     def _take_ended(self, notice: Ended) -> None:
         since = self._since.get(notice.engine_index, -1)

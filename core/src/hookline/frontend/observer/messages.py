@@ -1,6 +1,7 @@
 """The messages between front ends and the observer process."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import get_args
 
 import msgspec
@@ -12,7 +13,7 @@ from hookline.frozen import plain
 from hookline.pages import PageRoute
 from hookline.payloads import EngineFacts, HttpExchange, RecordsLogged
 from hookline.request import RequestFacts
-from hookline.stats import IterationStats
+from hookline.stats import FinishedGroup, IterationStats
 
 
 class Started(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -51,13 +52,48 @@ class Observed(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     Attributes:
         output: The output, without events of which no logger is told.
-        iteration: Its statistics.
+        iteration: Its statistics; without `finished_groups` if there are `groups`.
         facts: Facts of the requests that loggers are told of one by one.
+        groups: The finished groups, each by the positions of its requests in
+            `iteration.finished`, so that none is sent twice.
     """
 
     output: StepOutput
     iteration: IterationStats
     facts: dict[int, RequestFacts]
+    groups: tuple[tuple[int, ...], ...] = ()
+
+    @classmethod
+    def made_of(
+        cls,
+        output: StepOutput,
+        iteration: IterationStats,
+        facts: Mapping[int, RequestFacts],
+    ) -> "Observed":
+        """Returns the message; what it shares with its arguments is not changed."""
+        groups = iteration.finished_groups
+        place = {id(each): at for at, each in enumerate(iteration.finished)}
+        if not groups or not all(
+            id(each) in place for group in groups for each in group.requests
+        ):  # or some completions of a group have ended before
+            return cls(output, iteration, dict(facts))
+        places = tuple(
+            tuple(place[id(each)] for each in group.requests) for group in groups
+        )
+        rest = replace(iteration, finished_groups=())
+        return cls(output, rest, dict(facts), places)
+
+    @property
+    def whole_iteration(self) -> IterationStats:
+        """The statistics with all finished groups."""
+        if not self.groups:
+            return self.iteration
+        finished = self.iteration.finished
+        groups = tuple(
+            FinishedGroup(requests=tuple(finished[at] for at in places))
+            for places in self.groups
+        )
+        return replace(self.iteration, finished_groups=groups)
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True, array_like=True):

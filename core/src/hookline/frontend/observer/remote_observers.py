@@ -167,7 +167,7 @@ class RemoteObservers:
         facts: Mapping[int, RequestFacts],
     ) -> None:
         """Sends one step, or one state, without what no logger is told of."""
-        observed = Observed(self._told_part(output), iteration, dict(facts))
+        observed = Observed.made_of(self._told_part(output), iteration, facts)
         with self._lock:
             if (engine := self._engines.get(output.engine_index)) is not None:
                 engine.stats, engine.at = output.stats, output.at
