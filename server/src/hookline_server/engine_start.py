@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from hookline.config import EngineConfig
+from hookline.exceptions import ConfigError
 from hookline.frontend.async_engine import AsyncEngine
 from hookline.frontend.observation import Observers
 from hookline.frontend.observer.link import ObserverAddress
@@ -12,6 +13,7 @@ from hookline.frontend.observer.remote_observers import RemoteObservers
 from hookline.frontend.observer.starting import observe
 from hookline.frontend.observing import Observing
 from hookline.metrics import Recorder
+from hookline.transport import native
 from hookline.transport.attached_client import AttachedClient
 from hookline.transport.engine_client import EngineClient
 from hookline.transport.process_client import ProcessClient
@@ -57,8 +59,14 @@ async def start_owner(config: EngineConfig) -> Owner:
     made: list[Observing] = []
 
     def connect(config: EngineConfig) -> EngineClient:
-        clients.append(ProcessClient(*config.per_engine()))
-        return clients[0]
+        client = native.connect(config)
+        if not isinstance(client, ProcessClient):
+            client.close()
+            raise ConfigError(
+                "api-server-count", "more than 1 requires all engines on this machine"
+            )
+        clients.append(client)
+        return client
 
     def observe_for_all(config: EngineConfig, recorder: Recorder | None) -> Observing:
         made.append(observe(config, recorder, module=OBSERVER_MODULE))

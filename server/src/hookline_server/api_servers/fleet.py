@@ -74,6 +74,7 @@ class _Place:
         self.serving = asyncio.Event()
         self.silent_seconds = 0.0
         self.last_beat = 0
+        self.kill_reason: str | None = None
 
 
 class Fleet:
@@ -211,12 +212,14 @@ class Fleet:
         link = await process.connect()
         place.client_index = client = self._next_client()
         place.silent_seconds, place.last_beat = 0.0, 0
+        place.kill_reason = None
         place.process = process
         try:
             link.send(self._welcome(place, engines))
             talking = asyncio.create_task(self._talk(place, link, state))
             try:
-                return await process.ended()
+                ended = await process.ended()
+                return place.kill_reason or ended
             finally:
                 talking.cancel()
         finally:
@@ -306,9 +309,9 @@ class Fleet:
         place.silent_seconds = 0.0 if is_alive else place.silent_seconds + seconds
         place.last_beat = beat
         if place.client_index in overrun:
-            logger.error("%s does not take its outputs and is killed", place.name)
+            place.kill_reason = "it did not take its outputs and was killed"
         elif place.silent_seconds > HUNG_SECONDS:
-            logger.error("%s hangs and is killed", place.name)
+            place.kill_reason = f"it hung for {HUNG_SECONDS:g} s and was killed"
         else:
             return
         process.kill()
