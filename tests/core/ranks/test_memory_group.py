@@ -92,6 +92,7 @@ def test_rank_0_joins_the_columns(dtype: torch.dtype, shape: tuple[int, int]) ->
     assert nothing is None
 
 
+@pytest.mark.slow
 def test_processes_share_a_group() -> None:
     """One of them in this process, the other in one that inherits the memory."""
     memory = SharedMemory(group_bytes(2))
