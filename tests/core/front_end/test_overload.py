@@ -15,6 +15,7 @@ from hookline.config import (
 )
 from hookline.exceptions import OverloadedError, QueuedTokensError
 from hookline.frontend.admission import RetryEstimate
+from hookline.stats import SchedulerStats
 
 
 async def test_requests_beyond_the_limit_are_refused_and_the_others_are_served() -> (
@@ -140,3 +141,22 @@ def test_an_idle_hour_does_not_slow_the_estimated_pace() -> None:
     clock.sleep(1.0)
 
     assert estimate.seconds(20, ended=120) == 2
+
+
+async def test_requests_of_other_front_ends_count() -> None:
+    """A front end that shares its engine knows of them by the engine's state."""
+    config = EngineConfig(
+        executor=ExecutorConfig(name="simulated"),
+        scheduler=SchedulerConfig(max_num_seqs=2, max_num_queued_reqs=3),
+    )
+
+    engine = await AsyncEngine.start(config)
+    engines = engine._front_end.engines
+    engines.first.stats = SchedulerStats(running=2, waiting=1, waiting_for_grammar=1)
+    engine.check_room(5)
+    engines.client.owns_engines = False
+    engine.check_room(1)
+    with pytest.raises(OverloadedError, match="5 completions are open"):
+        engine.check_room(2)
+    engines.client.owns_engines = True
+    await engine.close()
