@@ -125,7 +125,17 @@ def _run(folder: Path, begun: int, owner: int, serve_pages: ServePages) -> int:
         pages.close()
         observers.close(FAREWELL_SECONDS if host.is_left else FLUSH_SECONDS)
         host.close()
+        _remove_if_orphaned(folder, owner)
     return 0
+
+
+def _remove_if_orphaned(folder: Path, owner: int) -> None:
+    """Removes the folder if the owner was killed, and had no time to.
+
+    Its pipe closes a moment before it is gone, so this is tried twice.
+    """
+    if os.getppid() != owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read_begin(stdin: int) -> Begin | None:
@@ -162,8 +172,7 @@ def _end_with_owner(
 ) -> None:
     wait_for_owners_end(stdin, owner)
     is_ending.set()
-    if os.getppid() != owner:  # which had no time to
-        shutil.rmtree(folder, ignore_errors=True)
+    _remove_if_orphaned(folder, owner)
     time.sleep(FLUSH_SECONDS + FAREWELL_SECONDS)
     os._exit(0)  # a logger keeps the process alive
 
