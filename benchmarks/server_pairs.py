@@ -52,8 +52,8 @@ class Turn(NamedTuple):
 
     Attributes:
         speed: Output tokens per second.
-        processor_seconds: Processor time of all the server's processes. On a busy
-            machine it is a steadier measure than the speed.
+        processor_seconds: Processor time of the server's processes that live on. On a
+            busy machine it is a steadier measure than the speed.
     """
 
     speed: float
@@ -77,18 +77,20 @@ def take_turn(server: Server, model: Path, load: Load) -> Turn:
         )
         result = json.loads(file.read_text("utf-8"))
     assert not result["failed"], "requests failed"
-    used = processor_seconds(server.process.pid) - before
+    after = processor_seconds(server.process.pid)
+    used = sum(seconds - before.get(pid, 0) for pid, seconds in after.items())
     return Turn(float(result["output_throughput"]), used)
 
 
-def processor_seconds(pid: int) -> float:
-    """Processor time that a process and all below it have used so far."""
-    ticks = 0
+def processor_seconds(pid: int) -> dict[int, float]:
+    """Processor time that a process and each below it have used so far."""
+    ticks = {}
     for each in (pid, *descendants_of(pid)):
         with suppress(FileNotFoundError, ProcessLookupError):
             fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+            ticks[each] = int(fields[11]) + int(fields[12])
+    rate = os.sysconf("SC_CLK_TCK")
+    return {each: count / rate for each, count in ticks.items()}
 
 
 def compare(sides: Sides, model: Path, loads: Sequence[Load]) -> None:
