@@ -7,6 +7,7 @@ import pytest
 from hookline.config import EngineConfig, ExecutorConfig, ParallelConfig
 from hookline.exceptions import ConfigError
 from hookline.spec_decode import Proposer
+from hookline.worker.compiling import process
 from hookline.worker.ranks.rank_worker import check_proposer
 from hookline_testing.proposers import (
     RandomProposer,
@@ -41,3 +42,10 @@ def test_one_process_has_one_stage() -> None:
     """The error names the option and the executor."""
     with pytest.raises(ConfigError, match=r"pipeline-parallel-size: 2.*uniproc"):
         replace(TWO, executor=ExecutorConfig(name="uniproc"))
+
+
+def test_kernels_are_compiled_for_all_stages() -> None:
+    """By one rank that has layers of every kind, the embedding and the output layer."""
+    model = replace(TWO.model, model="demo")
+
+    assert process._small(replace(TWO, model=model)).parallel.pipeline_parallel_size == 1
