@@ -183,3 +183,8 @@ def test_layers_are_divided_evenly(costs: list[int], last: int, stages: int) -> 
 def test_an_output_layer_counts_as_a_part_of_the_last_stage() -> None:
     """A large vocabulary leaves the last stage fewer layers."""
     assert divide_layers([1] * 8, 4, 2) == [range(6), range(6, 8)]
+
+
+def test_the_last_stage_gets_the_fewest_of_equally_good_divisions() -> None:
+    """Six and six layers with the output layer are as good as seven and five."""
+    assert divide_layers([1] * 12, 1, 2) == [range(7), range(7, 12)]

@@ -31,7 +31,9 @@ ONLY = Stage()
 
 
 def divide_layers(costs: Sequence[int], last: int, stages: int) -> list[range]:
-    """Divides layers so that the stage with most to compute has as little as possible.
+    """Divides layers so that the stage with most to compute has the least possible.
+
+    Of equally good divisions, the last stage gets the fewest layers: it samples as well.
 
     Args:
         costs: What each layer costs.
@@ -48,18 +50,21 @@ def divide_layers(costs: Sequence[int], last: int, stages: int) -> list[range]:
     if stages > count:
         raise ValueError(f"{stages} stages cannot divide {count} layers")
     sums = [0, *accumulate(costs)]
-    # best[end] is the division of the first `end` layers among the stages so far.
+    # best[end] has the least load of the fullest of the stages so far, which divide the
+    # first `end` layers, and where they end; negative, so that of equally good
+    # divisions the latest cuts are the least.
     best: dict[int, tuple[int, tuple[int, ...]]] = {
-        end: (sums[end], (0, end)) for end in range(1, count + 1)
+        end: (sums[end], (0, -end)) for end in range(1, count + 1)
     }
     for stage in range(2, stages + 1):
         extra = last if stage == stages else 0
         best = {
             end: min(
-                (max(most, sums[end] - sums[start] + extra), (*edges, end))
-                for start, (most, edges) in best.items()
+                (max(most, sums[end] - sums[start] + extra), (*ends, -end))
+                for start, (most, ends) in best.items()
                 if start < end
             )
             for end in range(stage, count + 1)
         }
-    return [range(*edge) for edge in pairwise(best[count][1])]
+    edges = [-end for end in best[count][1]]
+    return [range(*edge) for edge in pairwise(edges)]
