@@ -48,4 +48,6 @@ def test_kernels_are_compiled_for_all_stages() -> None:
     """By one rank that has layers of every kind, the embedding and the output layer."""
     model = replace(TWO.model, model="demo")
 
-    assert process._small(replace(TWO, model=model)).parallel.pipeline_parallel_size == 1
+    small = process._small(replace(TWO, model=model))
+
+    assert small.parallel.pipeline_parallel_size == 1

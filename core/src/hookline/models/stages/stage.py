@@ -33,7 +33,7 @@ ONLY = Stage()
 def divide_layers(costs: Sequence[int], last: int, stages: int) -> list[range]:
     """Divides layers so that the stage with most to compute has the least possible.
 
-    Of equally good divisions, the last stage gets the fewest layers: it samples as well.
+    Of equally good divisions the last stage gets the fewest layers: it samples, too.
 
     Args:
         costs: What each layer costs.
