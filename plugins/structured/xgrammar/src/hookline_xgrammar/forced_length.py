@@ -204,8 +204,9 @@ class _Rules:
                 return _either([self._run(each) for each in data])
             case _Kind.REPEAT:
                 return self._repeated(data)
-        self._constant[index] = run = _constant_run(kind, data)
-        return run
+            case _:
+                self._constant[index] = run = _constant_run(kind, data)
+                return run
 
     def _sequence(self, parts: Sequence[int]) -> _Run:
         run = _EMPTY
@@ -232,7 +233,8 @@ def _constant_run(kind: _Kind, data: Sequence[int]) -> _Run:
             return _class_run(data, is_star=kind is _Kind.CLASS_STAR)
         case _Kind.TAG_DISPATCH:  # free text, unless a tag begins
             return _Run(frozenset((0, 1)), is_empty=True)
-    return _EMPTY
+        case _:
+            return _EMPTY
 
 
 def _class_run(data: Sequence[int], *, is_star: bool) -> _Run:
