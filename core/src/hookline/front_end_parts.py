@@ -141,6 +141,44 @@ class TransportStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EngineLink:
+    """The connection to an engine on another machine.
+
+    Attributes:
+        engine_index: Index of the engine.
+        host: Name of its machine; empty until it has joined once.
+        former_hosts: The latest other machines that ran it before.
+        is_up: Whether the engine is there and ready.
+        joined: Number of processes that became this engine, since the start.
+        lost: Number of times that its connection was lost, since the start.
+        round_trip_seconds: Time from the latest ping to its answer, which the engine
+            gives between two steps; None while it is not there.
+    """
+
+    engine_index: int
+    host: str = ""
+    former_hosts: tuple[str, ...] = ()
+    is_up: bool = False
+    joined: int = 0
+    lost: int = 0
+    round_trip_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkStats:
+    """Connections to engines on other machines.
+
+    Attributes:
+        engines: The connection to each.
+        refused: Connections to the port that ended before they had proved a key, since
+            the start.
+    """
+
+    engines: tuple[EngineLink, ...] = ()
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineHealth:
     """Whether an engine works, as the front end sees it; sent while it does not.
 
@@ -230,6 +268,7 @@ FrontEndPart = (
     | ResponseStoreStats
     | EventLoopStats
     | TransportStats
+    | LinkStats
     | PlacementStats
     | EngineHealth
     | SleepOperation

@@ -59,6 +59,11 @@ class OwnedProcess:
         return self._process.pid
 
     @property
+    def exit_code(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    @property
     def end_reason(self) -> str | None:
         """How the process ended, in one clause; None while it runs."""
         code = self._process.poll()

@@ -229,12 +229,11 @@ def test_blocks_fill_the_room_unless_their_number_is_given(
 def test_engines_do_not_share_a_gpu() -> None:
     """One is allowed; on a processor, so are several."""
     gpu = Machine(Platform(torch.device("meta"), is_gpu=True))
-    two = ParallelConfig(data_parallel_size=2)
 
-    check_replicas(gpu, ParallelConfig())
-    check_replicas(Machine(CPU), two)
+    check_replicas(gpu, ParallelConfig(), 1)
+    check_replicas(Machine(CPU), ParallelConfig(), 2)
     with pytest.raises(ConfigError, match="data-parallel-size: 2 is not supported on"):
-        check_replicas(gpu, two)
+        check_replicas(gpu, ParallelConfig(), 2)
 
 
 def test_engines_divide_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,9 @@ from hookline.finish_cause import Aborted, Failed, Rejected
 from hookline.front_end_parts import (
     ConnectionStats,
     EngineHealth,
+    EngineLink,
     EventLoopStats,
+    LinkStats,
     LogStats,
     ObserverStats,
     ParserFailures,
@@ -211,6 +213,21 @@ FRONT_END = FrontEndChanged(
         TransportStats(dropped=3),
         PlacementStats(requests=(("0", "load", 4), ("1", "prefix", 2))),
         ObserverStats(front_ends=2, waited_seconds=0.1, dropped=3, restarts=1),
+        LinkStats(
+            engines=(
+                EngineLink(
+                    engine_index=1,
+                    host="node-b",
+                    former_hosts=("node-a",),
+                    is_up=True,
+                    joined=2,
+                    lost=1,
+                    round_trip_seconds=0.25,
+                ),
+                EngineLink(engine_index=2),
+            ),
+            refused=6,
+        ),
         SleepOperation(operation="sleep", in_flight=1),
         SleepOperation(operation="wake_up", in_flight=1),
         SleepOperation(operation="sleep", in_flight=0, seconds=2.5),
@@ -485,7 +502,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_engine_stall_seconds": {(): 0},
     "hookline_engine_stalls": {(): 1},
     "hookline_engine_restarts": dict.fromkeys(
-        [("failed",), ("exited",), ("stalled",), ("start",)], 0
+        [("failed",), ("exited",), ("stalled",), ("start",), ("lost",)], 0
     ),
     "hookline_last_step_age_seconds": {(): 2.5},
     "hookline_snapshot_age_seconds": {(): 0.5},
@@ -631,6 +648,11 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_observer_dropped_notices": {(): 3},
     "hookline_observer_restarts": {(): 1},
     "hookline_requests_placed": {("0", "load"): 4, ("1", "prefix"): 2},
+    "hookline_engine_machine_info": {("1", "node-a"): 0, ("1", "node-b"): 1},
+    "hookline_engine_link_round_trip_seconds": {("1",): 0.25, ("2",): 0},
+    "hookline_engine_link_losses": {("1",): 1, ("2",): 0},
+    "hookline_engine_link_joins": {("1",): 2, ("2",): 0},
+    "hookline_transport_connections_refused": {(): 6},
     "hookline_log_lines_dropped": {("unread",): 3, ("repeated",): 7},
     "hookline_http_connections": {(): 7},
     "hookline_http_connections_maximum": {(): 100},
@@ -699,7 +721,7 @@ EXPECTED: dict[str, Numbers] = {
             *("tensor_parallel_size", "pipeline_parallel_size"),
             *("code", "field", "tenant", "route", "method"),
             *("logger", "label", "parser", "position", "reason", "tier"),
-            *("blocks", "block_bytes", "capacity_tokens"),
+            *("blocks", "block_bytes", "capacity_tokens", "host"),
         )
     },
     "hookline_logger_lane_depth": {("prometheus",): 3},

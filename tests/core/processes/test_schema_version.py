@@ -10,9 +10,10 @@ import pytest
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.frontend.observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 from hookline.frozen import plain
+from hookline.transport.link_messages import ToHead, ToRemoteEngine
 from hookline.transport.messages import ToClient, ToEngine, ToGuest
 
-DIGESTS = {36: "5c12899d7630583673a221c52a00c3169f4e8085e223bf798e344c504a844dde"}
+DIGESTS = {37: "3f46155c456255e9932fe0cdb0e98b395ddd584cfe94ced9a2e1835e2878bc98"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 
@@ -39,7 +40,17 @@ def test_messages_change_only_with_the_schema_version(
     encode = partial(msgspec.to_builtins, enc_hook=plain)
     monkeypatch.setattr("msgspec._json_schema.to_builtins", encode)
     schemas, components = msgspec.json.schema_components(
-        [ToEngine, ToClient, ToGuest, ToObserver, ToFrontEnd, Begin, Begun],
+        [
+            ToEngine,
+            ToClient,
+            ToGuest,
+            ToObserver,
+            ToFrontEnd,
+            Begin,
+            Begun,
+            ToRemoteEngine,
+            ToHead,
+        ],
         schema_hook=lambda kind: {"title": kind.__qualname__},
     )
     text = json.dumps(without_prose([*schemas, components]), sort_keys=True)

@@ -13,6 +13,7 @@ from hookline.config.executor import (
 )
 from hookline.config.kv_events import KVEventsConfig
 from hookline.config.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
+from hookline.config.machines import MachinesConfig
 from hookline.config.model import Dtype, LoadFormat, ModelConfig, Quantization
 from hookline.config.observers import (
     MOST_TENANTS,
@@ -44,6 +45,7 @@ __all__ = [
     "LoadBalancing",
     "LoadFailurePolicy",
     "LoadFormat",
+    "MachinesConfig",
     "MetricsConfig",
     "ModelConfig",
     "ObserverConfig",

@@ -9,6 +9,7 @@ from hookline.config.kv_events import OPTION as KV_EVENTS_OPTION
 from hookline.config.kv_events import KVEventsConfig
 from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
 from hookline.config.kv_transfer import KVTransferConfig
+from hookline.config.machines import MachinesConfig
 from hookline.config.model import ModelConfig
 from hookline.config.observers import ObserverConfig
 from hookline.config.option_fields import build, check_options
@@ -138,6 +139,9 @@ class EngineConfig:
     parallel: ParallelConfig = field(
         default_factory=ParallelConfig, metadata=section("executor")
     )
+    machines: MachinesConfig = field(
+        default_factory=MachinesConfig, metadata=section("several machines")
+    )
     supervision: SupervisionConfig = field(
         default_factory=SupervisionConfig, metadata=section("supervision")
     )
@@ -149,6 +153,7 @@ class EngineConfig:
         check_options(self)
         if self.engine_index < 0:
             raise ConfigError("engine-index", "must be at least 0")
+        self._check_machines()
         if self.speculative is not None and self.scheduler.async_scheduling:
             raise ConfigError(
                 OPTION,
@@ -231,14 +236,45 @@ class EngineConfig:
         return stages - 1 + int(self.scheduler.async_scheduling)
 
     @property
+    def local_indices(self) -> range:
+        """The indices of the engines on this machine."""
+        size, start = self.parallel.data_parallel_size, self.machines.start_rank
+        local = self.machines.size_local
+        return range(start, size if local is None else start + local)
+
+    @property
+    def remote_indices(self) -> list[int]:
+        """The indices of the engines on other machines."""
+        size, local = self.parallel.data_parallel_size, self.local_indices
+        return [index for index in range(size) if index not in local]
+
+    @property
     def num_concurrent(self) -> int:
         """Number of ranks that compute at the same time, on the same cores."""
-        engines = 1 if self.in_process else self.parallel.data_parallel_size
+        engines = 1 if self.in_process else len(self.local_indices)
         return engines * self.parallel.world_size
 
+    def of_engine(self, engine_index: int) -> Self:
+        """Returns the configuration of an engine; all differ in their index only."""
+        return replace(self, engine_index=engine_index)
+
     def per_engine(self) -> list[Self]:
-        """Returns the configuration of each engine; they differ in their index."""
-        return [replace(self, engine_index=index) for index in self.engine_indices]
+        """Returns the configurations of this machine's engines."""
+        return [self.of_engine(index) for index in self.local_indices]
+
+    def _check_machines(self) -> None:
+        size, local = self.parallel.data_parallel_size, self.local_indices
+        if local.start >= size:
+            raise ConfigError(
+                "data-parallel-start-rank",
+                f"{local.start} is not below data-parallel-size, {size}",
+            )
+        if local.stop > size:
+            raise ConfigError(
+                "data-parallel-size-local",
+                f"{len(local)} engines from {local.start} on are more than "
+                f"data-parallel-size, {size}",
+            )
 
     @property
     def follows_cache(self) -> bool:

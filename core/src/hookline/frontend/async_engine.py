@@ -15,7 +15,7 @@ from hookline.exceptions import (
     EngineDeadError,
 )
 from hookline.finish_cause import Rejected
-from hookline.front_end_parts import TransportStats
+from hookline.front_end_parts import LinkStats, TransportStats
 from hookline.frontend.admission import Admission
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.engine_watch import Stall
@@ -105,6 +105,8 @@ class AsyncEngine:
         self.report(lambda: loop_watch.stats)
         self.report(lambda: TransportStats(dropped=client.dropped))
         self.report(lambda: self._front_end.placement.stats)
+        if (processes := client.processes) is not None and processes.links is not None:
+            self.report(lambda: processes.links or LinkStats())
         return Watchdog(
             self._front_end.engines,
             lambda health: self._front_end.front_end_changed((health,)),

@@ -40,6 +40,7 @@ class EngineState:
         stall: Its stall in progress; None while it works.
         death: The end of its process while that is being replaced; else None.
         restarts: How often its process may be replaced.
+        is_leaving: Whether it finishes its requests and then ends.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class EngineState:
         self.stall: Stall | None = None
         self.death: EngineDied | None = None
         self.restarts = restarts
+        self.is_leaving = False
 
     @property
     def accounting(self) -> RequestAccounting:
@@ -113,6 +115,7 @@ class EngineState:
         self.stats_at = info.clock.monotonic
         self.vitals = EngineVitals()
         self.death = None
+        self.is_leaving = False
         self.accounting.wall.set_engine(info.clock)
 
     def _end_process(self) -> None:

@@ -46,8 +46,6 @@ from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import (
     EngineClient,
-    EngineReplaced,
-    EngineVerdict,
     GuestCall,
     GuestEnded,
     Received,
@@ -260,17 +258,13 @@ class FrontEnd:
             self._take_output(self.engines[received.engine_index], received)
         elif isinstance(received, Reply):
             self._calls.settle(received)
-        elif isinstance(received, EngineReplaced):
-            self._supervisor.take_replacement(received)
         elif isinstance(received, GuestEnded):
             self._observers.front_end_ended(received)
         elif isinstance(received, GuestCall):
             vitals = self.engines[received.engine_index].vitals
             vitals.num_slow_calls += 1 if received.is_open else -1
-        elif isinstance(received, EngineVerdict):
-            self._supervisor.take_verdict(received)
         else:
-            self._supervisor.take_death(received)
+            self._supervisor.take(received)
 
     def _take_output(self, engine: EngineState, output: StepOutput) -> None:
         engine.update(output)

@@ -98,5 +98,5 @@ class Placement:
         return Choice(able[0].index, Reason.ONLY)
 
 
-def _ailing(engine: EngineState) -> tuple[bool, bool]:
-    return engine.stall is not None, engine.is_asleep
+def _ailing(engine: EngineState) -> tuple[bool, bool, bool]:
+    return engine.stall is not None, engine.is_leaving, engine.is_asleep

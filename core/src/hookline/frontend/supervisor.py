@@ -24,6 +24,7 @@ from hookline.frontend.observing import Observing
 from hookline.request import FinishReason
 from hookline.transport.engine_client import (
     EngineDied,
+    EngineLeaving,
     EngineReplaced,
     EngineVerdict,
 )
@@ -50,6 +51,20 @@ class Supervisor:
         self._observers = observers
         self._stall_policy = stall_policy
         self._clock = clock
+
+    def take(
+        self, news: EngineDied | EngineReplaced | EngineLeaving | EngineVerdict
+    ) -> None:
+        """Takes what an engine's owner tells of its process."""
+        match news:
+            case EngineDied():
+                self.take_death(news)
+            case EngineReplaced():
+                self.take_replacement(news)
+            case EngineVerdict():
+                self.take_verdict(news)
+            case EngineLeaving(index):
+                self._engines[index].is_leaving = True
 
     # -- stalls ------------------------------------------------------------------
 
@@ -98,6 +113,9 @@ class Supervisor:
         """Has the engine's process replaced, if that is allowed; else it is dead."""
         engine = self._engines[death.engine_index]
         processes = self._engines.client.processes
+        if processes is not None and processes.returns(engine.index):
+            self._await_return(engine, death)
+            return
         delay = None if processes is None else engine.restarts.take()
         is_replaced = death.is_replaced or delay is not None
         if not is_replaced:
@@ -120,6 +138,21 @@ class Supervisor:
             delay,
         )
         processes.replace(engine.index, delay)
+
+    def _await_return(self, engine: EngineState, death: EngineDied) -> None:
+        """Ends the requests of an engine on another machine, which may come back.
+
+        None of them waits for that: nobody knows when it will be.
+        """
+        if engine.death is None:
+            error = EngineRestartingError(death.reason)
+            self._report_failure(engine, death.reason, error, is_final=False)
+        _log.error(
+            "engine %d has ended: %s; it serves again once its machine starts it again",
+            engine.index,
+            death.reason,
+        )
+        engine.await_replacement(death)
 
     def fail(self, engine: EngineState, reason: str) -> None:
         """Ends all requests of an engine that is dead for good."""

@@ -8,6 +8,7 @@ from hookline.metrics.families.cache_sources import CACHE_SOURCE_METRICS
 from hookline.metrics.families.connections import CONNECTION_METRICS
 from hookline.metrics.families.event_loop import EVENT_LOOP_METRICS
 from hookline.metrics.families.http import HTTP_METRICS
+from hookline.metrics.families.links import LINK_METRICS
 from hookline.metrics.families.live import LIVE_METRICS
 from hookline.metrics.families.log import LOG_METRICS
 from hookline.metrics.families.logger import FOLDED, LOGGER_METRICS
@@ -59,6 +60,7 @@ _OWN: tuple[Metric, ...] = (
     *STORED_RESPONSE_METRICS,
     *EVENT_LOOP_METRICS,
     *PLACEMENT_METRICS,
+    *LINK_METRICS,
     *SLEEP_METRICS,
     *LOGGER_METRICS,
     *OBSERVER_METRICS,

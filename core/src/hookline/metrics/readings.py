@@ -8,6 +8,7 @@ from hookline.events import StepRecord
 from hookline.front_end_parts import (
     ConnectionStats,
     EventLoopStats,
+    LinkStats,
     LogStats,
     ObserverStats,
     ParserFailures,
@@ -124,6 +125,7 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         ResponseStoreStats,
         EventLoopStats,
         TransportStats,
+        LinkStats,
         PlacementStats,
         ObserverStats,
     }

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from hookline.core.commands import Command, Reply
 from hookline.events import ClockPair, Finished, StepOutput
+from hookline.front_end_parts import LinkStats
 from hookline.payloads import EngineFacts
 from hookline.transport.process_inspector import ProcessInspector
 
@@ -23,12 +24,17 @@ class EngineInfo(NamedTuple):
 
 
 class DeathKind(StrEnum):
-    """What ended an engine: an exception, its process, a stall, or a failing start."""
+    """What ended an engine.
+
+    An exception, its process, a stall, a failing start, or the loss of the connection
+    to its machine.
+    """
 
     FAILED = "failed"
     EXITED = "exited"
     STALLED = "stalled"
     START = "start"
+    LOST = "lost"
 
 
 class EngineDied(NamedTuple):
@@ -96,11 +102,18 @@ class GuestCall(NamedTuple):
     is_open: bool
 
 
+class EngineLeaving(NamedTuple):
+    """An engine finishes its requests and then ends; it should get no more."""
+
+    engine_index: int
+
+
 Received = (
     StepOutput
     | Reply
     | EngineDied
     | EngineReplaced
+    | EngineLeaving
     | EngineVerdict
     | GuestEnded
     | GuestCall
@@ -110,8 +123,17 @@ Received = (
 class EngineProcesses(Protocol):
     """The processes of engines that have their own; for any thread."""
 
-    def inspector(self, engine_index: int) -> ProcessInspector:
-        """Returns a new inspector of the engine's process."""
+    @property
+    def links(self) -> LinkStats | None:
+        """The connections to other machines; None if all engines run on this one."""
+        ...
+
+    def inspector(self, engine_index: int) -> ProcessInspector | None:
+        """Returns a new inspector of the engine's process, if it is on this machine."""
+        ...
+
+    def returns(self, engine_index: int) -> bool:
+        """Whether the engine comes back by itself, because another machine runs it."""
         ...
 
     def kill(self, engine_index: int, reason: str) -> None:

@@ -106,6 +106,15 @@ class ProcessClient:
     def processes(self) -> "ProcessClient":
         return self
 
+    @property
+    def links(self) -> None:
+        return None
+
+    def returns(self, engine_index: int) -> bool:
+        """Returns False: this process starts and replaces its engines."""
+        del engine_index
+        return False
+
     def inspector(self, engine_index: int) -> ProcessInspector:
         pid, info = self._launched[engine_index].pid, self.engines.get(engine_index)
         ranks = () if info is None else info.facts.rank_pids

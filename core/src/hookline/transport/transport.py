@@ -6,10 +6,11 @@ from typing import Protocol
 
 
 class Role(IntEnum):
-    """Which side of the transport a party is on."""
+    """Which side of the transport a party is on; a joiner asks to be an engine."""
 
     CLIENT = 1
     ENGINE = 2
+    JOINER = 3
     OBSERVER = 4
 
 

@@ -55,12 +55,18 @@ def choose_machine(config: ExecutorConfig) -> Machine:
     )
 
 
-def check_replicas(machine: Machine, parallel: ParallelConfig) -> None:
-    """Raises `ConfigError` if several engines or ranks would share a GPU."""
+def check_replicas(machine: Machine, parallel: ParallelConfig, engines: int) -> None:
+    """Raises `ConfigError` if several engines or ranks would share a GPU.
+
+    Args:
+        machine: The device.
+        parallel: Number of ranks.
+        engines: Number of engines on this machine.
+    """
     if not machine.platform.is_gpu:
         return
     for option, number in (
-        ("data-parallel-size", parallel.data_parallel_size),
+        ("data-parallel-size", engines),
         ("tensor-parallel-size", parallel.tensor_parallel_size),
         ("pipeline-parallel-size", parallel.pipeline_parallel_size),
     ):

@@ -40,8 +40,8 @@ def room_for_cache(maker: RunnerMaker) -> int:
 
 def _sharers(maker: RunnerMaker) -> int:
     """Number of ranks, of all engines, that divide the memory."""
-    parallel = maker.config.parallel
-    return parallel.data_parallel_size * parallel.world_size
+    config = maker.config
+    return len(config.local_indices) * config.parallel.world_size
 
 
 def _run_a_prompt(maker: RunnerMaker) -> None:

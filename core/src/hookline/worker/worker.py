@@ -87,7 +87,8 @@ class Worker:
         """
         with self._timer.phase("init device"):
             self._machine = choose_machine(self._config.executor)
-            check_replicas(self._machine, self._config.parallel)
+            engines = len(self._config.local_indices)
+            check_replicas(self._machine, self._config.parallel, engines)
             keep_freed_memory()
             take_threads(self._config.executor, self._config.num_concurrent)
 

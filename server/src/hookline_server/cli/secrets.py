@@ -18,6 +18,9 @@ VARIABLES = {
 }
 """Variables of options, the first one that is set counts."""
 
+MACHINES_VARIABLE = "HOOKLINE_DATA_PARALLEL_SECRET"
+"""Variable with the secret that several machines share."""
+
 MOST_BYTES = 16 * 1024
 """Maximum size of all secrets together; less than a pipe holds."""
 
@@ -54,6 +57,22 @@ def options_from_environment(
         values = [environment.pop(each, "") for each in VARIABLES[name]]
         found += [f"--{name}={value}" for value in values if value][:1]
     return found
+
+
+def secret_file_from_environment(environment: MutableMapping[str, str]) -> list[str]:
+    """Returns the option that names a file with the machines' secret, if one is set.
+
+    The file is in memory, only this process can open it, and its variable is removed:
+    the secret is neither among the options nor inherited by children.
+    """
+    secret = environment.pop(MACHINES_VARIABLE, "").encode()
+    if not secret:
+        return []
+    if len(secret) > MOST_BYTES:
+        raise UsageError(f"{MACHINES_VARIABLE} has more than {MOST_BYTES} bytes")
+    descriptor = os.memfd_create("secret")
+    os.write(descriptor, secret)
+    return [f"--data-parallel-secret-file=/proc/self/fd/{descriptor}"]
 
 
 def _places(argv: Sequence[str]) -> Iterator[int]:

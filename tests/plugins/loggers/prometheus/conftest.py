@@ -27,6 +27,8 @@ from hookline.config import (
 )
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import (
+    EngineLink,
+    LinkStats,
     ObserverStats,
     ParserFailures,
     PlacementStats,
@@ -166,6 +168,19 @@ UNKNOWN_FIELDS = UnknownFieldStats(fields=(("user", 4),))
 
 STORED = ResponseStoreStats(entries=3, bytes=4096, evictions=(("age", 2),))
 PLACED = PlacementStats(requests=(("0", "load", 4),))
+LINKED = LinkStats(
+    engines=(
+        EngineLink(
+            engine_index=1,
+            host="node-b",
+            is_up=True,
+            joined=2,
+            lost=1,
+            round_trip_seconds=0.25,
+        ),
+    ),
+    refused=3,
+)
 OBSERVED = ObserverStats(front_ends=2, waited_seconds=0.25, dropped=3, restarts=1)
 
 ANSWERED = HttpAnswered(
@@ -217,7 +232,9 @@ def feed() -> Feed:
         logger.state_changed(make_state(scheduler=SCHEDULER, lanes=(LANE,)))
         logger.http_answered(ANSWERED)
         logger.front_end_changed(
-            FrontEndChanged(parts=(PARSERS, UNKNOWN_FIELDS, STORED, PLACED, OBSERVED))
+            FrontEndChanged(
+                parts=(PARSERS, UNKNOWN_FIELDS, STORED, PLACED, OBSERVED, LINKED)
+            )
         )
 
     return show

@@ -37,6 +37,19 @@ def http(make: StandardPanels) -> Row:
                 "hookline_transport_messages_dropped",
             ),
             make.rates("Requests sent to engines", "hookline_requests_placed"),
+            make.each("Engines of other machines", "hookline_engine_machine_info"),
+            make.each(
+                "Round trip to other machines",
+                "hookline_engine_link_round_trip_seconds",
+            ),
+            make.rates(
+                "Lost connections to other machines", "hookline_engine_link_losses"
+            ),
+            make.rates("Engines that joined", "hookline_engine_link_joins"),
+            make.rates(
+                "Refused connections of other machines",
+                "hookline_transport_connections_refused",
+            ),
         ),
     )
 

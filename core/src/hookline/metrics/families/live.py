@@ -48,8 +48,9 @@ LIVE_METRICS: tuple[Metric, ...] = (
         unit="restarts",
         help="Number of times that the engine's process was replaced, by what ended "
         "it: an exception (failed), the end of its process (exited), a stall "
-        "(stalled) or a failing start (start).",
-        labels=(Label("reason", ("failed", "exited", "stalled", "start")),),
+        "(stalled), a failing start (start) or the loss of the connection to its "
+        "machine (lost).",
+        labels=(Label("reason", ("failed", "exited", "stalled", "start", "lost")),),
         value=Reading(
             EngineStarted, lambda started: by_label({started.restart_cause: 1.0})
         ),

@@ -8,17 +8,22 @@ from contextlib import closing
 
 from aiohttp import web
 
+from hookline.exceptions import ConfigError
 from hookline.worker.settled_heap import settle_heap
 from hookline_server.api_servers.parent import Parent
 from hookline_server.auth.exposure import warn_if_open
 from hookline_server.cli.commands.banner import banner
+from hookline_server.cli.commands.headless import run_headless
 from hookline_server.cli.engine_starter import engine_starter, owner_starter
 from hookline_server.cli.options.arguments import engine_config, read_arguments
 from hookline_server.cli.options.engine import ENGINE_OPTIONS
 from hookline_server.cli.options.loggers import default_loggers
-from hookline_server.cli.options.server import SERVER_OPTIONS
+from hookline_server.cli.options.server import HEADLESS, SERVER_OPTIONS
 from hookline_server.cli.output import say
-from hookline_server.cli.secrets import options_from_environment
+from hookline_server.cli.secrets import (
+    options_from_environment,
+    secret_file_from_environment,
+)
 from hookline_server.connections.limits import raise_descriptor_limit
 from hookline_server.context import key_ring
 from hookline_server.forked_children import release_in_forked_children
@@ -39,12 +44,17 @@ def run(argv: list[str]) -> int:
         "serve",
         "Starts the server with the OpenAI API.",
         [*SERVER_OPTIONS, *ENGINE_OPTIONS],
-        [*options_from_environment(("api-key", "metrics-token"), os.environ), *argv],
+        [*_from_environment(), *argv],
         default_loggers=default_loggers(),
         operand="model",
     )
     config = engine_config(arguments, in_process=False)
     settings = arguments.make("server", ServerSettings)
+    if HEADLESS.target in arguments.given:
+        with closing(set_up_log(settings.log_level, settings.log_format)):
+            return run_headless(config, settings)
+    if settings.api_server_count > 1 and config.remote_indices:
+        raise ConfigError("api-server-count", "must be 1 for engines on other machines")
     choose_parsers(settings.replies)  # mistakes are found before the model loads
     listening = _listening(settings)
     release_in_forked_children(listening.all)
@@ -81,6 +91,11 @@ def run(argv: list[str]) -> int:
             serving = parent.serve()
         asyncio.run(serving)
     return 0
+
+
+def _from_environment() -> list[str]:
+    keys = options_from_environment(("api-key", "metrics-token"), os.environ)
+    return [*keys, *secret_file_from_environment(os.environ)]
 
 
 def _listening(settings: ServerSettings) -> Listening:

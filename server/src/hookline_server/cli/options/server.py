@@ -5,7 +5,7 @@ from dataclasses import replace
 from hookline_server.cli.options.derived import derived
 from hookline_server.cli.options.engine import TENANT_OPTIONS
 from hookline_server.cli.options.implied import DEFAULT_MAX_TENANTS, TENANTS
-from hookline_server.cli.options.option import Option
+from hookline_server.cli.options.option import Kind, Option
 from hookline_server.settings import ServerSettings
 from hookline_server.tenant_names import is_tenant
 
@@ -31,7 +31,17 @@ def _of_a_server(option: Option) -> Option:
     return replace(option, default=default)
 
 
+HEADLESS = Option(
+    flag="headless",
+    target="run.headless",
+    group="several machines",
+    kind=Kind.FLAG,
+    help="Run this machine's engines for a server on another one, the head node, and "
+    "no server here; options of the server are ignored.",
+)
+
 SERVER_OPTIONS = (
+    HEADLESS,
     *derived(ServerSettings, "server", group="server"),
     *(_of_a_server(each) for each in TENANT_OPTIONS),
 )

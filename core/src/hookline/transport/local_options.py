@@ -1,0 +1,96 @@
+"""Which options each machine has for itself, and which all machines share."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from hookline.config import EngineConfig
+from hookline.config.option_fields import ConfigOption, options_of
+from hookline.frozen import plain
+
+T = TypeVar("T")
+
+LOCAL_FLAGS = frozenset(
+    {
+        *("model", "tokenizer", "record"),
+        *("device", "threads"),
+        *("num-kv-blocks", "kv-cache-memory", "kv-cache-prefault"),
+        *("gpu-memory-utilization", "serve-while-compiling"),
+        *("data-parallel-size-local", "data-parallel-start-rank"),
+        *("data-parallel-address", "data-parallel-rpc-port"),
+        *("data-parallel-secret-file", "data-parallel-join-timeout"),
+    }
+)
+"""Options that each machine has for itself, or else the head node's."""
+
+_ENGINES_OF_THIS_MACHINE = "machines"
+
+
+def shared_options(config: EngineConfig) -> dict[str, str]:
+    """Returns all options that were given and concern all machines, as JSON by flag."""
+    return {
+        each.flag: _json(_value(config, each.path))
+        for each in options_of(EngineConfig)
+        if each.flag not in LOCAL_FLAGS and _is_given(config, each)
+    }
+
+
+def contradiction(head: EngineConfig, given: Mapping[str, str]) -> str | None:
+    """Returns the first option that another machine and the head node have different.
+
+    Args:
+        head: The head node's configuration.
+        given: The other machine's shared options.
+    """
+    own = {each.flag: each.path for each in options_of(EngineConfig)}
+    for flag, theirs in given.items():
+        ours = _json(_value(head, own[flag])) if flag in own else "unknown"
+        if ours != theirs:
+            return f"--{flag} is {theirs} there and {ours} on the head node"
+    return None
+
+
+def localized(head: EngineConfig, local: EngineConfig) -> EngineConfig:
+    """Returns the head node's configuration of an engine with this machine's options.
+
+    The name of the model in the API stays the head node's, whatever its folder is here.
+    """
+    made = dataclasses.replace(
+        head,
+        machines=local.machines,
+        model=dataclasses.replace(head.model, served_model_name=head.model.served_name),
+    )
+    for each in _given_here(local):
+        made = _replaced(made, each.path, _value(local, each.path))
+    return made
+
+
+def _given_here(local: EngineConfig) -> Iterator[ConfigOption]:
+    for each in options_of(EngineConfig):
+        is_local = each.flag in LOCAL_FLAGS
+        is_copied = each.path[0] == _ENGINES_OF_THIS_MACHINE
+        if is_local and not is_copied and _is_given(local, each):
+            yield each
+
+
+def _is_given(config: EngineConfig, each: ConfigOption) -> bool:
+    return _value(config, each.path) != each.default
+
+
+def _value(config: object, path: Sequence[str]) -> object:
+    for name in path:
+        config = getattr(config, name)
+    return config
+
+
+def _replaced(config: T, path: Sequence[str], value: object) -> T:
+    name, *rest = path
+    if rest:
+        value = _replaced(getattr(config, name), rest, value)
+    return dataclasses.replace(config, **{name: value})  # type: ignore[type-var]
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value, enc_hook=plain, order="deterministic").decode()

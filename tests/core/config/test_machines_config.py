@@ -1,0 +1,96 @@
+"""Which engines run on this machine, and which options machines share."""
+
+from dataclasses import replace
+
+import pytest
+
+from hookline.config import EngineConfig
+from hookline.core.config_hash import config_hash
+from hookline.exceptions import ConfigError
+from hookline.transport.local_options import contradiction, localized, shared_options
+
+
+def made(**options: object) -> EngineConfig:
+    return EngineConfig.from_options(data_parallel_size=4, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "local", "remote"),
+    [
+        ({}, [0, 1, 2, 3], []),
+        ({"data_parallel_size_local": 2}, [0, 1], [2, 3]),
+        ({"data_parallel_start_rank": 2}, [2, 3], [0, 1]),
+        (
+            {"data_parallel_size_local": 1, "data_parallel_start_rank": 1},
+            [1],
+            [0, 2, 3],
+        ),
+        ({"data_parallel_size_local": 0}, [], [0, 1, 2, 3]),
+    ],
+)
+def test_engines_are_here_or_elsewhere(
+    options: dict[str, object], local: list[int], remote: list[int]
+) -> None:
+    """The start rank and the local size say which are here."""
+    config = made(**options)
+
+    assert list(config.local_indices) == local
+    assert config.remote_indices == remote
+    assert config.num_concurrent == len(local)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"data_parallel_start_rank": 4}, "start-rank: 4 is not below"),
+        ({"data_parallel_size_local": 5}, "size-local: 5 engines from 0 on"),
+        (
+            {"data_parallel_size_local": 3, "data_parallel_start_rank": 2},
+            "size-local: 3 engines from 2 on",
+        ),
+        ({"data_parallel_size_local": -1}, "size-local: must be at least 0"),
+        ({"data_parallel_rpc_port": 0}, "rpc-port: must be 1 to 65535"),
+    ],
+)
+def test_wrong_numbers_are_refused(options: dict[str, object], error: str) -> None:
+    """The error names the option."""
+    with pytest.raises(ConfigError, match=error):
+        made(**options)
+
+
+def test_the_machine_does_not_change_the_hash() -> None:
+    """Engines of all machines have the same configuration otherwise."""
+    here = made(data_parallel_size_local=2)
+    there = made(data_parallel_start_rank=2, data_parallel_address="10.0.0.1")
+
+    assert config_hash(here) == config_hash(there)
+
+
+def test_an_engine_keeps_what_is_its_machines_own() -> None:
+    """All else is the head node's, and so is the model's name in the API."""
+    head = made(model="demo", max_num_seqs=7, threads=3, data_parallel_size_local=2)
+    local = made(model="/data/demo-b", threads=5, data_parallel_start_rank=2)
+
+    config = localized(replace(head, engine_index=2), local)
+
+    assert config.engine_index == 2
+    assert config.model.model == "/data/demo-b"
+    assert config.model.served_name == "demo"
+    assert config.scheduler.max_num_seqs == 7
+    assert config.executor.threads == 5
+    assert list(config.local_indices) == [2, 3]
+    assert localized(head, made()).executor.threads == 3
+
+
+def test_a_shared_option_must_be_the_head_nodes() -> None:
+    """Those that were not given are no contradiction, nor are local ones."""
+    head = made(max_num_seqs=7, threads=3)
+
+    assert contradiction(head, shared_options(made(threads=9))) is None
+    assert contradiction(head, shared_options(made(max_num_seqs=7))) is None
+    assert contradiction(head, shared_options(made(max_num_seqs=8))) == (
+        "--max-num-seqs is 8 there and 7 on the head node"
+    )
+    assert contradiction(head, {"new-option": "1"}) == (
+        "--new-option is 1 there and unknown on the head node"
+    )
