@@ -236,12 +236,21 @@ class SlowCable:
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
-                near, _ = self._listener.accept()
-                far = socket.create_connection(("127.0.0.1", self._target))
-                for source, sink in ((near, far), (far, near)):
-                    threading.Thread(
-                        target=self._pass_on, args=(source, sink), daemon=True
-                    ).start()
+                self._join(self._listener.accept()[0])
+
+    def _join(self, near: socket.socket) -> None:
+        far = self._reach()
+        for source, sink in ((near, far), (far, near)):
+            threading.Thread(
+                target=self._pass_on, args=(source, sink), daemon=True
+            ).start()
+
+    def _reach(self) -> socket.socket:
+        """Connects to the head node, which may not be there yet."""
+        while True:
+            with suppress(ConnectionRefusedError):
+                return socket.create_connection(("127.0.0.1", self._target))
+            time.sleep(0.1)
 
     def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):

@@ -39,7 +39,7 @@ _ASK_SECONDS = 1.0
 _LINGER_SECONDS = 1.0
 _SILENCE_SECONDS = 30.0
 """Time without a ping after which the head node has given this engine up."""
-_MOST_FAILURES = 3
+_MOST_FAILURES = 10
 """Handshakes after which it is no chance that they fail."""
 _HEAD = Party(Role.CLIENT, 0)
 _log = logging.getLogger(__name__)
