@@ -9,7 +9,9 @@ ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
-PROJECTS := $(sort $(wildcard pyproject.toml plugins/*/*/pyproject.toml models/*/pyproject.toml)) \
+# Nobody who does not want Ray gets it.
+RAY_PROJECT := plugins/scale/ray/pyproject.toml
+PROJECTS := $(filter-out $(RAY_PROJECT),$(sort $(wildcard pyproject.toml plugins/*/*/pyproject.toml models/*/pyproject.toml))) \
     tools/bench/pyproject.toml tools/pd_proxy/pyproject.toml
 DEV_PROJECTS := $(filter-out $(PROJECTS),$(sort $(wildcard tools/*/pyproject.toml)))
 EDITABLE = $(foreach project,$(1),-e ./$(patsubst %pyproject.toml,%,$(project)))
@@ -27,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve disagg test test-rest test-isa test-all lint types imports bench soak fuzz fuzz-api demo-model demo-heads clean
+.PHONY: help serve disagg ray test test-rest test-isa test-all lint types imports bench soak fuzz fuzz-api demo-model demo-heads clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +39,10 @@ serve: $(VENV)/installed  ## Serve a model: MODEL=demo PORT=8000 ARGS='...'
 
 disagg: $(VENV)/installed  ## Serve with separate prefill and decode instances: CONNECTOR=shared_storage
 	@exec $(BIN)/hookline route --demo --model $(MODEL) --port $(PORT) --connector $(CONNECTOR) $(ARGS)
+
+ray: $(VENV)/installed-ray  ## Serve with two engines on a Ray cluster of two nodes on this machine
+	@exec $(BIN)/python -m hookline_ray.two_nodes $(BIN)/hookline serve --model $(MODEL) --port $(PORT) \
+	    --data-parallel-backend ray --data-parallel-size 2 --engine-restart 10 $(ARGS)
 
 test: $(VENV)/installed-dev  ## Run the essential tests: ARGS='...' goes to pytest
 	@$(PYTEST) -m '$(EVERY_TEST) and not $(REST)' $(ARGS)
@@ -98,6 +104,10 @@ $(VENV)/installed: $(PROJECTS) constraints.txt
 	@$(INSTALL) --upgrade 'pip>=25.1'
 	@$(INSTALL) --constraint constraints.txt $(call EDITABLE,$(PROJECTS))
 	@$(BIN)/hookline warm-up || echo "Servers compile kernels when they need them."
+	@touch $@
+
+$(VENV)/installed-ray: $(VENV)/installed $(RAY_PROJECT)
+	@$(INSTALL) --constraint constraints.txt $(call EDITABLE,$(RAY_PROJECT))
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed $(DEV_PROJECTS)

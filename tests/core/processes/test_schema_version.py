@@ -13,7 +13,7 @@ from hookline.frozen import plain
 from hookline.transport.link_messages import ToHead, ToRemoteEngine
 from hookline.transport.messages import ToClient, ToEngine, ToGuest
 
-DIGESTS = {37: "3f46155c456255e9932fe0cdb0e98b395ddd584cfe94ced9a2e1835e2878bc98"}
+DIGESTS = {38: "ac3b7c8bbb01421e232c58bd5cd660891917c9c5797f0217d61bb142403826b7"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

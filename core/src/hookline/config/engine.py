@@ -9,7 +9,7 @@ from hookline.config.kv_events import OPTION as KV_EVENTS_OPTION
 from hookline.config.kv_events import KVEventsConfig
 from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
 from hookline.config.kv_transfer import KVTransferConfig
-from hookline.config.machines import MachinesConfig
+from hookline.config.machines import OWN_PROCESSES, MachinesConfig
 from hookline.config.model import ModelConfig
 from hookline.config.observers import ObserverConfig
 from hookline.config.option_fields import build, check_options
@@ -211,7 +211,10 @@ class EngineConfig:
         """
         if (backend := options.pop("distributed_executor_backend", None)) is not None:
             options.setdefault("executor", backend)
-        if options.get("data_parallel_size", 1) != 1:
+        has_others = (
+            options.get("data_parallel_backend", OWN_PROCESSES) != OWN_PROCESSES
+        )
+        if has_others or options.get("data_parallel_size", 1) != 1:
             options.setdefault("in_process", False)
         return build(cls, options)
 
@@ -239,7 +242,7 @@ class EngineConfig:
     def local_indices(self) -> range:
         """The indices of the engines on this machine."""
         size, start = self.parallel.data_parallel_size, self.machines.start_rank
-        local = self.machines.size_local
+        local = self.machines.num_local
         return range(start, size if local is None else start + local)
 
     @property

@@ -4,8 +4,13 @@ from dataclasses import dataclass, field
 
 from hookline.config.option_fields import check_options
 from hookline.config.options import option
+from hookline.exceptions import ConfigError
 
 HIGHEST_PORT = 65535
+LOOPBACK = "127.0.0.1"
+RPC_PORT = 29550
+OWN_PROCESSES = "mp"
+"""The backend whose engines are processes that were started on their machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,21 +37,42 @@ class MachinesConfig:
             minimum=0,
         ),
     )
-    address: str = field(
-        default="127.0.0.1",
+    backend: str = field(
+        default=OWN_PROCESSES,
+        metadata=option(
+            "What starts the engines of other machines: mp expects them to be started "
+            "there with --headless; ray starts them as actors on a Ray cluster, all "
+            "engines unless data-parallel-size-local says how many are this machine's.",
+            flag="data-parallel-backend",
+            metavar="NAME",
+        ),
+    )
+    ray_address: str | None = field(
+        default=None,
+        metadata=option(
+            "Ray cluster, as its host and port, or auto for the one that runs on this "
+            "machine.",
+            metavar="ADDRESS",
+            shown_default="RAY_ADDRESS, if set; else one is started on this machine",
+        ),
+    )
+    address: str | None = field(
+        default=None,
         metadata=option(
             "Address of the head node, where it listens for engines of other machines.",
             flag="data-parallel-address",
             metavar="HOST",
+            shown_default="127.0.0.1; with ray, this machine's in the cluster",
         ),
     )
-    rpc_port: int = field(
-        default=29550,
+    rpc_port: int | None = field(
+        default=None,
         metadata=option(
             "Port of the head node for engines of other machines.",
             flag="data-parallel-rpc-port",
             minimum=1,
             maximum=HIGHEST_PORT,
+            shown_default="29550; with ray, a free one",
         ),
     )
     secret_file: str | None = field(
@@ -73,3 +99,15 @@ class MachinesConfig:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.ray_address is not None and self.backend != "ray":
+            raise ConfigError("ray-address", "requires --data-parallel-backend ray")
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether a backend starts the engines that are not on this machine."""
+        return self.backend != OWN_PROCESSES
+
+    @property
+    def num_local(self) -> int | None:
+        """Number of engines on this machine; None for all that are left."""
+        return 0 if self.size_local is None and self.is_placed else self.size_local

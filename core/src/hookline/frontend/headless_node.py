@@ -11,12 +11,12 @@ from hookline.config import EngineConfig
 from hookline.frontend.restarts import RestartBudget
 from hookline.owned_process import OwnedProcess
 from hookline.transport.endpoint import endpoint_of
+from hookline.transport.enlistment import Enlistment
 from hookline.transport.link_keys import read_secret
 from hookline.transport.remote_engine_process import (
     DISMISSED,
     LOST,
     UNFIT,
-    Enlistment,
 )
 
 _MODULE = "hookline.transport.remote_engine_process"

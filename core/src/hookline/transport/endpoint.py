@@ -5,6 +5,7 @@ import socket
 from dataclasses import dataclass
 
 from hookline.config import MachinesConfig
+from hookline.config.machines import LOOPBACK, RPC_PORT
 from hookline.exceptions import ConfigError
 from hookline.transport.link_keys import SECRET_OPTION
 
@@ -17,7 +18,7 @@ class Endpoint:
 
     Attributes:
         host: A numeric address.
-        port: 1 to 65535.
+        port: 1 to 65535, or 0 for a free one.
     """
 
     host: str
@@ -40,7 +41,8 @@ def endpoint_of(config: MachinesConfig, *, has_secret: bool) -> Endpoint:
         ConfigError: The address is unknown, or other machines reach it and there is no
             secret that encrypts and authenticates.
     """
-    found = Endpoint(_resolved(config.address), config.rpc_port)
+    address, port = config.address or LOOPBACK, config.rpc_port
+    found = Endpoint(_resolved(address), RPC_PORT if port is None else port)
     if not has_secret and not found.is_loopback:
         raise ConfigError(
             SECRET_OPTION,

@@ -102,7 +102,7 @@ class JoinedClient:
         self._local.close()
 
     def _part(self, engine_index: int) -> ProcessClient | RemoteClient:
-        return self._remote if self._remote.returns(engine_index) else self._local
+        return self._local if engine_index in self._local.engines else self._remote
 
     def _start(self, part: ProcessClient | RemoteClient, name: str) -> threading.Thread:
         thread = threading.Thread(

@@ -21,6 +21,7 @@ LOCAL_FLAGS = frozenset(
         *("data-parallel-size-local", "data-parallel-start-rank"),
         *("data-parallel-address", "data-parallel-rpc-port"),
         *("data-parallel-secret-file", "data-parallel-join-timeout"),
+        *("data-parallel-backend", "ray-address"),
     }
 )
 """Options that each machine has for itself, or else the head node's."""

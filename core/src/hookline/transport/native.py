@@ -12,6 +12,7 @@ from hookline.transport.engine_client import EngineClient
 from hookline.transport.inproc_client import InprocClient
 from hookline.transport.joined_client import JoinedClient
 from hookline.transport.link_keys import LinkKeys, read_secret
+from hookline.transport.placing import place_engines
 from hookline.transport.process_client import ProcessClient
 from hookline.transport.remote_client import RemoteClient
 from hookline.transport.tcp import TcpHub
@@ -43,15 +44,19 @@ def _connect_machines(config: EngineConfig, local: list[EngineConfig]) -> Engine
         raise ConfigError(
             "in-process", "cannot be combined with engines on other machines"
         )
-    secret = read_secret(config.machines.secret_file)
-    keys = None if secret is None else LinkKeys.derive(secret)
-    endpoint = endpoint_of(config.machines, has_secret=secret is not None)
-    remote = RemoteClient(config, TcpHub(endpoint, keys))
+    remote = place_engines(config) if config.machines.is_placed else _listen(config)
     try:
         return _joined(remote, local)
     except BaseException:
         remote.close()
         raise
+
+
+def _listen(config: EngineConfig) -> RemoteClient:
+    secret = read_secret(config.machines.secret_file)
+    keys = None if secret is None else LinkKeys.derive(secret)
+    endpoint = endpoint_of(config.machines, has_secret=secret is not None)
+    return RemoteClient(config, TcpHub(endpoint, keys))
 
 
 def _joined(remote: RemoteClient, local: list[EngineConfig]) -> EngineClient:

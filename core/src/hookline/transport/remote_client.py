@@ -44,7 +44,7 @@ from hookline.transport.transport import Party, Role
 PING_SECONDS = 0.25
 """Interval of pings, by which a lost connection is noticed."""
 _LOOK_SECONDS = 0.1
-_DRAIN_SECONDS = 0.1
+DRAIN_SECONDS = 0.1
 """Time to receive what an engine had sent before its connection was lost."""
 _GRACE_SECONDS = 2.0
 _REMINDER_SECONDS = 30.0
@@ -56,9 +56,13 @@ class RemoteClient:
     """An `EngineClient` of engines that other machines start and end.
 
     Whatever becomes of a process, another one may take its place at any time.
+
+    Attributes:
+        patience_seconds: Time for which `wait` waits beyond the join timeout.
     """
 
     owns_engines = True
+    patience_seconds = 0.0
 
     def __init__(self, config: EngineConfig, hub: TcpHub) -> None:
         """Takes over the hub; `wait` returns when the engines are there.
@@ -84,7 +88,7 @@ class RemoteClient:
         self._pinged_at = 0.0
         self._last_refusal = ""
         self._is_waiting = True
-        self._gives_up = False
+        self._given_up: str | None = None
         self._is_closed = False
 
     def wait(self, others: threading.Event | None = None) -> None:
@@ -93,14 +97,14 @@ class RemoteClient:
         Raises:
             EngineDeadError: Some are not there in time, or this client was closed.
         """
-        seconds = self._config.machines.join_timeout
+        seconds = self._config.machines.join_timeout + self.patience_seconds
         deadline = time.monotonic() + seconds
         reminder = 0.0
         while (missing := self._missing) or not (others is None or others.is_set()):
             now = time.monotonic()
             names = ", ".join(map(str, missing))
-            if self._gives_up:
-                raise EngineDeadError(_CLOSED)
+            if self._given_up is not None:
+                raise EngineDeadError(self._given_up)
             if missing and now > deadline:
                 raise EngineDeadError(
                     f"of the engines of other machines, {names} did not join at "
@@ -183,7 +187,7 @@ class RemoteClient:
 
     def stop_waiting(self) -> None:
         """Has `wait`, in another thread, raise soon."""
-        self._gives_up = True
+        self._given_up = _CLOSED
 
     @property
     def _missing(self) -> list[int]:
@@ -280,7 +284,7 @@ class RemoteClient:
             self._mailbox.send(seat.party, Ping(time.monotonic_ns()))
             if (reason := self._hub.lost(seat.party)) is not None:
                 death = EngineDied(seat.index, reason, DeathKind.LOST)
-                self._losses.setdefault(seat.index, (now + _DRAIN_SECONDS, death))
+                self._losses.setdefault(seat.index, (now + DRAIN_SECONDS, death))
 
     def _take_loss(self) -> EngineDied | None:
         now = time.monotonic()

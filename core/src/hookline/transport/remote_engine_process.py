@@ -15,20 +15,18 @@ import threading
 from types import FrameType
 from typing import NoReturn
 
-import msgspec
-
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.core.building import build_core, build_loop
 from hookline.core.engine_loop import EngineLoop
 from hookline.core.failure import FailureNotice
 from hookline.exceptions import ConfigError, HooklineError, ModelLoadError
-from hookline.frozen import plain
 from hookline.logs.forwarding import forward_log
 from hookline.models.description import find_folder
 from hookline.models.folder_digest import digest_of_folder
 from hookline.owner_watch import wait_for_owners_end
 from hookline.transport.endpoint import endpoint_of
+from hookline.transport.enlistment import Enlistment
 from hookline.transport.link_keys import LinkKeys
 from hookline.transport.messages import Ready
 from hookline.transport.remote_wire import RemoteWire
@@ -36,7 +34,6 @@ from hookline.transport.remote_wire import RemoteWire
 DISMISSED, FAILED, LOST, UNFIT = 0, 1, 3, 4
 """Exit status: the head node or the owner ended it, it failed, it lost the head node,
 or it cannot become the engine."""
-_LENGTH_BYTES = 4
 _TURN_SECONDS = 0.25
 """Maximum time until a signal or a goodbye is noticed while there is no work."""
 _QUIET_TURNS = 2
@@ -44,23 +41,6 @@ _QUIET_TURNS = 2
 
 
 _log = logging.getLogger("hookline.transport.remote_engine_process")
-
-
-class Enlistment(msgspec.Struct, frozen=True):
-    """What the headless node tells an engine that it starts.
-
-    Attributes:
-        config: This machine's configuration.
-        secret: The secret that is shared with the head node.
-    """
-
-    config: EngineConfig
-    secret: bytes | None
-
-    def packed(self) -> bytes:
-        """Returns it with its length, for a pipe."""
-        data = msgspec.msgpack.encode(self, enc_hook=plain)
-        return len(data).to_bytes(_LENGTH_BYTES) + data
 
 
 class _Engine:
@@ -116,7 +96,7 @@ def main(engine_index: int, owner_pid: int) -> int:
     """Serves until the head node or the owner goes away."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner decides when to end
     stdin = sys.stdin.fileno()
-    if (enlisted := _read_enlistment(stdin)) is None:
+    if (enlisted := Enlistment.read(stdin)) is None:
         return DISMISSED  # the owner has gone already
     threading.Thread(
         target=_end_with_owner, args=[stdin, owner_pid], daemon=True
@@ -133,20 +113,6 @@ def main(engine_index: int, owner_pid: int) -> int:
         return UNFIT
     finally:
         wire.close()
-
-
-def _read_enlistment(stdin: int) -> Enlistment | None:
-    length = int.from_bytes(_read_exactly(stdin, _LENGTH_BYTES))
-    data = _read_exactly(stdin, length)
-    return msgspec.msgpack.decode(data, type=Enlistment) if data else None
-
-
-def _read_exactly(descriptor: int, size: int) -> bytes:
-    """Reads so many bytes; fewer at the pipe's end."""
-    found = b""
-    while len(found) < size and (part := os.read(descriptor, size - len(found))):
-        found += part
-    return found
 
 
 def _end_now(_: int, __: FrameType | None) -> NoReturn:

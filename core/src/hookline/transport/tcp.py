@@ -6,9 +6,11 @@ heartbeats: a connection whose peer is silent for `LINK_TIMEOUT_SECONDS` is clos
 however long a step lasts.
 """
 
+import logging
 import secrets
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import zmq
 
@@ -28,7 +30,9 @@ HANDSHAKE_SECONDS = 5.0
 MOST_FRAMES = 10_000
 """Maximum number of frames queued for one engine; beyond it, the engine is lost."""
 _RECONNECT_SECONDS = 0.5
+_END_SECONDS = 3.0
 _FRAMES_OF_MAIL = 2
+_log = logging.getLogger(__name__)
 
 
 class TcpHub:
@@ -47,7 +51,6 @@ class TcpHub:
         Raises:
             ConfigError: The port is in use, or the address is not this machine's.
         """
-        self._address = str(endpoint)
         self._context = zmq.Context(io_threads=1)
         self._router = _make_socket(self._context, zmq.ROUTER)
         self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -61,6 +64,8 @@ class TcpHub:
         self._monitor = watch_connections(self._router)
         self._events = ConnectionEvents()
         self._bind(endpoint)
+        bound = self._router.getsockopt_string(zmq.LAST_ENDPOINT)
+        self._endpoint = replace(endpoint, port=int(bound.rpartition(":")[2]))
         # Sockets of ZMQ are for one thread at a time: the receiving thread owns the
         # router, and gets the frames of other threads through a pipe.
         self._outbox, self._pipe = _make_pipe(self._context)
@@ -72,7 +77,12 @@ class TcpHub:
 
     @property
     def address(self) -> str:
-        return self._address
+        return str(self._endpoint)
+
+    @property
+    def port(self) -> int:
+        """The port on which it listens."""
+        return self._endpoint.port
 
     @property
     def origin(self) -> str:
@@ -129,7 +139,7 @@ class TcpHub:
         while linger_seconds and self._pipe.poll(0):
             self._forward()
         self._router.disable_monitor()
-        self._context.destroy(linger=round(linger_seconds * 1000))
+        _end(self._context, linger_seconds)
 
     def _bind(self, endpoint: Endpoint) -> None:
         try:
@@ -248,7 +258,7 @@ class TcpLink:
             self.expect_end()
             self._socket.disable_monitor()
             self._watcher.join()  # it owns the socket of the events
-            self._context.destroy(linger=round(linger_seconds * 1000))
+            _end(self._context, linger_seconds)
 
     def _watch(self, monitor: "zmq.Socket[bytes]") -> None:
         # Until the last event, because ZMQ's own thread waits until each is taken.
@@ -258,6 +268,19 @@ class TcpLink:
                 on_lost, self._on_lost = self._on_lost, _ignore
                 on_lost()
         monitor.close(linger=0)
+
+
+def _end(context: "zmq.Context[zmq.Socket[bytes]]", linger_seconds: float) -> None:
+    """Closes all sockets and ends ZMQ's threads, in bounded time.
+
+    ZMQ has been seen to wait for ever when connections broke at the same time.
+    """
+    linger = round(linger_seconds * 1000)
+    ending = threading.Thread(target=context.destroy, args=[linger], daemon=True)
+    ending.start()
+    ending.join(linger_seconds + _END_SECONDS)
+    if ending.is_alive():
+        _log.warning("connections to other machines were given up, not closed")
 
 
 def _ignore() -> None:

@@ -6,6 +6,7 @@ import threading
 from types import FrameType
 
 from hookline.config import EngineConfig
+from hookline.exceptions import ConfigError
 from hookline.frontend.headless_node import HeadlessNode
 from hookline_server.children import kill_children
 from hookline_server.cli.output import say
@@ -21,8 +22,14 @@ def run_headless(config: EngineConfig, settings: ServerSettings) -> int:
     The engines then finish their requests; a second signal ends them at once.
 
     Raises:
-        ConfigError: The head node's address or the secret does not fit.
+        ConfigError: The head node's address or the secret does not fit, or a backend
+            starts the engines.
     """
+    if config.machines.is_placed:
+        raise ConfigError(
+            "data-parallel-backend",
+            f"{config.machines.backend} starts engines itself: leave out --headless",
+        )
     stopping = _stopped_by_signals()
     node = HeadlessNode(config)
     indices = ", ".join(map(str, config.local_indices))

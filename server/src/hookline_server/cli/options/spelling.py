@@ -17,6 +17,7 @@ ALIASES = {
     "--distributed-executor-backend": "--executor",
     "-dp": "--data-parallel-size",
     "-dpa": "--data-parallel-address",
+    "-dpb": "--data-parallel-backend",
     "-dpl": "--data-parallel-size-local",
     "-dpp": "--data-parallel-rpc-port",
     "-dpr": "--data-parallel-start-rank",

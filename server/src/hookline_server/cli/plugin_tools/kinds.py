@@ -19,6 +19,11 @@ KINDS = (
         has_hooks=False,
     ),
     PluginKind(name="engine", group="hookline.engines", has_hooks=False),
+    PluginKind(
+        name="data_parallel_backend",
+        group="hookline.data_parallel_backends",
+        has_hooks=False,
+    ),
     PluginKind(name="executor", group="hookline.executors", has_hooks=False),
     PluginKind(name="model", group="hookline.models", has_hooks=False),
 )

@@ -1,0 +1,62 @@
+"""What a backend does that starts engines on other machines, such as Ray."""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from hookline.config import EngineConfig
+
+BACKENDS_GROUP = "hookline.data_parallel_backends"
+
+
+class NodeEnded(NamedTuple):
+    """An engine's process on another machine has ended, or could not be started.
+
+    Attributes:
+        engine_index: Index of the engine.
+        reason: Why, in one clause.
+    """
+
+    engine_index: int
+    reason: str
+
+
+class EngineNodes(Protocol):
+    """Starts and ends engines' processes on other machines; for one thread.
+
+    Attributes:
+        address: This machine's address, as the others reach it.
+    """
+
+    address: str
+
+    def start(self, config: EngineConfig, secret: bytes) -> None:
+        """Begins to start the process of an engine that has none, without waiting.
+
+        The process joins the head node. If it cannot be started within the join
+        timeout, or ends, `take_end` tells so.
+
+        Args:
+            config: The other machine's configuration of the engine.
+            secret: The secret that it shares with the head node.
+        """
+        ...
+
+    def stop(self, engine_index: int) -> None:
+        """Ends an engine's process, if it has one, without waiting."""
+        ...
+
+    def take_end(self) -> NodeEnded | None:
+        """Returns the end of a process that was not stopped, once; does not wait."""
+        ...
+
+    def close(self) -> None:
+        """Ends all processes; may be called twice."""
+        ...
+
+
+OpenNodes = Callable[[EngineConfig], EngineNodes]
+"""Takes the head node's configuration, connects to the machines and starts nothing.
+
+Raises `ConfigError` if an option does not fit, and `EngineDeadError` if the machines
+cannot be reached. An entry point of the group names it.
+"""

@@ -1,0 +1,96 @@
+"""Client of engines on other machines that a backend starts, ends and replaces."""
+
+import time
+from collections.abc import Callable
+
+from hookline.config import EngineConfig
+from hookline.transport.engine_client import DeathKind, EngineDied
+from hookline.transport.engine_nodes import EngineNodes, NodeEnded
+from hookline.transport.remote_client import DRAIN_SECONDS, RemoteClient
+from hookline.transport.remote_seat import Presence
+from hookline.transport.tcp import TcpHub
+
+
+class PlacedClient(RemoteClient):
+    """A `RemoteClient` that decides itself when another process takes a seat.
+
+    So deaths and replacements are as those of processes here. It waits longer
+    than the nodes do, which know better why an engine is not there.
+    """
+
+    patience_seconds = 5.0
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        hub: TcpHub,
+        nodes: EngineNodes,
+        start: Callable[[int], None],
+    ) -> None:
+        """Takes over hub and nodes, and begins to start all engines.
+
+        Args:
+            config: The head node's configuration.
+            hub: Where the engines connect.
+            nodes: What ends them.
+            start: Begins to start an engine by its index.
+        """
+        super().__init__(config, hub)
+        self._nodes = nodes
+        self._start = start
+        self._due: dict[int, float] = {}
+        for index in config.remote_indices:
+            self._start(index)
+
+    def returns(self, engine_index: int) -> bool:
+        """Returns False: it comes back only if it is replaced."""
+        del engine_index
+        return False
+
+    def replace(self, engine_index: int, after_seconds: float) -> None:
+        # The receiving thread starts it: it owns the nodes.
+        self._due[engine_index] = time.monotonic() + after_seconds
+
+    def close(self) -> None:
+        self._due.clear()
+        super().close()
+        self._nodes.close()
+
+    def _take_loss(self) -> EngineDied | None:
+        self._start_due()
+        if (ended := self._nodes.take_end()) is not None:
+            return self._take_end(ended)
+        return super()._take_loss()
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        for index in [each for each, due in list(self._due.items()) if due <= now]:
+            del self._due[index]
+            self._start(index)
+
+    def _take_end(self, ended: NodeEnded) -> EngineDied | None:
+        index, reason = ended
+        if self._is_waiting:
+            self._given_up = f"engine {index}: {reason}"
+            return None
+        if self._seats[index].presence is Presence.READY:
+            # What it had sent may still be on its way.
+            death = EngineDied(index, reason, DeathKind.EXITED)
+            self._losses.setdefault(index, (time.monotonic() + DRAIN_SECONDS, death))
+            return None
+        died = EngineDied(index, reason, DeathKind.START)
+        super()._bury(died)
+        return died
+
+    def _bury(self, death: EngineDied) -> EngineDied | None:
+        presence = self._seats[death.engine_index].presence
+        if presence is Presence.ABSENT:
+            self._losses.pop(death.engine_index, None)
+            return None
+        buried = super()._bury(death)
+        self._nodes.stop(death.engine_index)
+        if self._is_waiting:
+            self._given_up = f"engine {death.engine_index}: {death.reason}"
+        elif presence is Presence.STARTING:
+            return death._replace(kind=DeathKind.START)
+        return buried

@@ -1,0 +1,36 @@
+"""Messages through pipes."""
+
+import os
+import threading
+
+from hookline.framed_pipes import framed, read_frame, write_all
+
+
+def test_messages_keep_their_bounds() -> None:
+    """Also one that is larger than a pipe, and an empty one at the end."""
+    reading, writing = os.pipe()
+    sent = [b"one", b"x" * 1_000_000]
+
+    def write() -> None:
+        for each in sent:
+            write_all(writing, framed(each))
+        os.close(writing)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    received = [read_frame(reading) for _ in range(3)]
+    writer.join()
+    os.close(reading)
+
+    assert received == [*sent, b""]
+
+
+def test_a_pipe_that_ends_within_a_message_is_at_its_end() -> None:
+    """Half a length is no message."""
+    reading, writing = os.pipe()
+    os.write(writing, b"\0\0")
+    os.close(writing)
+
+    assert read_frame(reading) == b""
+
+    os.close(reading)

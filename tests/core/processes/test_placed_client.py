@@ -1,0 +1,197 @@
+"""Engines that a backend starts on other machines: they join, die and are replaced."""
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from hookline.config import EngineConfig, MachinesConfig
+from hookline.events import ClockPair
+from hookline.exceptions import ConfigError, EngineDeadError
+from hookline.models.description import find_folder
+from hookline.models.folder_digest import digest_of_folder
+from hookline.transport.endpoint import endpoint_of
+from hookline.transport.engine_client import (
+    DeathKind,
+    EngineDied,
+    EngineReplaced,
+    Received,
+)
+from hookline.transport.engine_nodes import NodeEnded
+from hookline.transport.link_keys import LinkKeys
+from hookline.transport.messages import Ready
+from hookline.transport.placed_client import PlacedClient
+from hookline.transport.placing import place_by
+from hookline.transport.remote_wire import RemoteWire
+from hookline_testing.payloads import FACTS
+
+SECRET = b"a secret of some length"
+DIGEST = digest_of_folder(find_folder("demo"))
+WAIT_SECONDS = 10.0
+
+
+class ThreadNodes:
+    """Nodes whose engines are threads that join, and do nothing else."""
+
+    address = "127.0.0.1"
+
+    def __init__(self) -> None:
+        self.configs: list[EngineConfig] = []
+        self.ends: queue.SimpleQueue[NodeEnded] = queue.SimpleQueue()
+        self.reason_not_to_start: str | None = None
+        self.is_closed = False
+        self._running: dict[int, tuple[threading.Event, threading.Thread]] = {}
+
+    @property
+    def running(self) -> list[int]:
+        return sorted(self._running)
+
+    def start(self, config: EngineConfig, secret: bytes) -> None:
+        index = config.engine_index
+        self.configs.append(config)
+        if self.reason_not_to_start is not None:
+            self.ends.put(NodeEnded(index, self.reason_not_to_start))
+            return
+        stopping = threading.Event()
+        engine = threading.Thread(target=serve, args=[config, secret, stopping])
+        self._running[index] = (stopping, engine)
+        engine.start()
+
+    def stop(self, engine_index: int) -> None:
+        if (running := self._running.pop(engine_index, None)) is not None:
+            stopping, engine = running
+            stopping.set()
+            engine.join()
+
+    def take_end(self) -> NodeEnded | None:
+        return None if self.ends.empty() else self.ends.get()
+
+    def close(self) -> None:
+        self.is_closed = True
+        for index in self.running:
+            self.stop(index)
+
+
+def serve(config: EngineConfig, secret: bytes, stopping: threading.Event) -> None:
+    """Joins the head node as an engine, and answers pings."""
+    endpoint = endpoint_of(config.machines, has_secret=True)
+    keys = LinkKeys.derive(secret)
+    wire = RemoteWire(endpoint, keys, config.engine_index, lambda: None)
+    try:
+        wire.join(config, DIGEST)
+        wire.ready(Ready(FACTS, ClockPair(1, 2)))
+        while not (stopping.is_set() or wire.is_dismissed):
+            wire.receive(0.02)
+        wire.left()
+    finally:
+        wire.close()
+
+
+@pytest.fixture
+def nodes() -> Iterator[ThreadNodes]:
+    made = ThreadNodes()
+    yield made
+    made.close()
+
+
+@contextmanager
+def placed(nodes: ThreadNodes) -> Iterator[PlacedClient]:
+    """A client of two engines; closed with its nodes."""
+    config = EngineConfig.from_options(
+        model="demo", data_parallel_size=2, data_parallel_backend="threads"
+    )
+    with ExitStack() as stack:
+        client = place_by(config, nodes, SECRET)
+        stack.callback(client.close)
+        yield client
+    assert nodes.is_closed
+
+
+def next_of(client: PlacedClient) -> Received:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        if (received := client.receive(0.05)) is not None:
+            return received
+    raise AssertionError("nothing was received")
+
+
+def test_engines_join_by_what_they_are_told(nodes: ThreadNodes) -> None:
+    """All engines are the backend's; they learn address, free port and secret."""
+    with placed(nodes) as client:
+        client.wait()
+
+        assert sorted(client.engines) == nodes.running == [0, 1]
+        assert {each.machines.address for each in nodes.configs} == {"127.0.0.1"}
+        assert len({each.machines.rpc_port for each in nodes.configs}) == 1
+        assert not client.returns(0)
+
+
+def test_an_engine_is_replaced_when_it_is_asked_for(nodes: ThreadNodes) -> None:
+    """A node that has ended is told as a death; `replace` starts another engine."""
+    with placed(nodes) as client:
+        client.wait()
+
+        nodes.ends.put(NodeEnded(1, "its node has ended"))
+        died = next_of(client)
+        running = nodes.running
+        client.replace(1, 0.0)
+        replaced = next_of(client)
+
+    assert isinstance(died, EngineDied)
+    assert (died.engine_index, died.kind) == (1, DeathKind.EXITED)
+    assert "its node has ended" in died.reason
+    assert running == [0]
+    assert isinstance(replaced, EngineReplaced)
+    assert replaced.engine_index == 1
+
+
+def test_a_replacement_that_cannot_start_is_told(nodes: ThreadNodes) -> None:
+    """So that its front end tries again or gives it up."""
+    with placed(nodes) as client:
+        client.wait()
+        nodes.ends.put(NodeEnded(1, "its node has ended"))
+        next_of(client)
+        nodes.reason_not_to_start = "no place"
+
+        client.replace(1, 0.0)
+
+        assert next_of(client) == EngineDied(1, "no place", DeathKind.START)
+
+
+def test_a_start_without_room_fails(nodes: ThreadNodes) -> None:
+    """The backend's reason is that of the error."""
+    nodes.reason_not_to_start = "no place for 2 engines"
+
+    with placed(nodes) as client, pytest.raises(EngineDeadError, match="no place for"):
+        client.wait()
+
+
+def test_a_stalled_engine_is_ended(nodes: ThreadNodes) -> None:
+    """`kill` ends its node, and the death has the given reason."""
+    with placed(nodes) as client:
+        client.wait()
+
+        client.kill(0, "it does nothing")
+        died = next_of(client)
+
+        assert isinstance(died, EngineDied)
+        assert "it does nothing" in died.reason
+        assert nodes.running == [1]
+
+
+def test_local_engines_are_counted_with_a_backend() -> None:
+    """Without a number, none is on this machine."""
+    machines = MachinesConfig(backend="ray")
+    some = MachinesConfig(backend="ray", size_local=1)
+
+    assert (machines.num_local, some.num_local) == (0, 1)
+    assert MachinesConfig().num_local is None
+
+
+def test_the_cluster_is_rays() -> None:
+    """Its address alone means nothing."""
+    with pytest.raises(ConfigError, match="ray-address: requires"):
+        MachinesConfig(ray_address="auto")
