@@ -110,7 +110,7 @@ FOLDED = Metric(
     unit="values",
     help="Label values replaced by other, because they were not in the allow-list or "
     "the label had reached its limit of values.",
-    labels=(Label("label", cap=32),),
+    labels=(Label("label", cap=64),),
     scope=Scope.FRONT_END,
     value=Reading(FoldedValues, lambda folded: by_label(folded.counts)),
     stability=Stability.EXPERIMENTAL,
