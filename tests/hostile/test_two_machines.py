@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hookline_testing.headless_process import HeadlessNode, headless
-from hookline_testing.second_machine import HERE, SecondMachine, second_machine
+from hookline_testing.second_machine import SecondMachine, second_machine
 from hookline_testing.server_process import Server, serving
 from hookline_testing.waiting import wait_until
 
@@ -125,7 +125,7 @@ def test_a_machine_is_killed_and_comes_back(
     pool: ThreadPoolExecutor, machine: SecondMachine, tmp_path: Path
 ) -> None:
     """Its requests end with an error, the others' do not; its successor serves."""
-    site = Site(tmp_path, HERE)
+    site = Site(tmp_path, machine.here)
     with ExitStack() as stack:
         node = stack.enter_context(site.node(machine))
         server = stack.enter_context(site.head())
@@ -154,7 +154,7 @@ def test_a_network_is_cut_and_mended(
     pool: ThreadPoolExecutor, machine: SecondMachine, tmp_path: Path
 ) -> None:
     """Both sides give the other up; nothing computes on; then both serve again."""
-    site = Site(tmp_path, HERE)
+    site = Site(tmp_path, machine.here)
     with ExitStack() as stack:
         node = stack.enter_context(site.node(machine))
         server = stack.enter_context(site.head())
@@ -228,10 +228,22 @@ class SlowCable:
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._is_closed = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
 
     def close(self) -> None:
+        """Ends all threads; both ends have closed their connections."""
+        self._is_closed.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
         self._listener.close()
+
+    def _start(self, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -239,27 +251,28 @@ class SlowCable:
                 self._join(self._listener.accept()[0])
 
     def _join(self, near: socket.socket) -> None:
-        far = self._reach()
-        for source, sink in ((near, far), (far, near)):
-            threading.Thread(
-                target=self._pass_on, args=(source, sink), daemon=True
-            ).start()
+        if (far := self._reach()) is None:
+            near.close()
+            return
+        self._start(self._pass_on, near, far)
+        self._start(self._pass_on, far, near)
 
-    def _reach(self) -> socket.socket:
+    def _reach(self) -> socket.socket | None:
         """Connects to the head node, which may not be there yet."""
-        while True:
+        while not self._is_closed.wait(0.1):
             with suppress(ConnectionRefusedError):
                 return socket.create_connection(("127.0.0.1", self._target))
-            time.sleep(0.1)
+        return None
 
     def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
-        with suppress(OSError):
+        with source, suppress(OSError):
             count = 0
             while data := source.recv(65536):
                 count += 1
                 time.sleep(0.3 if count % 100 == 0 else 0.05)
                 sink.sendall(data)
-            sink.shutdown(socket.SHUT_WR)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_RDWR)  # the other thread closes it
 
 
 def test_a_slow_network_slows_nobody_else(

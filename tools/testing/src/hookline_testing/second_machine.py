@@ -8,17 +8,40 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-_CABLE = "hkcable"
 _FAR_END = "eth0"
-HERE, THERE = "10.213.7.1", "10.213.7.2"
-"""Addresses of this machine and of the second one, on the cable between them."""
 
 
 class SecondMachine:
-    """A network namespace; needs root and the command `ip`."""
+    """A network namespace; needs root and the command `ip`.
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    Attributes:
+        here: Address of this machine on the cable between the two.
+    """
+
+    def __init__(self) -> None:
+        # Of this process alone: a test that was killed may have left others.
+        number = os.getpid()
+        self._name = f"hookline-{number}"
+        self._cable = f"hk{number}"
+        network = f"10.{200 + number % 50}.{number // 50 % 250}"
+        self.here, self._there = f"{network}.1", f"{network}.2"
+        _ip("netns", "add", self._name)
+
+    def lay_cable(self) -> None:
+        """Connects the two machines."""
+        peer = ("peer", "name", _FAR_END, "netns", self._name)
+        _ip("link", "add", self._cable, "type", "veth", *peer)
+        _ip("addr", "add", f"{self.here}/30", "dev", self._cable)
+        _ip("link", "set", self._cable, "up")
+        _ip("-n", self._name, "addr", "add", f"{self._there}/30", "dev", _FAR_END)
+        for device in (_FAR_END, "lo"):
+            _ip("-n", self._name, "link", "set", device, "up")
+
+    def remove(self) -> None:
+        """Removes the machine and the cable."""
+        with suppress(subprocess.CalledProcessError):
+            _ip("link", "del", self._cable)
+        _ip("netns", "del", self._name)
 
     def command(self, *argv: str) -> list[str]:
         """Returns the command line that runs a command there."""
@@ -38,28 +61,15 @@ def second_machine() -> Iterator[SecondMachine]:
     """Makes a second machine; skips the test where that is not allowed."""
     if os.geteuid() or shutil.which("ip") is None:
         pytest.skip("network namespaces need root and the command ip")
-    name = f"hookline-{os.getpid()}"
     try:
-        _ip("netns", "add", name)
+        made = SecondMachine()
     except subprocess.CalledProcessError as error:
         pytest.skip(f"no network namespaces here: {error.stderr}")
     try:
-        _lay_cable(name)
-        yield SecondMachine(name)
+        made.lay_cable()
+        yield made
     finally:
-        with suppress(subprocess.CalledProcessError):
-            _ip("link", "del", _CABLE)
-        _ip("netns", "del", name)
-
-
-def _lay_cable(name: str) -> None:
-    peer = ("peer", "name", _FAR_END, "netns", name)
-    _ip("link", "add", _CABLE, "type", "veth", *peer)
-    _ip("addr", "add", f"{HERE}/30", "dev", _CABLE)
-    _ip("link", "set", _CABLE, "up")
-    _ip("-n", name, "addr", "add", f"{THERE}/30", "dev", _FAR_END)
-    for device in (_FAR_END, "lo"):
-        _ip("-n", name, "link", "set", device, "up")
+        made.remove()
 
 
 def _ip(*argv: str) -> None:
