@@ -224,11 +224,11 @@ def test_the_view_is_as_large_as_the_cache() -> None:
 
     view.add(0, old)
     view.add(0, new)
-    found = (view.num_cached(0, old), view.num_cached(0, new), view.num_cached(1, old))
+    found = [view.num_cached(each) for each in (old, new)]
     view.clear(0)
 
-    assert found == (2, 2, 0)
-    assert view.num_cached(0, new) == 0
+    assert found == [{0: 2, 1: 0}, {0: 2, 1: 0}]
+    assert view.num_cached(new) == {0: 0, 1: 0}
 
 
 def test_turns_order_by_load_first() -> None:

@@ -90,8 +90,9 @@ class Placement:
             if (death := self._engines.death) is not None:
                 raise EngineRestartingError(death.reason)
             raise EngineDeadError(self._engines.failure or "no engine is left")
-        ailing = min(map(_ailing, running))
-        able = [each for each in running if _ailing(each) == ailing]
+        ailing = [_ailing(each) for each in running]
+        least = min(ailing)
+        able = [each for each, its in zip(running, ailing, strict=True) if its == least]
         if len(able) > 1:
             return self._balancer.choose(able, prepared)
         self._balancer.sent(able[0].index, prepared)

@@ -47,8 +47,8 @@ class PrefixBalancer:
     ) -> Choice:
         hashes = self._hashes(prepared)
         loads = {each.index: each.load for each in candidates}
-        cached = {index: self._view.num_cached(index, hashes) for index in loads}
-        least, most = min(loads.values()), max(cached.values())
+        cached = self._view.num_cached(hashes)
+        least, most = min(loads.values()), max(cached[index] for index in loads)
         leeway = max(LEEWAY, least * RELATIVE_LEEWAY) / max(1, len(hashes))
         able = [
             index for index in loads if loads[index] <= least + leeway * cached[index]
