@@ -51,6 +51,8 @@ from hookline.worker.startup_timer import StartupTimer
 
 _LIVENESS_SECONDS = 0.1
 """Interval of liveness checks while an engine sends nothing."""
+_LOOK_SECONDS = 0.05
+"""Least time between two looks whether a process has ended."""
 _GRACE_SECONDS = 2.0
 _CLOSED = "it was closed"
 
@@ -82,6 +84,8 @@ class ProcessClient:
         self._num_launched = dict.fromkeys(self._configs, 1)
         self._dropped_there = dict.fromkeys(self._configs, 0)
         self._is_closed = False
+        self._ended: EngineDied | None = None
+        self._looks_at = 0.0
         self._folder = private_folder()
         release_in_forked_children(self._folder, self._pipes)
         me = Party(Role.CLIENT, client_index)
@@ -301,6 +305,17 @@ class ProcessClient:
         return EngineReplaced(index, self.engines[index])
 
     def _find_ended(self) -> EngineDied | None:
+        """Returns an engine whose process has ended, until it is buried.
+
+        It looks once in a while: each look is a system call for each engine.
+        """
+        now = time.monotonic()
+        if self._ended is None and now >= self._looks_at:
+            self._looks_at = now + _LOOK_SECONDS
+            self._ended = self._look()
+        return self._ended
+
+    def _look(self) -> EngineDied | None:
         for index, launched in self._launched.items():
             is_watched = index not in self._deaths or index in self._starting
             if is_watched and (reason := launched.end_reason) is not None:
@@ -332,6 +347,8 @@ class ProcessClient:
         self._mailbox.send(guest, news, waits=False)
 
     def _bury(self, death: EngineDied) -> EngineDied:
+        if self._ended is not None and self._ended.engine_index == death.engine_index:
+            self._ended = None
         self._starting.discard(death.engine_index)
         self._last_words.pop(death.engine_index, None)
         self._deaths[death.engine_index] = death.reason

@@ -13,7 +13,7 @@ class PrefixView:
     """The blocks of each engine by their chained hashes.
 
     It gains blocks when a request with them is sent, and loses the least recently used
-    ones beyond the size of the engine's cache, or beyond an equal part of `MOST_BLOCKS`.
+    ones beyond the size of the engine's cache, or its equal part of `MOST_BLOCKS`.
     Where engines report the changes of their caches, it follows these as well.
     """
 

@@ -11,6 +11,7 @@ from hookline.events import StepOutput
 from hookline.frontend.client_request import Delivery
 from hookline.outputs import RequestOutput
 from hookline.stats import Residue
+from hookline.transport.guest_books import GuestBooks
 from hookline.transport.output_split import split_output
 from hookline_testing.cluster.engine import SimulatedEngine
 from hookline_testing.cluster.events import Events
@@ -44,6 +45,7 @@ class Cluster:
             SimulatedEngine(index, spec, self._events, self._emit)
             for index in range(spec.engines)
         ]
+        self._guests = [GuestBooks() for _ in self._engines]
         infos = {each.index: each.info for each in self._engines}
         tokenizer = thousand_tokens()
         self._front_ends = [
@@ -109,12 +111,18 @@ class Cluster:
         self._events.after(self._spec.link_seconds, partial(engine.deliver, command))
 
     def _emit(self, message: EngineMessage, at: int) -> None:
-        """Sends each front end its part of an output, as an engine process does."""
+        """Sends each front end its part of an output, as an engine process does.
+
+        The first front end owns the engines, the others are their guests.
+        """
         assert isinstance(message, StepOutput)
         self._tally.residue += message.stats.residue != Residue()
         arrives = at + _nanoseconds(self._spec.link_seconds)
         clients = range(len(self._front_ends))
+        guests = self._guests[message.engine_index]
         for index, part in split_output(message, clients):
+            if index and not guests.concerns(index, part):
+                continue
             self._tally.messages += 1
             self._tally.empty_messages += not part.new_tokens
             self._events.at(arrives, partial(self._front_ends[index].take, part))
