@@ -1,13 +1,14 @@
 """Simulates many engines behind several front ends, in virtual time.
 
-usage: python benchmarks/cluster.py modes|growth|plots [--requests 10000]
+usage: python benchmarks/cluster.py modes|growth|day|cost|plots [--requests 10000]
            [--engines 64] [--kinds uniform …] [--data docs/plots/cluster.json]
 
-modes    64 engines: each way of balancing, with one front end and with four, on each
-         kind of traffic. 100 000 requests take about two minutes a run, and there are
-         24 runs; the default is a tenth
-growth   1 to 64 engines with four front ends, on conversations: throughput, latency and
-         messages as engines grow
+modes    each way of balancing, with one front end and with four, on each kind of
+         traffic: 24 runs. 100 000 requests take two minutes a run on a core
+growth   1 to 64 engines with four front ends, on conversations; --requests are those
+         of 64 engines, and fewer engines have as many each
+day      engines come and go with a load that rises and falls: `Scaler` decides
+cost     processor time of placing a request, and of an output, for 2 to 64 engines
 plots    draws the numbers in --data next to it, as SVG
 
 Front ends, placement, schedulers and KV caches are the product's; the model, the links
@@ -17,15 +18,18 @@ its seed. `modes` and `growth` print a row for each run and keep it in --data.
 
 import argparse
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-from bar_plot import bar_plot
-from line_plot import line_plot
+from cluster_cost import SIZES as COST_SIZES
+from cluster_cost import Cost, cost
+from cluster_day import day
+from cluster_plots import write_plots
 
 from hookline.config import LoadBalancing
+from hookline_testing.cluster.autoscaling import Moment
 from hookline_testing.cluster.cluster import Cluster
 from hookline_testing.cluster.spec import ClusterSpec
 from hookline_testing.cluster.tally import Result
@@ -43,9 +47,17 @@ GROUPS = 256
 CACHE_BLOCKS = 4096
 """Of 16 tokens: one engine's cache has room for a sixth of all groups' prefixes beside
 what runs."""
-Data = dict[str, dict[str, Result]]
-"""Runs by what they are for, and by their parameters."""
-SIZES = (1, 2, 4, 8, 16, 32, 64)
+SIZES = (1, 4, 16, 64)
+
+
+@dataclass(slots=True, kw_only=True)
+class Data:
+    """What the parts have found; runs by their parameters."""
+
+    modes: dict[str, Result] = field(default_factory=dict)
+    growth: dict[str, Result] = field(default_factory=dict)
+    day: list[Moment] = field(default_factory=list)
+    cost: list[Cost] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,71 +145,34 @@ def growth(requests: int) -> dict[str, Result]:
     }
 
 
-def plots(data: Data, folder: Path) -> None:
-    """Draws what the data has."""
-    if "modes" in data:
-        text = bar_plot(
-            "99th percentile of the time to the first token, ms", _ttft(data["modes"])
-        )
-        (folder / "cluster-modes.svg").write_text(text)
-    if "growth" in data:
-        for name, title, value in (
-            ("cluster-growth.svg", "TTFT p99, ms, by engines", _ttft_p99),
-            ("cluster-hits.svg", "Part of prompts found in caches, by engines", _hits),
-        ):
-            lines = {
-                str(each): [value(data["growth"][f"{each}/{size}"]) for size in SIZES]
-                for each in LoadBalancing
-            }
-            (folder / name).write_text(line_plot(title, SIZES, lines))
-
-
-def _ttft(rows: Mapping[str, Result]) -> dict[str, dict[str, float]]:
-    return {
-        kind: {
-            f"{balancing} × {front_ends}": _ttft_p99(
-                rows[f"{kind}/{balancing}/{front_ends}"]
-            )
-            for balancing in LoadBalancing
-            for front_ends in (1, 4)
-        }
-        for kind in KINDS
-    }
-
-
-def _ttft_p99(result: Result) -> float:
-    return 1e3 * result.ttft_seconds["99"]
-
-
-def _hits(result: Result) -> float:
-    return result.hit_ratio
-
-
-def read(path: Path) -> Data:
-    """Reads the runs of a file; none if there is no such file."""
-    return msgspec.json.decode(path.read_bytes(), type=Data) if path.exists() else {}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("modes", "growth", "plots"))
+    parts = ("modes", "growth", "day", "cost", "plots")
+    parser.add_argument("what", choices=parts)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--engines", type=int, default=64)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--data", type=Path, default=DATA)
     options = parser.parse_args()
-    data = read(options.data)
-    if options.what == "plots":
-        plots(data, options.data.parent)
-        return
-    if options.what == "modes":
-        runs = modes(options.kinds, options.engines, options.requests)
-    else:
-        runs = growth(options.requests)
-    data.setdefault(options.what, {}).update(runs)
-    options.data.write_bytes(msgspec.json.format(msgspec.json.encode(data)) + b"\n")
+    path: Path = options.data
+    data = (
+        msgspec.json.decode(path.read_bytes(), type=Data) if path.exists() else Data()
+    )
+    match options.what:
+        case "modes":
+            data.modes |= modes(options.kinds, options.engines, options.requests)
+        case "growth":
+            data.growth = growth(options.requests)
+        case "day":
+            data.day = day()
+        case "cost":
+            data.cost = [cost(engines) for engines in COST_SIZES]
+        case _:
+            write_plots(path.parent, data.modes, data.growth, data.day)
+            return
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(data)) + b"\n")
 
 
 if __name__ == "__main__":

@@ -113,6 +113,20 @@ def test_sick_and_sleeping_engines_are_left_out(make_llm: MakeLLM) -> None:
     assert reasons(llm)["1", "only"] == 3
 
 
+def test_an_engine_that_drains_gets_no_new_requests(make_llm: MakeLLM) -> None:
+    """Unless all do."""
+    llm = make_llm()
+    first, second = llm.front_end.engines
+
+    first.is_leaving = True
+    chosen = [place(llm) for _ in range(3)]
+    second.is_leaving = True
+    rest = {place(llm).index for _ in range(4)}
+
+    assert chosen == [second] * 3
+    assert rest == {0, 1}
+
+
 def test_a_named_engine_is_taken_or_refused(make_llm: MakeLLM) -> None:
     """One that does not exist is the client's mistake, one that has died is not."""
     llm = make_llm()

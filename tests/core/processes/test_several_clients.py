@@ -20,6 +20,7 @@ from hookline.core.commands import Add, Call, Reply, ResetPrefixCache
 from hookline.events import StepOutput
 from hookline.request_ids import RequestIds, client_of
 from hookline.transport.ipc import IpcTransport, ipc_address
+from hookline.transport.launched_engine import LaunchedEngine
 from hookline.transport.mailbox import Mailbox
 from hookline.transport.messages import Attach, Detach, Output, Ready, ToClient
 from hookline.transport.process_client import ProcessClient
@@ -74,6 +75,24 @@ def outputs_until_end(client: ProcessClient, request_id: int) -> list[StepOutput
         assert isinstance(received, StepOutput)
         outputs.append(received)
     return outputs
+
+
+def test_messages_cost_no_look_at_each_process(
+    owner: ProcessClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look is a system call for each engine: one in a while is enough."""
+    looks = 0
+
+    def look(_: LaunchedEngine) -> None:
+        nonlocal looks
+        looks += 1
+
+    monkeypatch.setattr(LaunchedEngine, "end_reason", property(look))
+    began = time.monotonic()
+    for _ in range(1000):
+        owner.receive(0.0)
+
+    assert looks <= 2 + (time.monotonic() - began) / 0.05
 
 
 def ids_in(output: StepOutput) -> set[int]:

@@ -2,19 +2,25 @@
 
 import pytest
 
-from hookline.config import LoadBalancing
+from hookline.config import LoadBalancing, SimulationConfig
+from hookline.frontend.scaling_policy import ScalingPolicy
+from hookline_testing.cluster.autoscaling import ScaledCluster
 from hookline_testing.cluster.cluster import Cluster
 from hookline_testing.cluster.spec import ClusterSpec
 from hookline_testing.cluster.tally import Result, jain
 from hookline_testing.cluster.traffic import (
     Bursts,
     Conversations,
+    Curve,
     Mixed,
     Traffic,
     Uniform,
 )
 
 ENGINES = 4
+SLOW_STEPS = SimulationConfig(
+    step_seconds=0.04, prefill_token_seconds=0.000125, decode_request_seconds=0.00075
+)
 REQUESTS = 80
 RATE = 25.0 * ENGINES
 TRAFFIC: dict[str, type[Uniform]] = {
@@ -90,3 +96,28 @@ def test_bursts_have_ten_times_the_rate() -> None:
 def test_jain(values: list[float], index: float) -> None:
     """Equal shares are fair, however small."""
     assert jain(values) == pytest.approx(index)
+
+
+@pytest.mark.slow
+def test_engines_come_before_latency_turns_up_and_go_drained() -> None:
+    """On a ramp and after it; every request is answered, and the books agree."""
+
+    def rate(time: float) -> float:
+        return 3 + time / 15 if time < 120 else 2.0
+
+    def traffic() -> Curve:
+        return Curve(rate, 1, most=11.0, seconds=240.0)
+
+    requests = sum(1 for _ in traffic().arrivals())
+    policy = ScalingPolicy(minimum=1, maximum=3, quiet_seconds=60, lead_seconds=20)
+    spec = ClusterSpec(engines=3, step_times=SLOW_STEPS, cache_blocks=2048)
+    cluster = ScaledCluster(spec, traffic(), policy, startup_seconds=20)
+
+    result = cluster.serve(requests)
+
+    counts = [each.serving + each.starting for each in cluster.moments]
+    assert result.requests == requests
+    assert result.residue == 0
+    assert max(counts) >= 2
+    assert counts[-1] == 1
+    assert result.ttft_seconds["99"] < 4 * result.ttft_seconds["50"]

@@ -84,7 +84,7 @@ class Placement:
         return Choice(index, Reason.NAMED)
 
     def _choose(self, prepared: PreparedRequest) -> Choice:
-        """Chooses among engines that work and are awake, if there are any."""
+        """Chooses among engines that work, are awake and stay, if there are any."""
         running = self._engines.running
         if not running:
             if (death := self._engines.death) is not None:

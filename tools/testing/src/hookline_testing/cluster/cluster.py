@@ -9,8 +9,10 @@ from hookline.clock import NANOSECONDS
 from hookline.core.commands import Command, EngineMessage
 from hookline.events import StepOutput
 from hookline.frontend.client_request import Delivery
+from hookline.metrics import Recorder
 from hookline.outputs import RequestOutput
 from hookline.stats import Residue
+from hookline.transport.engine_client import EngineInfo
 from hookline.transport.guest_books import GuestBooks
 from hookline.transport.output_split import split_output
 from hookline_testing.cluster.engine import SimulatedEngine
@@ -31,29 +33,48 @@ class Cluster:
     Front ends, placement, schedulers and KV caches are the product's. The model, the
     links and the traffic are simulated. A front end knows of an engine what its outputs
     say, one link's time later.
+
+    Attributes:
+        front_ends: The front ends.
+        tally: What has been measured so far.
     """
 
-    def __init__(self, spec: ClusterSpec, traffic: Traffic, *, seed: int = 0) -> None:
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        traffic: Traffic,
+        *,
+        seed: int = 0,
+        events: Events | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        """Builds it.
+
+        Args:
+            spec: What it consists of.
+            traffic: What it serves.
+            seed: Decides which front end gets a request.
+            events: None makes a time line of its own.
+            recorder: Records the metrics of the first front end.
+        """
+        self.tally = Tally(spec.engines)
         self._spec = spec
         self._traffic = traffic
         self._source = random.Random(seed)  # noqa: S311 - no secret
-        self._events = Events()
-        self._tally = Tally(spec.engines)
+        self._events = events or Events()
         self._arrived = 0
         self._most = 0
-        self._engines = [
-            SimulatedEngine(index, spec, self._events, self._emit)
-            for index in range(spec.engines)
-        ]
+        self._engines = [self._new_engine(index) for index in range(spec.engines)]
         self._guests = [GuestBooks() for _ in self._engines]
         infos = {each.index: each.info for each in self._engines}
         tokenizer = thousand_tokens()
-        self._front_ends = [
+        self.front_ends = [
             SimulatedFrontEnd(
                 LinkedClient(index, infos, self._post),
                 spec.balancing,
                 self._events.clock,
                 tokenizer=tokenizer,
+                recorder=None if index else recorder,
             )
             for index in range(spec.front_ends)
         ]
@@ -63,10 +84,19 @@ class Cluster:
         self._most = requests
         self._expect(self._traffic.arrivals())
         self._events.after(self._spec.sample_seconds, self._sample)
-        while self._tally.ended < requests:
+        while self.tally.ended < requests:
             self._events.run_next()
         self._audit()
-        return self._tally.result(self._reasons())
+        return self.tally.result(self._reasons())
+
+    def replace_engine(self, index: int) -> EngineInfo:
+        """Puts a new engine in the place of one without requests."""
+        self._engines[index].end()
+        self._engines[index] = self._new_engine(index)
+        return self._engines[index].info
+
+    def _new_engine(self, index: int) -> SimulatedEngine:
+        return SimulatedEngine(index, self._spec, self._events, self._emit)
 
     # -- requests ----------------------------------------------------------------
 
@@ -86,18 +116,18 @@ class Cluster:
         if self._arrived == self._most:
             return
         self._arrived += 1
-        front_end = self._source.choice(self._front_ends)
+        front_end = self._source.choice(self.front_ends)
         engine_index = front_end.submit(
             arrival.prompt,
             arrival.max_tokens,
             arrival.client,
             lambda delivery: self._end(arrival, engine_index, delivery),
         )
-        self._tally.open_by_engine[engine_index] += 1
+        self.tally.open_by_engine[engine_index] += 1
 
     def _end(self, arrival: Arrival, engine_index: int, delivery: Delivery) -> None:
         assert isinstance(delivery, RequestOutput), delivery
-        self._tally.end(arrival, engine_index, delivery)
+        self.tally.end(arrival, engine_index, delivery)
         answer = delivery.outputs[0].token_ids
         now = self._events.clock.now() / NANOSECONDS
         if (following := self._traffic.following(arrival, answer, now)) is not None:
@@ -116,38 +146,38 @@ class Cluster:
         The first front end owns the engines, the others are their guests.
         """
         assert isinstance(message, StepOutput)
-        self._tally.residue += message.stats.residue != Residue()
+        self.tally.residue += message.stats.residue != Residue()
         arrives = at + _nanoseconds(self._spec.link_seconds)
-        clients = range(len(self._front_ends))
+        clients = range(len(self.front_ends))
         guests = self._guests[message.engine_index]
         for index, part in split_output(message, clients):
             if index and not guests.concerns(index, part):
                 continue
-            self._tally.messages += 1
-            self._tally.empty_messages += not part.new_tokens
-            self._events.at(arrives, partial(self._front_ends[index].take, part))
+            self.tally.messages += 1
+            self.tally.empty_messages += not part.new_tokens
+            self._events.at(arrives, partial(self.front_ends[index].take, part))
 
     # -- measures ----------------------------------------------------------------
 
     def _sample(self) -> None:
         if self._most // 5 < self._arrived < self._most:  # neither filling nor draining
-            self._tally.sample()
+            self.tally.sample()
         self._audit()
         self._events.after(self._spec.sample_seconds, self._sample)
 
     def _audit(self) -> None:
         """Checks that received is finished and in flight, everywhere and in sum."""
-        fronts = [each.front_end for each in self._front_ends]
-        self._tally.residue += any(each.residue for each in fronts)
+        fronts = [each.front_end for each in self.front_ends]
+        self.tally.residue += any(each.residue for each in fronts)
         in_flight = sum(each.num_unconfirmed for each in fronts)
         ended = sum(each.engines.num_ended for each in fronts)
-        is_open = sum(self._tally.open_by_engine)
-        self._tally.residue += self._arrived != ended + in_flight
-        self._tally.residue += in_flight != is_open
+        is_open = sum(self.tally.open_by_engine)
+        self.tally.residue += self._arrived != ended + in_flight
+        self.tally.residue += in_flight != is_open
 
     def _reasons(self) -> Counter[str]:
         reasons: Counter[str] = Counter()
-        for each in self._front_ends:
+        for each in self.front_ends:
             for _, reason, count in each.front_end.placement.stats.requests:
                 reasons[reason] += count
         return reasons

@@ -33,6 +33,7 @@ class SimulatedEngine:
         self._clock = VirtualClock(events.clock.now())
         self._inbox: deque[Command] = deque()
         self._is_turning = False
+        self._is_over = False
         self._awaits_heartbeat = False
         self._core = simulated_core(
             cache=CacheConfig(num_kv_blocks=spec.cache_blocks),
@@ -57,8 +58,13 @@ class SimulatedEngine:
         self._inbox.append(command)
         self._wake()
 
+    def end(self) -> None:
+        """Ends the engine, which has nothing to do any more."""
+        assert not self._core.has_work
+        self._is_over = True
+
     def _wake(self) -> None:
-        if not self._is_turning:
+        if not self._is_turning and not self._is_over:
             self._is_turning = True
             self._turn()
 

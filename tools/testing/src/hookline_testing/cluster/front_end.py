@@ -36,6 +36,7 @@ class LinkedClient:
         self, index: int, engines: Mapping[int, EngineInfo], post: Post
     ) -> None:
         self.index = index
+        self.owns_engines = index == 0
         self.engines = engines
         self._post = post
         self._arrived: deque[Received] = deque()

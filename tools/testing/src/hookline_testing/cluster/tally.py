@@ -36,7 +36,7 @@ class Result:
             average over time.
         reasons: Requests by why their engine was chosen.
         messages: Outputs that front ends got.
-        empty_messages: Those of them without an event of their requests.
+        empty_messages: Those of them without tokens of their requests.
         residue: Number of checks at which received − finished − in flight was not 0,
             of front ends, or of the cluster.
     """
@@ -61,15 +61,20 @@ class Tally:
     """Collects what happens in a run.
 
     Attributes:
+        engines: Number of engines.
         open_by_engine: Requests sent to each engine that have not ended for clients.
+        ttft: Seconds to the first token of each request, in the order of their ends.
+        messages: Outputs that front ends got.
+        empty_messages: Those of them without tokens of their requests.
+        residue: Number of checks of the books that failed.
     """
 
     engines: int
     open_by_engine: list[int] = field(init=False)
+    ttft: list[float] = field(default_factory=list)
     messages: int = 0
     empty_messages: int = 0
     residue: int = 0
-    _ttft: list[float] = field(default_factory=list)
     _e2e: list[float] = field(default_factory=list)
     _by_client: defaultdict[str, list[float]] = field(
         default_factory=lambda: defaultdict(list)
@@ -93,7 +98,7 @@ class Tally:
         assert isinstance(metrics, RequestMetrics)
         assert metrics.ttft_seconds is not None
         self.open_by_engine[engine_index] -= 1
-        self._ttft.append(metrics.ttft_seconds)
+        self.ttft.append(metrics.ttft_seconds)
         self._e2e.append(metrics.e2e_seconds)
         self._by_client[arrival.client].append(metrics.ttft_seconds)
         self._prompt_tokens += len(arrival.prompt)
@@ -114,7 +119,7 @@ class Tally:
             requests=self.ended,
             seconds=self._last_end,
             requests_per_second=self.ended / self._last_end,
-            ttft_seconds=_percentiles(self._ttft),
+            ttft_seconds=_percentiles(self.ttft),
             e2e_seconds=_percentiles(self._e2e),
             hit_ratio=self._cached_tokens / self._prompt_tokens,
             engine_fairness=float(np.mean(self._fairness)),

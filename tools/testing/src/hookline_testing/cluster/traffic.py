@@ -5,7 +5,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Protocol
 
 CLIENTS = 32
@@ -109,6 +109,28 @@ class Bursts(Uniform):
             return most if time % self.PERIOD >= self.PERIOD - self.BURST else quiet
 
         return poisson(rate, most, self.source)
+
+
+class Curve(Uniform):
+    """Requests of log-normal lengths at a rate that follows a curve, and then ends."""
+
+    def __init__(
+        self, rate: RateAt, seed: int, *, most: float, seconds: float, prompt: int = 128
+    ) -> None:
+        super().__init__(most, seed)
+        self._rate_at = rate
+        self._seconds = seconds
+        self._prompt = prompt
+
+    def times(self) -> Iterator[float]:
+        times = poisson(self._rate_at, self._rate, self.source)
+        return takewhile(lambda time: time < self._seconds, times)
+
+    def lengths(self) -> tuple[int, int]:
+        return (
+            log_normal(self._prompt, 0.7, self.source, most=1024),
+            log_normal(OUTPUT_TOKENS, 0.5, self.source, most=256),
+        )
 
 
 class Mixed(Uniform):
