@@ -1,7 +1,7 @@
 """Simulates many engines behind several front ends, in virtual time.
 
-usage: python benchmarks/cluster.py modes|growth|day|cost|plots [--requests 10000]
-           [--engines 64] [--kinds uniform …] [--data docs/plots/cluster.json]
+usage: python benchmarks/cluster.py modes|growth|day|cost|plots [--requests 4000]
+           [--engines 16] [--kinds uniform …] [--data docs/plots/cluster.json]
 
 modes    each way of balancing, with one front end and with four, on each kind of
          traffic: 24 runs. 100 000 requests take two minutes a run on a core
@@ -151,8 +151,8 @@ def main() -> None:
     )
     parts = ("modes", "growth", "day", "cost", "plots")
     parser.add_argument("what", choices=parts)
-    parser.add_argument("--requests", type=int, default=10_000)
-    parser.add_argument("--engines", type=int, default=64)
+    parser.add_argument("--requests", type=int, default=4000)
+    parser.add_argument("--engines", type=int, default=16)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--data", type=Path, default=DATA)
     options = parser.parse_args()

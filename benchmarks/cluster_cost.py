@@ -11,6 +11,7 @@ from hookline.config import LoadBalancing
 from hookline.core.commands import Add, Command, EngineMessage
 from hookline.events import StepOutput
 from hookline.frontend.input_processor import PreparedRequest
+from hookline.frozen import plain
 from hookline.sampling_params import SamplingParams
 from hookline.transport.messages import Output
 from hookline.transport.output_split import split_output
@@ -121,16 +122,20 @@ def cost(engines: int) -> Cost:
     least = microseconds([lambda each=each: by_score(each) for each in prompts])  # type: ignore[misc]
     score.run()
     full = [each for each in score.outputs if len(each.new_tokens) == RUNNING]
-    taking = microseconds([lambda each=each: score.front.take(each) for each in full])  # type: ignore[misc]
     [_, (_, empty)] = split_output(full[0], [0, 1])
+    sizes = [
+        len(msgspec.msgpack.encode(Output(each), enc_hook=plain))
+        for each in (full[0], empty)
+    ]
+    taking = microseconds([lambda each=each: score.front.take(each) for each in full])  # type: ignore[misc]
     found = Cost(
         engines=engines,
         score=least,
         prefix=new,
         cached=known,
         output=taking,
-        bytes=len(msgspec.msgpack.encode(Output(full[0]))),
-        state_bytes=len(msgspec.msgpack.encode(Output(empty))),
+        bytes=sizes[0],
+        state_bytes=sizes[1],
     )
     print(found, flush=True)
     return found

@@ -61,8 +61,8 @@ def test_look_ups_of_all_engines_agree_with_one_by_one(seed: int) -> None:
                 view.add(index, part)
                 plain.add(index, part)
 
-        for each in PROMPTS:
-            assert view.num_cached(each) == plain.num_cached(each)
+        for whole in PROMPTS:
+            assert view.num_cached(whole) == plain.num_cached(whole)
     assert view.num_blocks == sum(map(len, plain.cached.values()))
 
 

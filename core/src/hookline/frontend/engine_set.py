@@ -74,13 +74,14 @@ class EngineState:
 
     @property
     def load(self) -> int:
-        """This front end's requests in flight there, and waiting ones in addition.
+        """This front end's requests in flight there, and its share of those that wait.
 
-        What other front ends run there is left out: an engine tells all of them at the
+        What other front ends have there is left out: an engine tells all of them at the
         same time, and late, so that all would choose the engine that looked best then.
         """
-        waiting = (_WAITING_WEIGHT - 1) * self.stats.waiting
-        return self.accounting.num_in_flight + waiting
+        own, waiting = self.accounting.num_in_flight, self.stats.waiting
+        share = own * waiting // max(1, waiting + self.stats.running)
+        return own + (_WAITING_WEIGHT - 1) * share
 
     @property
     def num_open(self) -> int:

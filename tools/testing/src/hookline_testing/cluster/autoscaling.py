@@ -146,8 +146,12 @@ class ScaledCluster:
             if each.name == "hookline_saturation_ratio"
         ]
         place = family.label_names.index("engine")
-        values = {sample.labels[place]: sample.value for sample in family.samples}
-        return [float(values[str(each.index)]) for each in self._serving]
+        values = {
+            sample.labels[place]: sample.value
+            for sample in family.samples
+            if isinstance(sample.value, float)
+        }
+        return [values[str(each.index)] for each in self._serving]
 
     def _note(self, now: float, saturation: float, decision: ScalingDecision) -> None:
         ttft = self._cluster.tally.ttft[self._counted :]
