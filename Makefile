@@ -69,7 +69,7 @@ types: $(VENV)/installed-dev  ## Check the types
 	$(BIN)/mypy
 
 imports: $(VENV)/installed-dev  ## Check which package imports which
-	$(BIN)/lint-imports
+	PYTHONPATH=plugins/scale/ray/src $(BIN)/lint-imports
 
 bench: $(VENV)/installed-dev  ## Run the benchmarks
 	@$(BIN)/python benchmarks/run.py $(ARGS)

@@ -4,7 +4,7 @@ usage: python benchmarks/cluster.py modes|growth|day|cost|plots [--requests 4000
            [--engines 16] [--kinds uniform …] [--data docs/plots/cluster.json]
 
 modes    each way of balancing, with one front end and with four, on each kind of
-         traffic: 24 runs. 100 000 requests take two minutes a run on a core
+         traffic: 24 runs. 100 000 requests of 64 engines take nine minutes a run
 growth   1 to 64 engines with four front ends, on conversations; --requests are those
          of 64 engines, and fewer engines have as many each
 day      engines come and go with a load that rises and falls: `Scaler` decides

@@ -21,7 +21,10 @@ ENGINE = """
     simulated-step-seconds simulated-prefill-token-seconds
     simulated-decode-request-seconds simulated-context-token-seconds
     simulated-draft-token-seconds tensor-parallel-size pipeline-parallel-size
-    data-parallel-size load-balancing logits-processor structured-outputs-config
+    data-parallel-size data-parallel-size-local data-parallel-start-rank
+    data-parallel-address data-parallel-rpc-port data-parallel-secret-file
+    data-parallel-join-timeout data-parallel-backend ray-address load-balancing
+    logits-processor structured-outputs-config
     stat-logger stat-logger-option heartbeat-seconds
     slo keep-prompts otlp-traces-endpoint otlp-metrics-endpoint otlp-traces-sample
     collect-detailed-traces metrics-dialect histogram-buckets include-metrics

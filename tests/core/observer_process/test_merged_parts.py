@@ -7,8 +7,10 @@ import pytest
 from hookline.front_end_parts import (
     ConnectionStats,
     EngineHealth,
+    EngineLink,
     EventLoopStats,
     FrontEndPart,
+    LinkStats,
     LogStats,
     ObserverStats,
     ParserFailures,
@@ -34,6 +36,19 @@ def health(stalled: float | None, unheard: int, age: float) -> EngineHealth:
         unheard=unheard,
         oldest_unheard_seconds=age,
     )
+
+
+def links(
+    index: int, host: str, joined: int, rtt: float | None, refused: int
+) -> LinkStats:
+    link = EngineLink(
+        engine_index=index,
+        host=host,
+        is_up=rtt is not None,
+        joined=joined,
+        round_trip_seconds=rtt,
+    )
+    return LinkStats(engines=(link,), refused=refused)
 
 
 CASES: list[tuple[FrontEndPart, FrontEndPart, FrontEndPart, FrontEndPart]] = [
@@ -103,6 +118,12 @@ CASES: list[tuple[FrontEndPart, FrontEndPart, FrontEndPart, FrontEndPart]] = [
         TransportStats(dropped=2),
         TransportStats(dropped=3),
         TransportStats(dropped=3),
+    ),
+    (
+        links(1, "b", 1, 0.5, 1),
+        links(1, "b", 2, None, 2),
+        links(1, "b", 3, 0.5, 3),
+        links(1, "b", 3, None, 3),
     ),
     (
         PlacementStats(requests=(("0", "load", 1),)),

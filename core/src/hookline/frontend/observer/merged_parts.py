@@ -9,8 +9,10 @@ from typing import TypeVar, cast
 from hookline.front_end_parts import (
     ConnectionStats,
     EngineHealth,
+    EngineLink,
     EventLoopStats,
     FrontEndPart,
+    LinkStats,
     LogStats,
     ObserverStats,
     ParserFailures,
@@ -108,11 +110,19 @@ def _healthy(part: EngineHealth) -> EngineHealth:
     )
 
 
+def _links_at_rest(part: LinkStats) -> LinkStats:
+    engines = [
+        replace(each, is_up=False, round_trip_seconds=None) for each in part.engines
+    ]
+    return replace(part, engines=tuple(engines))
+
+
 _AT_REST: Mapping[type, Callable[..., FrontEndPart]] = {
     ConnectionStats: lambda part: replace(part, open=0, maximum=0),
     TextStats: _text_at_rest,
     ResponseStoreStats: lambda part: replace(part, entries=0, bytes=0),
     EventLoopStats: lambda part: replace(part, lag_seconds=0.0),
+    LinkStats: _links_at_rest,
     EngineHealth: _healthy,
     SleepOperation: lambda part: replace(part, in_flight=0, seconds=None),
 }
@@ -180,6 +190,25 @@ def _transports(one: TransportStats, other: TransportStats) -> TransportStats:
     return TransportStats(dropped=one.dropped + other.dropped)
 
 
+def _links(one: LinkStats, other: LinkStats) -> LinkStats:
+    """The first has the latest state of each connection."""
+    engines = {each.engine_index: each for each in one.engines}
+    for each in other.engines:
+        known = engines.get(each.engine_index, EngineLink(engine_index=0))
+        engines[each.engine_index] = replace(
+            each,
+            host=known.host or each.host,
+            former_hosts=known.former_hosts or each.former_hosts,
+            is_up=known.is_up or each.is_up,
+            joined=known.joined + each.joined,
+            lost=known.lost + each.lost,
+            round_trip_seconds=known.round_trip_seconds or each.round_trip_seconds,
+        )
+    return LinkStats(
+        engines=tuple(engines.values()), refused=one.refused + other.refused
+    )
+
+
 def _placements(one: PlacementStats, other: PlacementStats) -> PlacementStats:
     return PlacementStats(requests=_counts(one.requests, other.requests))
 
@@ -211,6 +240,7 @@ _ADD: Mapping[type, Callable[..., FrontEndPart]] = {
     ResponseStoreStats: _responses,
     EventLoopStats: _loops,
     TransportStats: _transports,
+    LinkStats: _links,
     PlacementStats: _placements,
     EngineHealth: _health,
     SleepOperation: _sleep,
