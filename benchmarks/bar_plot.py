@@ -1,4 +1,4 @@
-"""Draws panels of horizontal bars as SVG, each panel with a scale of its own."""
+"""Draws horizontal bar charts as SVG; each panel has its own scale."""
 
 from collections.abc import Mapping
 

@@ -53,7 +53,7 @@ class Cost:
 
 
 class Bench:
-    """A front end whose engines run when the benchmark says so."""
+    """A front end and simulated engines, which the benchmark steps itself."""
 
     def __init__(self, engines: int, balancing: LoadBalancing) -> None:
         spec, self._events = ClusterSpec(engines=engines), Events()

@@ -76,8 +76,8 @@ class EngineState:
     def load(self) -> int:
         """This front end's requests in flight there, and its share of those that wait.
 
-        What other front ends have there is left out: an engine tells all of them at the
-        same time, and late, so that all would choose the engine that looked best then.
+        It leaves out the requests of other front ends: an engine reports them to all at
+        the same time, and late, so that all would choose the engine that looked best.
         """
         own, waiting = self.accounting.num_in_flight, self.stats.waiting
         share = own * waiting // max(1, waiting + self.stats.running)

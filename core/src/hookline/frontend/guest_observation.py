@@ -1,4 +1,4 @@
-"""What a front end tells the loggers if it does not own its engines."""
+"""Tells the loggers of the requests of a front end that does not own its engines."""
 
 from collections.abc import Mapping
 
@@ -15,9 +15,9 @@ from hookline.transport.engine_client import GuestEnded
 from hookline_registry import LaneStats
 
 REQUESTS = "requests"
-"""Cause of what a front end tells of its requests, beside the owner's steps and states.
+"""Cause of an output with requests alone; the owner reports steps and states.
 
-Its scheduler state is older than what the owner has told."""
+Its scheduler state is older than the owner's."""
 
 _NOTHING = IterationStats()
 

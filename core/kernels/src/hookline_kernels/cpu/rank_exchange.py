@@ -43,7 +43,7 @@ from hookline_kernels.cpu.vectors import INT64, LANES, Emit, load, offset, store
 SLOT = 1 << 20
 """Bytes of a slot: two ranks' slots stay in a core's caches."""
 _ALONE = 1
-"""Elements that a launch is told, so that one thread runs it."""
+"""Number of elements to give a launch, so that one thread runs it."""
 
 
 def shared_bytes(size: int) -> int:
