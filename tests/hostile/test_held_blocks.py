@@ -47,6 +47,7 @@ def test_held_blocks_go_to_requests_that_wait() -> None:
         )
 
         assert status == 200
+        server.wait_for_any("hookline_kv_transfer_reclaimed_blocks_total")
         assert server.metric("hookline_kv_transfer_reclaimed_blocks_total") >= 54
         assert server.metric("hookline_kv_transfer_expired_blocks_total") == 0
         server.wait_for("hookline_conservation_residue", 0, kind="blocks")

@@ -11,7 +11,7 @@ def framed(data: bytes) -> bytes:
 
 
 def read_frame(descriptor: int) -> bytes:
-    """Waits for a message and returns it; empty at the pipe's end."""
+    """Waits for a message and returns it; empty if the pipe ends before it is whole."""
     length = int.from_bytes(_read_exactly(descriptor, _LENGTH_BYTES))
     return _read_exactly(descriptor, length)
 
@@ -28,8 +28,8 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def _read_exactly(descriptor: int, size: int) -> bytes:
-    """Reads so many bytes; fewer at the pipe's end."""
+    """Reads so many bytes; none if the pipe ends before."""
     found = b""
     while len(found) < size and (part := os.read(descriptor, size - len(found))):
         found += part
-    return found
+    return found if len(found) == size else b""

@@ -3,6 +3,8 @@
 import os
 import threading
 
+import pytest
+
 from hookline.framed_pipes import framed, read_frame, write_all
 
 
@@ -25,10 +27,11 @@ def test_messages_keep_their_bounds() -> None:
     assert received == [*sent, b""]
 
 
-def test_a_pipe_that_ends_within_a_message_is_at_its_end() -> None:
-    """Half a length is no message."""
+@pytest.mark.parametrize("part", [b"\0\0", framed(b"half a message")[:10]])
+def test_a_pipe_that_ends_within_a_message_is_at_its_end(part: bytes) -> None:
+    """Neither half a length nor half a body is a message."""
     reading, writing = os.pipe()
-    os.write(writing, b"\0\0")
+    os.write(writing, part)
     os.close(writing)
 
     assert read_frame(reading) == b""

@@ -34,6 +34,8 @@ HUNG_SECONDS = 30.0
 
 _LOOK_SECONDS = 0.25
 _MOST_RESTARTS = 500
+"""Maximum per hour with the usual pauses; later ones wait longer."""
+_LONG_PAUSE_SECONDS = 500.0
 _END_SECONDS = 4.0
 """Time after the drain for an API server to end by itself."""
 
@@ -194,7 +196,7 @@ class Fleet:
                 return
             if not self._may_begin.is_set():
                 raise ApiServerEndedError(f"{place.name} did not start: {reason}")
-            delay = restarts.take() or _MOST_RESTARTS
+            delay = restarts.take() or _LONG_PAUSE_SECONDS
             logger.error(
                 "%s has ended: %s; its last log lines are before this one, its open "
                 "requests were aborted, and it is replaced in %g s",

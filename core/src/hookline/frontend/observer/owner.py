@@ -13,13 +13,13 @@ import msgspec
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, HooklineError
+from hookline.framed_pipes import framed
 from hookline.frontend.observer.link import ObserverAddress
 from hookline.frontend.observer.messages import Begin, Begun
 from hookline.frontend.observer.process import (
     FAREWELL_SECONDS,
     FLUSH_SECONDS,
     HUNG_SECONDS,
-    LENGTH,
 )
 from hookline.frontend.restarts import RestartBudget
 from hookline.frozen import plain
@@ -114,7 +114,7 @@ class ObserverProcess:
         begin = Begin(self._key, self._incarnation, self._config)
         body = msgspec.msgpack.encode(begin, enc_hook=plain)
         try:
-            process.tell(LENGTH.pack(len(body)) + body)
+            process.tell(framed(body))
             _wait_until_begun(said, process)
         except BaseException:
             process.kill()

@@ -9,7 +9,6 @@ or the owner has ended, the process hands what it has got to the loggers and end
 import os
 import shutil
 import signal
-import struct
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ import msgspec
 
 from hookline.exceptions import ConfigError
 from hookline.forked_children import let_signals_end_children
+from hookline.framed_pipes import read_frame
 from hookline.frontend.observation import Observers
 from hookline.frontend.observer.host import ObserverHost
 from hookline.frontend.observer.merging import MergedNotices
@@ -32,9 +32,6 @@ from hookline.owner_watch import wait_for_owners_end
 from hookline.pages import PageRoute
 from hookline.payloads import PageStats
 from hookline_registry import RegistryError
-
-LENGTH = struct.Struct("<I")
-"""What precedes `Begin`: its length in bytes."""
 
 FLUSH_SECONDS = 5.0
 FAREWELL_SECONDS = 1.0
@@ -98,8 +95,9 @@ def _run(folder: Path, begun: int, owner: int, serve_pages: ServePages) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the owner decides when to end
     stdin = sys.stdin.fileno()
-    if (begin := _read_begin(stdin)) is None:
+    if not (message := read_frame(stdin)):
         return 0  # the owner has gone already
+    begin = msgspec.msgpack.decode(message, type=Begin)
     let_signals_end_children()  # which plugins fork
     is_ending = threading.Event()
     for target, arguments in (
@@ -136,24 +134,6 @@ def _remove_if_orphaned(folder: Path, owner: int) -> None:
     """
     if os.getppid() != owner:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _read_begin(stdin: int) -> Begin | None:
-    head = _read(stdin, LENGTH.size)
-    if len(head) < LENGTH.size:
-        return None
-    (length,) = LENGTH.unpack(head)
-    body = _read(stdin, length)
-    if len(body) < length:
-        return None
-    return msgspec.msgpack.decode(body, type=Begin)
-
-
-def _read(descriptor: int, length: int) -> bytes:
-    found = b""
-    while len(found) < length and (part := os.read(descriptor, length - len(found))):
-        found += part
-    return found
 
 
 def _say(descriptor: int, begun: Begun) -> None:
