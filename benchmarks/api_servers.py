@@ -14,43 +14,20 @@ one server divided by that of the busiest process beside several.
 """
 
 import argparse
-import os
 import statistics
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 from bench_models import write_models
+from processor_time import per_1000_tokens
 from server_pairs import Load, take_turn
 
-from hookline_testing.server_process import Server, descendants_of, serving
+from hookline_testing.server_process import serving
 
 MODEL = "llama-tiny"
-_TICKS = os.sysconf("SC_CLK_TCK")
-_KINDS = {
-    "api_servers.child": "API servers",
-    "engine_process": "engine",
-    "observer": "observer",
-    "text.process": "texts",
-}
-
-
-def _kind(pid: int, server: Server) -> str:
-    if pid == server.process.pid:
-        return "main"
-    line = Path(f"/proc/{pid}/cmdline").read_text()
-    return next((kind for part, kind in _KINDS.items() if part in line), "other")
-
-
-def cpu_seconds(server: Server) -> dict[str, float]:
-    """Processor time of all processes of a server so far, by their kind."""
-    found: dict[str, float] = {}
-    for pid in {server.process.pid} | descendants_of(server.process.pid):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-        kind, ticks = _kind(pid, server), int(fields[11]) + int(fields[12])
-        found[kind] = found.get(kind, 0.0) + ticks / _TICKS
-    return found
 
 
 def turns(pairs: int) -> Iterator[tuple[int, int]]:
@@ -62,7 +39,7 @@ def turns(pairs: int) -> Iterator[tuple[int, int]]:
 def compare(load: Load, servers: int, pairs: int, tokens: int, model: Path) -> None:
     common = ("--port=0", f"--model={model}", "--executor=simulated")
     sides = ((f"--api-server-count={servers}",), ())
-    used: tuple[dict[str, float], dict[str, float]] = ({}, {})
+    used: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     ratios = []
     with ExitStack() as stack:
         both = [stack.enter_context(serving(*common, *side)) for side in sides]
@@ -71,18 +48,15 @@ def compare(load: Load, servers: int, pairs: int, tokens: int, model: Path) -> N
         for order in turns(pairs):
             speeds = {}
             for at in order:
-                before = cpu_seconds(both[at])
-                speeds[at] = take_turn(both[at], model, load).speed
-                for kind, seconds in cpu_seconds(both[at]).items():
-                    spent = seconds - before.get(kind, 0.0)
-                    used[at][kind] = used[at].get(kind, 0.0) + spent
+                turn = take_turn(both[at], model, load)
+                speeds[at] = turn.speed
+                used[at].update(turn.spent)
             ratios.append(speeds[0] / speeds[1])
             print(f"{speeds[0]:8.0f} {speeds[1]:8.0f} tok/s  ratio {ratios[-1]:.2f}")
     low, high = min(ratios), max(ratios)
     print(f"median ratio {statistics.median(ratios):.2f} ({low:.2f} to {high:.2f})")
     for name, each in zip((f"{servers} servers", "one"), used, strict=True):
-        parts = {kind: 1e6 * seconds / pairs / tokens for kind, seconds in each.items()}
-        shown = ", ".join(f"{kind} {ms:.0f}" for kind, ms in sorted(parts.items()))
+        shown = per_1000_tokens(each, pairs * tokens)
         print(f"{name}: ms of processor time per 1000 tokens: {shown}")
 
 

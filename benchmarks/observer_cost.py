@@ -4,8 +4,9 @@ usage: python benchmarks/observer_cost.py [--pairs 10] [--model llama-tiny]
                                           [--requests 512] [--concurrency 64]
 
 Two servers, one with `--observer-process`, get the same streams of short prompts in
-turns; see `server_pairs.py`. Prints speed and processor time of each turn, and the
-medians of the ratios: what the process costs.
+turns; see `server_pairs.py`. Prints speed and processor time of each turn, the medians
+of the ratios, and the processor time of each kind of process: what the process costs is
+its time and the main process's against that of the main process alone.
 """
 
 import argparse

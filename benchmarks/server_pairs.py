@@ -5,17 +5,19 @@ than their speeds. The load comes from `hookline bench serve` on the same machin
 """
 
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline_testing.server_process import Server, descendants_of, serving
+from processor_time import per_1000_tokens, processor_seconds, spent_since
+
+from hookline_testing.server_process import Server, serving
 
 SHORT_TOKENS = 32
 
@@ -52,12 +54,19 @@ class Turn(NamedTuple):
 
     Attributes:
         speed: Output tokens per second.
-        processor_seconds: Processor time of the server's processes that live on. On a
-            busy machine it is a steadier measure than the speed.
+        spent: Processor seconds of the server's processes that live on, by their kind.
+            On a busy machine they are a steadier measure than the speed.
+        tokens: Output tokens.
     """
 
     speed: float
-    processor_seconds: float
+    spent: dict[str, float]
+    tokens: int
+
+    @property
+    def processor_seconds(self) -> float:
+        """Processor time of all processes."""
+        return sum(self.spent.values())
 
 
 def take_turn(server: Server, model: Path, load: Load) -> Turn:
@@ -78,19 +87,8 @@ def take_turn(server: Server, model: Path, load: Load) -> Turn:
         result = json.loads(file.read_text("utf-8"))
     assert not result["failed"], "requests failed"
     after = processor_seconds(server.process.pid)
-    used = sum(seconds - before.get(pid, 0) for pid, seconds in after.items())
-    return Turn(float(result["output_throughput"]), used)
-
-
-def processor_seconds(pid: int) -> dict[int, float]:
-    """Processor time that a process and each below it have used so far."""
-    ticks = {}
-    for each in (pid, *descendants_of(pid)):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-            ticks[each] = int(fields[11]) + int(fields[12])
-    rate = os.sysconf("SC_CLK_TCK")
-    return {each: count / rate for each, count in ticks.items()}
+    speed, tokens = result["output_throughput"], result["total_output_tokens"]
+    return Turn(float(speed), spent_since(before, after), int(tokens))
 
 
 def compare(sides: Sides, model: Path, loads: Sequence[Load]) -> None:
@@ -132,3 +130,9 @@ def compare(sides: Sides, model: Path, loads: Sequence[Load]) -> None:
             f"median ratio of {name} {median:.3f} "
             f"({min(ratios):.2f} to {max(ratios):.2f})"
         )
+    for name, turns in zip(("first", "second"), zip(*pairs, strict=True), strict=True):
+        spent: Counter[str] = Counter()
+        for turn in turns:
+            spent.update(turn.spent)
+        shown = per_1000_tokens(spent, sum(turn.tokens for turn in turns))
+        print(f"{name}: ms of processor time per 1000 tokens: {shown}")
