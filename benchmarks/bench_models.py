@@ -6,6 +6,11 @@ llama-tiny   2 layers, hidden 128, head dim 64, float32: the engine's own overhe
 llama-90m    12 layers, hidden 768, 12 heads, 4 KV heads, bfloat16 (82 M): balanced
 qwen3-0.6b   28 layers, hidden 1024, 16 heads, 8 KV heads, bfloat16 (596 M): compute
 
+`benchmarks/experts.py` adds one of its own:
+
+qwen3-moe    8 layers, hidden 768, 12 heads, 4 KV heads, 16 experts of width 512, two of
+             them for each token, bfloat16 (170 M)
+
 Real architectures, deterministic weights, no network: the tokenizer is trained on the
 standard library of the Python that runs the script.
 """
@@ -25,6 +30,8 @@ from transformers import (
     PreTrainedTokenizerFast,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 
 SPECIAL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -34,6 +41,7 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 NAMES = ("llama-tiny", "llama-90m", "qwen3-0.6b")
+WITH_EXPERTS = "qwen3-moe"
 
 
 def train_tokenizer() -> PreTrainedTokenizerFast:
@@ -57,7 +65,7 @@ def train_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def build_model(name: str, vocab_size: int) -> PreTrainedModel:
-    """Creates one of the three models with random weights of seed 0."""
+    """Creates one of the models with random weights of seed 0."""
     common: dict[str, Any] = {
         "max_position_embeddings": 4096,
         "tie_word_embeddings": True,
@@ -90,6 +98,19 @@ def build_model(name: str, vocab_size: int) -> PreTrainedModel:
             **common,
         )
         return in_bfloat16(LlamaForCausalLM(config))
+    if name == WITH_EXPERTS:
+        config = Qwen3MoeConfig(
+            vocab_size=vocab_size,
+            hidden_size=768,
+            num_hidden_layers=8,
+            num_attention_heads=12,
+            num_key_value_heads=4,
+            num_experts=16,
+            num_experts_per_tok=2,
+            moe_intermediate_size=512,
+            **common,
+        )
+        return in_bfloat16(Qwen3MoeForCausalLM(config))
     config = Qwen3Config(
         vocab_size=151936,
         hidden_size=1024,

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Event
@@ -23,6 +23,7 @@ from hookline_dashboards.files import ALERT_GROUPS
 from hookline_dashboards.recordings import RECORDING_GROUPS
 from hookline_dashboards.rows import dashboard_rows
 from hookline_testing import prometheus_process
+from hookline_testing.oracle import make_oracle
 from hookline_testing.prometheus_process import Prometheus
 from hookline_testing.server_process import engine_of
 
@@ -62,6 +63,8 @@ FEATURES = (
 )
 ASLEEP = "hookline_sleep_"
 """Begin of the names of what an engine with a KV connector never does."""
+EXPERTS = "hookline_expert_"
+"""Begin of the names of what only ranks with whole experts have."""
 KEY = "sk-unlimited"
 LIMITED_KEY = "sk-limited"
 KEYS = {
@@ -188,11 +191,9 @@ def sample(prometheus: Prometheus, expression: str) -> str | None:
     return f"{max(values, key=abs):.4g} ({len(values)} series)"
 
 
-@contextmanager
-def load(server: Server) -> Iterator[None]:
+def load(server: Server) -> AbstractContextManager[None]:
     """Clients of every kind, until the end of the block."""
-    done = Event()
-    work: list[Callable[[int], None]] = [
+    return repeating(
         *[lambda number: server.complete(_long(number))] * 6,
         lambda number: server.complete({**_long(number), "n": 2}),
         lambda number: server.leave(_long(number)),
@@ -203,7 +204,13 @@ def load(server: Server) -> Iterator[None]:
         lambda number: server.be_late(_long(number)),
         lambda _: server.ask_too_often(),
         lambda number: server.complete(_new_grammar(number)),
-    ]
+    )
+
+
+@contextmanager
+def repeating(*work: Callable[[int], None]) -> Iterator[None]:
+    """Does everything again and again, at the same time, until the end of the block."""
+    done = Event()
     with ThreadPoolExecutor(len(work)) as pool:
         clients = [pool.submit(_repeat, done, ask) for ask in work]
         try:
@@ -284,7 +291,7 @@ def test_every_panel_and_rule_has_data(
     expressions = [
         each
         for each in (*panel_expressions(), *rule_expressions())
-        if ASLEEP not in each
+        if ASLEEP not in each and EXPERTS not in each
     ]
     keys = tmp_path / "keys.yaml"
     keys.write_text(yaml.safe_dump(KEYS))
@@ -320,18 +327,32 @@ def test_panels_of_sleep_have_data(
     with (
         serving(tmp_path / "server.log", "--enable-sleep-mode") as server,
         scraping(prometheus, tmp_path, rules_folder, server.port) as scraper,
-        ThreadPoolExecutor(1) as pool,
+        repeating(server.sleep_and_wake),
     ):
-        done = Event()
-        client = pool.submit(_repeat, done, server.sleep_and_wake)
-        try:
-            samples = wait_for_samples(scraper, expressions)
-        finally:
-            done.set()
-        client.result()
+        samples = wait_for_samples(scraper, expressions)
 
     assert [each for each, sample in samples.items() if sample is None] == []
     assert len(expressions) > 3
+
+
+@pytest.mark.exhaustive
+def test_panels_of_experts_have_data(
+    prometheus: Path, rules_folder: Path, tmp_path: Path
+) -> None:
+    """While two ranks compute their own experts, the panels have numbers."""
+    expressions = [each for each in panel_expressions() if EXPERTS in each]
+    make_oracle("qwen3-moe", tmp_path / "model")
+    options = (str(tmp_path / "model"), "--served-model-name=demo", "-tp=2", "-ep")
+
+    with (
+        serving(tmp_path / "server.log", *options) as server,
+        scraping(prometheus, tmp_path, rules_folder, server.port) as scraper,
+        repeating(lambda number: server.complete(_long(number))),
+    ):
+        samples = wait_for_samples(scraper, expressions)
+
+    assert [each for each, sample in samples.items() if sample is None] == []
+    assert len(expressions) == 2
 
 
 @pytest.mark.exhaustive

@@ -20,7 +20,8 @@ ENGINE = """
     serve-while-compiling
     simulated-step-seconds simulated-prefill-token-seconds
     simulated-decode-request-seconds simulated-context-token-seconds
-    simulated-draft-token-seconds tensor-parallel-size pipeline-parallel-size
+    simulated-draft-token-seconds tensor-parallel-size enable-expert-parallel
+    pipeline-parallel-size
     data-parallel-size data-parallel-size-local data-parallel-start-rank
     data-parallel-address data-parallel-rpc-port data-parallel-secret-file
     data-parallel-join-timeout data-parallel-backend ray-address load-balancing

@@ -3,6 +3,7 @@
 import pytest
 
 from hookline.config import EngineConfig
+from hookline.exceptions import ConfigError
 from hookline_server.cli import main
 from hookline_server.cli.options.arguments import (
     Arguments,
@@ -91,6 +92,15 @@ def test_short_names_and_disabled_statistics() -> None:
         engine_config(arguments, in_process=False).parallel == EngineConfig().parallel
     )
     assert arguments.loggers == ()
+
+
+def test_experts_are_whole_by_a_short_name() -> None:
+    """`-ep`, with at least two ranks."""
+    made = engine_config(read("-tp", "2", "-ep"), in_process=False).parallel
+
+    assert made.enable_expert_parallel
+    with pytest.raises(ConfigError, match="enable-expert-parallel: requires tensor"):
+        engine_config(read("-ep", "-dp", "2"), in_process=False)
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,7 @@ THIS = dataclasses.replace(
         kv_bytes_per_token=8,
     ),
     startup=(StartupPhase(name="load weights", started_at=0, seconds=2.5),),
+    tensor_parallel_size=2,
     pipeline_parallel_size=2,
 )
 
@@ -187,7 +188,11 @@ STEP = StepRecord(
     grammar_use=GrammarUse(
         fill_ns=3 * MILLISECOND, apply_ns=1 * MILLISECOND, forced_tokens=4
     ),
-    rank_use=RankUse(exchange_ns=2 * MILLISECOND, handover_ns=1 * MILLISECOND),
+    rank_use=RankUse(
+        exchange_ns=2 * MILLISECOND,
+        handover_ns=1 * MILLISECOND,
+        expert_tokens=(12, 4, 8, 8),
+    ),
 )
 
 FRONT_END = FrontEndChanged(
@@ -397,7 +402,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_engine_info": {
         (
             *("LlamaForCausalLM", "float32", "float32", "16", "40", "100", "8", "64"),
-            *("true", "simulated", "1", "2", "avx512", "0.1.0", "0123456789ab"),
+            *("true", "simulated", "2", "2", "avx512", "0.1.0", "0123456789ab"),
         ): 1
     },
     "hookline_engine_sleep_state": {
@@ -599,6 +604,8 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_worker_throttled_seconds": {(): 0.5},
     "hookline_rank_exchange_seconds": {(): 0.002},
     "hookline_rank_handover_seconds": {(): 0.001},
+    "hookline_expert_tokens": {("0",): 12, ("1",): 4, ("2",): 8, ("3",): 8},
+    "hookline_expert_busiest_tokens": {(): 2 * 12 + 2 * 8},
     "hookline_pipeline_stage_seconds": {(): 2 * 0.008},
     "hookline_estimated_flops": {(): 1600 + 1280 + 5},
     "hookline_estimated_read_bytes": {(): 1400},
@@ -718,7 +725,7 @@ EXPECTED: dict[str, Numbers] = {
             ),
             *("max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching"),
             *("executor", "isa", "version", "config_hash", "phase"),
-            *("tensor_parallel_size", "pipeline_parallel_size"),
+            *("tensor_parallel_size", "pipeline_parallel_size", "rank"),
             *("code", "field", "tenant", "route", "method"),
             *("logger", "label", "parser", "position", "reason", "tier"),
             *("blocks", "block_bytes", "capacity_tokens", "host"),

@@ -13,7 +13,7 @@ from hookline.frozen import plain
 from hookline.transport.link_messages import ToHead, ToRemoteEngine
 from hookline.transport.messages import ToClient, ToEngine, ToGuest
 
-DIGESTS = {38: "ac3b7c8bbb01421e232c58bd5cd660891917c9c5797f0217d61bb142403826b7"}
+DIGESTS = {39: "187c04a1b5f1c74910feedf40225e5f697ac860b0df53785cedc193efbd75cff"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

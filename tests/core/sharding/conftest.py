@@ -9,8 +9,15 @@ import pytest
 import torch
 
 from hookline.clock import SystemClock
-from hookline.config import EngineConfig, ExecutorConfig, Kernels, ModelConfig
+from hookline.config import (
+    EngineConfig,
+    ExecutorConfig,
+    Kernels,
+    ModelConfig,
+    ParallelConfig,
+)
 from hookline.models.forward_batch import ForwardBatch
+from hookline.models.sharding.whole_experts import CountTokens
 from hookline.worker.loaded_model import LoadedModel, load
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.rank_parts import RankParts, StepGroup
@@ -90,13 +97,25 @@ def load_rank(
     kernels: Kernels = Kernels.TORCH,
     *,
     replays_steps: bool = True,
+    count_expert_tokens: CountTokens | None = None,
     **model: object,
 ) -> RankedModel:
-    """Loads one rank, which does not call the others yet."""
+    """Loads one rank, which does not call the others yet.
+
+    Experts are whole if what they compute is counted.
+    """
+    parts = RankParts(group=group, replays_steps=replays_steps)
+    parallel = ParallelConfig()
+    if count_expert_tokens is not None:
+        parts = replace(parts, count_expert_tokens=count_expert_tokens)
+        parallel = ParallelConfig(
+            tensor_parallel_size=group.size, enable_expert_parallel=True
+        )
     config = replace(
         BASE,
         model=replace(BASE.model, model=str(folder), **model),  # type: ignore[arg-type]
         executor=ExecutorConfig(kernels=kernels),
+        parallel=parallel,
     )
     loaded = load(
         config,
@@ -104,7 +123,7 @@ def load_rank(
         StartupTimer(SystemClock()),
         proposer=None,
         needs_fingerprint=True,
-        ranks=RankParts(group=group, replays_steps=replays_steps),
+        ranks=parts,
     )
     return RankedModel(loaded, group)
 

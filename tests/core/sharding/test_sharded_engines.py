@@ -37,6 +37,8 @@ MODES: Mapping[str, dict[str, Any]] = {
     "two-stages": {"pipeline_parallel_size": 2, "num_kv_blocks": 256},
 }
 NOT_REPEATED = {"falcon-new"}
+EXPERTS = {"deepseek-v2", "deepseek-v3", "gpt-oss", "mixtral", "qwen3-moe"}
+"""Families with experts, two of which are chosen for each token."""
 
 
 def prompts() -> list[list[int]]:
@@ -82,3 +84,69 @@ def test_greedy_output_equals_generate(family: Oracle, mode: str, size: int) -> 
         assert [each.outputs[0].token_ids for each in outputs] == expected
     if mode == "preempted":
         assert stats.preemptions > 0
+
+
+def counted(llm: LLM, name: str) -> list[float]:
+    """The values of a counter's series."""
+    [family] = [each for each in llm.get_metrics() if each.name == name]
+    return [
+        each.value for each in family.samples if isinstance(each.value, int | float)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("family", "mode"),
+    essential(
+        product(sorted(EXPERTS), MODES),
+        ("qwen3-moe", "preempted"),
+        ("gpt-oss", "two-stages"),
+    ),
+    indirect=["family"],
+)
+def test_whole_experts_give_the_same(family: Oracle, mode: str) -> None:
+    """Each family, in each mode; ranks count all tokens of their experts once."""
+    expected = [family.greedy(prompt, COUNT) for prompt in prompts()]
+    options = MODES[mode] | {"tensor_parallel_size": 2, "enable_expert_parallel": True}
+
+    with LLM(str(family.folder), **options) as llm:
+        found = [llm.generate(prompts(), GREEDY, use_tqdm=False) for _ in range(2)]
+        assert_conserved(llm)
+        by_rank = counted(llm, "hookline_expert_tokens")
+        tokens = sum(counted(llm, "hookline_scheduled_tokens"))
+
+    for outputs in found:
+        assert [each.outputs[0].token_ids for each in outputs] == expected
+    assert len(by_rank) == 2 * MODES[mode].get("pipeline_parallel_size", 1)
+    assert min(by_rank) > 0
+    assert sum(by_rank) == 2 * tokens * layers_with_experts(family)
+
+
+def layers_with_experts(family: Oracle) -> int:
+    config = family.model.config.get_text_config()
+    layers: int = config.num_hidden_layers
+    dense: int = getattr(config, "first_k_dense_replace", 0)
+    return layers - dense
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("family", ["qwen3-moe"], indirect=True)
+def test_each_engine_has_all_experts(family: Oracle) -> None:
+    """Two engines with two ranks each need not keep step, and both count."""
+    expected = [family.greedy(prompt, COUNT) for prompt in prompts()]
+    options: dict[str, Any] = {
+        "data_parallel_size": 2,
+        "tensor_parallel_size": 2,
+        "enable_expert_parallel": True,
+        "load_balancing": "round-robin",
+        "num_kv_blocks": 256,
+        "threads": 1,
+    }
+
+    with LLM(str(family.folder), **options) as llm:
+        found = llm.generate(prompts(), GREEDY, use_tqdm=False)
+        assert_conserved(llm)
+        by_rank = counted(llm, "hookline_expert_tokens")
+
+    assert [each.outputs[0].token_ids for each in found] == expected
+    assert len(by_rank) == 4
+    assert min(by_rank) > 0

@@ -39,6 +39,15 @@ class ParallelConfig:
             maximum=MOST_RANKS,
         ),
     )
+    enable_expert_parallel: bool = field(
+        default=False,
+        metadata=option(
+            "Give each of the ranks that share a layer some of its experts whole, "
+            "instead of a part of every expert. The experts of each engine are "
+            "distributed over its own ranks. Requires --tensor-parallel-size of at "
+            "least 2."
+        ),
+    )
     pipeline_parallel_size: int = field(
         default=1,
         metadata=option(
@@ -70,6 +79,13 @@ class ParallelConfig:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.enable_expert_parallel and self.tensor_parallel_size == 1:
+            raise ConfigError(
+                "enable-expert-parallel",
+                "requires tensor-parallel-size of at least 2: the experts of each "
+                "engine are distributed over its own tensor-parallel ranks, not over "
+                "the engines of data-parallel-size",
+            )
         if not 0 <= self.rank < self.world_size:
             raise ConfigError(
                 "rank", f"must be 0 to {self.world_size - 1}, not {self.rank}"

@@ -9,9 +9,10 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from hookline.cost import ModelCost
 from hookline.models.probe import LayerCache
 from hookline.models.quantized.linear import QuantizedLinear
+from hookline.models.sharding.expert_placement import num_experts_of
+from hookline.models.sharding.whole_experts import OwnExperts
 from hookline.models.stages.staged_model import OtherStages
 
-_NUM_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 _ACTIVE_EXPERTS = ("num_experts_per_tok", "experts_per_token", "top_k_experts")
 
 
@@ -29,7 +30,8 @@ def cost_of(
 
     Returns:
         All zeros if the model's output layer is not a `Linear`. Of a pipeline stage,
-        the cost of its own layers.
+        the cost of its own layers. A rank with whole experts counts those that ranks
+        have on average.
     """
     output = model.get_output_embeddings()
     if not isinstance(output, (torch.nn.Linear, OtherStages)):
@@ -59,16 +61,22 @@ class _Weight(NamedTuple):
     nbytes: int
     products: int
 
+    def times(self, factor: float) -> "_Weight":
+        return _Weight(round(self.nbytes * factor), round(self.products * factor))
+
 
 def _inner_weights(
     model: PreTrainedModel, output: torch.nn.Module
 ) -> Iterator[tuple[str, _Weight]]:
     """Yields the weights between the embeddings and the output layer."""
+    uneven: dict[torch.nn.Module, float] = {}
     for prefix, module in model.get_decoder().named_modules():
         if module is output or isinstance(module, (torch.nn.Embedding, OtherStages)):
             continue
+        if isinstance(module, OwnExperts):
+            uneven[module.inner] = module.owned.mean / len(module.owned.own)
         for name, weight in _weights_of(module):
-            yield f"{prefix}.{name}", weight
+            yield f"{prefix}.{name}", weight.times(uneven.get(module, 1.0))
 
 
 def _weights_of(module: torch.nn.Module) -> Iterator[tuple[str, _Weight]]:
@@ -86,8 +94,8 @@ def _active_parameters(inner: dict[str, _Weight], config: PreTrainedConfig) -> i
     """Counts the parameters of the matrix products of one token."""
     matrices = {name: weight.products for name, weight in inner.items()}
     experts = sum(count for name, count in matrices.items() if ".experts." in name)
-    every, active = _count(config, _NUM_EXPERTS), _count(config, _ACTIVE_EXPERTS)
-    if every is None or active is None:
+    every, active = num_experts_of(config), _count(config, _ACTIVE_EXPERTS)
+    if not every or active is None:
         return sum(matrices.values())
     return sum(matrices.values()) - experts + experts * active // every
 

@@ -11,7 +11,6 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import (
-    CONFIG_MAPPING,
     MODEL_FOR_CAUSAL_LM_MAPPING,
     AutoConfig,
     PreTrainedConfig,
@@ -44,9 +43,10 @@ from hookline.models.sharding.plan import WHOLE, ShardingPlan
 from hookline.models.sharding.rank_reduction import RankReduction
 from hookline.models.sharding.resizing import resized
 from hookline.models.sharding.stored_model import stored_parts
+from hookline.models.sharding.whole_experts import CountTokens, with_own_experts
 from hookline.models.stages.stage import ONLY, Stage
 from hookline.models.stages.staged_model import staged
-from hookline.models.support import refuse_unsupported
+from hookline.models.support import refuse_own_code, refuse_unsupported
 from hookline.models.weight_files import WeightFiles
 from hookline_kernels import CPU
 
@@ -72,6 +72,7 @@ def load_model(
     attention: str = IMPLEMENTATION,
     *,
     reduce: RankReduction | None = None,
+    count_expert_tokens: CountTokens | None = None,
     stage: Stage = ONLY,
     may_compile: bool = True,
     cache_dtype: torch.dtype | None = None,
@@ -87,6 +88,8 @@ def load_model(
             Hookline's.
         reduce: Joins the results of the ranks that share the model, of which each reads
             its part; None for the whole model.
+        count_expert_tokens: Ranks have whole experts, and this is told what they
+            compute; None if each rank has a part of every expert.
         stage: The pipeline stage whose layers to load.
         may_compile: Quantized layers use kernels.
         cache_dtype: Data type of the KV cache, if it has 8 bits: the checkpoint may
@@ -105,6 +108,7 @@ def load_model(
                 device=device,
                 attention=attention,
                 reduce=reduce,
+                count_expert_tokens=count_expert_tokens,
                 stage=stage,
                 may_compile=may_compile,
                 cache_dtype=cache_dtype,
@@ -155,6 +159,7 @@ class _Job:
     device: torch.device
     attention: str
     reduce: RankReduction | None
+    count_expert_tokens: CountTokens | None
     stage: Stage
     may_compile: bool
     cache_dtype: torch.dtype | None
@@ -197,7 +202,11 @@ class _Found:
         kind = self.kind
         if self.division is not None and self.division.family.is_resized:
             kind = resized(kind, self.division)
-        return staged(kind, self.stage)
+        # Stages are divided by the layers' sizes, which must be the same on all ranks.
+        kind = staged(kind, self.stage)
+        if self.division is not None and self.division.experts is not None:
+            kind = with_own_experts(kind, self.whole, self.division.experts.own)
+        return kind
 
 
 def _load(job: _Job, max_model_len: int) -> PreTrainedModel:
@@ -212,14 +221,14 @@ def _load(job: _Job, max_model_len: int) -> PreTrainedModel:
         bits = found.scheme.bits
         quantize(config.model, model, bits, may_compile=job.may_compile)
     if found.division is not None and job.reduce is not None:
-        join_parts(model, found.division, job.reduce)
+        join_parts(model, found.division, job.reduce, job.count_expert_tokens)
     return model
 
 
 def _find(job: _Job, max_model_len: int) -> _Found:
     """Reads a model's configuration, and refuses what cannot be served."""
     name = job.config.model
-    _refuse_own_code(name, job.folder)
+    refuse_own_code(name, job.folder)
     found = AutoConfig.from_pretrained(
         job.folder, local_files_only=True, trust_remote_code=False
     )
@@ -237,7 +246,12 @@ def _find(job: _Job, max_model_len: int) -> _Found:
     forget_quantization(found)
     whole, division = deepcopy(found), None
     if (reduce := job.reduce) is not None:
-        division = divide(found, rank=reduce.rank, size=reduce.size)
+        division = divide(
+            found,
+            rank=reduce.rank,
+            size=reduce.size,
+            has_whole_experts=job.count_expert_tokens is not None,
+        )
     return _Found(
         kind=kind,
         config=found,
@@ -322,22 +336,6 @@ def _take_out_mxfp4(config: PreTrainedConfig) -> bool:
         return False
     del config.quantization_config
     return True
-
-
-def _refuse_own_code(name: str, folder: Path) -> None:
-    """Raises `ModelLoadError` for a model type that only the folder's code knows.
-
-    `auto_map` names such code. It is never run: where `transformers` has the model
-    type itself, its own implementation is used.
-    """
-    described = read_object(name, folder / "config.json")
-    model_type = described.get("model_type")
-    if "auto_map" in described and model_type not in CONFIG_MAPPING:
-        raise ModelLoadError(
-            name,
-            f"its model type {model_type!r} is only known to code in the model folder "
-            "(auto_map), which Hookline never runs",
-        )
 
 
 def _class_of(name: str, config: PreTrainedConfig) -> type[PreTrainedModel]:

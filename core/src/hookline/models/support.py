@@ -1,11 +1,30 @@
 """Refuses models that their configuration shows to be unsupported."""
 
-from transformers import PreTrainedConfig
+from pathlib import Path
+
+from transformers import CONFIG_MAPPING, PreTrainedConfig
 
 from hookline.exceptions import ModelLoadError
+from hookline.models.config_limits import read_object
 
 SERVABLE_LAYERS = {"full_attention", "sliding_attention"}
 """Layer types whose only state of earlier tokens is a KV cache."""
+
+
+def refuse_own_code(name: str, folder: Path) -> None:
+    """Raises `ModelLoadError` for a model type that only the folder's code knows.
+
+    `auto_map` names such code. It is never run: where `transformers` has the model
+    type itself, its own implementation is used.
+    """
+    described = read_object(name, folder / "config.json")
+    model_type = described.get("model_type")
+    if "auto_map" in described and model_type not in CONFIG_MAPPING:
+        raise ModelLoadError(
+            name,
+            f"its model type {model_type!r} is only known to code in the model folder "
+            "(auto_map), which Hookline never runs",
+        )
 
 
 def refuse_unsupported(name: str, config: PreTrainedConfig, max_model_len: int) -> None:

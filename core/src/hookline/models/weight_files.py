@@ -71,7 +71,9 @@ class WeightFiles:
         self._open.close()
 
     def shards(self, plan: ShardingPlan) -> dict[str, TensorShard]:
-        """Returns the rank's part of every tensor, by name; reads only the headers.
+        """Returns the rank's part of every tensor that it has any of, by name.
+
+        Reads only the headers.
 
         Raises:
             OSError: A file is missing.
@@ -81,7 +83,8 @@ class WeightFiles:
         for path in self._paths:
             file = self._open.enter_context(safe_open(path, framework="pt"))
             for name in file.keys():  # noqa: SIM118 - it is no mapping
-                found[name] = TensorShard(name, file.get_slice(name), plan)
+                if plan.has(name):
+                    found[name] = TensorShard(name, file.get_slice(name), plan)
         return found
 
 

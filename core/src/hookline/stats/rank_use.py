@@ -11,10 +11,13 @@ class RankUse(msgspec.Struct, frozen=True, array_like=True, gc=False):
             of its stage, waiting for them included.
         handover_ns: Time in which no rank could compute it: its plan was on its way to
             the ranks, or its result to the engine.
+        expert_tokens: Number of pairs of a token and an expert that each rank computed,
+            by rank, if each has whole experts; otherwise empty.
     """
 
     exchange_ns: int = 0
     handover_ns: int = 0
+    expert_tokens: tuple[int, ...] = ()
 
 
 NO_RANKS = RankUse()

@@ -140,6 +140,9 @@ def load(
             max_model_len,
             platform.device,
             reduce=reduce,
+            count_expert_tokens=ranks.count_expert_tokens
+            if parallel.enable_expert_parallel
+            else None,
             stage=stage,
             may_compile=config.executor.kernels is not Kernels.TORCH,
             cache_dtype=eight_bits,

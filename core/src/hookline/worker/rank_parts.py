@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hookline.models.sharding.tensor_group import TensorGroup
+from hookline.models.sharding.whole_experts import CountTokens
 from hookline.spec_decode.tree import DraftTree
 from hookline.worker.sampling.step_sampler import StepSampler
 from hookline.worker.stage_links import StageLinks
@@ -24,6 +25,10 @@ class StepGroup(TensorGroup, Protocol):
 
 def _own(sampler: StepSampler) -> StepSampler:
     return sampler
+
+
+def _ignore(_tokens: int) -> None:
+    """Nobody asks how many tokens experts have computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,7 @@ class RankParts:
     stages: StageLinks | None = None
     draft_tree: DraftTree | None = None
     replays_steps: bool = True
+    count_expert_tokens: CountTokens = _ignore
 
 
 ALONE = RankParts()

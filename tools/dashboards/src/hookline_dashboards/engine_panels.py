@@ -245,6 +245,15 @@ def model(make: StandardPanels) -> Row:
                 "hookline_rank_exchange_seconds",
                 "hookline_rank_handover_seconds",
             ),
+            make.rates(
+                "Tokens that the experts of each rank compute",
+                "hookline_expert_tokens",
+            ),
+            make.share(
+                "Load of the rank with the busiest experts, over the ranks' mean",
+                "hookline_expert_busiest_tokens",
+                "hookline_expert_tokens",
+            ),
             make.share(
                 "Share of the pipeline stages' time in which they compute",
                 "hookline_model_forward_seconds",

@@ -32,7 +32,7 @@ _BY_REASON: Mapping[str, tuple[str, ...]] = {
         *("swa_available_tokens", "swa_evictable_tokens", "swa_token_usage"),
         "swa_used_tokens",
     ),
-    "one process computes a model, without ranks or experts elsewhere": (
+    "engines do not keep step, and experts stay on their ranks": (
         *("dp_attention_pairs_total", "dp_attention_steps_total"),
         *("dp_attention_sync_wait_seconds", "dp_attention_token_imbalance_ratio"),
         "dp_attention_tokens_total",

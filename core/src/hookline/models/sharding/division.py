@@ -1,10 +1,12 @@
 """Divides a model's configuration among ranks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from transformers import PreTrainedConfig
 
 from hookline.exceptions import ConfigError
+from hookline.models.sharding.expert_placement import OwnedExperts, experts_of_rank
 from hookline.models.sharding.families import FAMILIES, Family, Heads
 from hookline.models.sharding.plan import ShardingPlan
 from hookline.models.sharding.split import rows_of_rank, units_of
@@ -28,12 +30,14 @@ class Division:
         plan: What this rank reads.
         heads: The whole model's.
         vocab_size: Number of token ids of the whole model.
+        experts: The experts that this rank has whole; None if it has a part of each.
     """
 
     family: Family
     plan: ShardingPlan
     heads: Heads
     vocab_size: int
+    experts: OwnedExperts | None = None
 
     @property
     def num_rows(self) -> int:
@@ -41,7 +45,13 @@ class Division:
         return rows_of_rank(self.vocab_size, self.plan.size)
 
 
-def divide(config: PreTrainedConfig, *, rank: int, size: int) -> Division:
+def divide(
+    config: PreTrainedConfig,
+    *,
+    rank: int,
+    size: int,
+    has_whole_experts: bool = False,
+) -> Division:
     """Plans one rank's part of a model.
 
     Args:
@@ -49,6 +59,7 @@ def divide(config: PreTrainedConfig, *, rank: int, size: int) -> Division:
             made from it.
         rank: Index of the rank.
         size: Number of ranks.
+        has_whole_experts: Each expert is on one rank, instead of a part on every rank.
 
     Raises:
         ConfigError: The family cannot be divided, or not among as many ranks.
@@ -63,14 +74,26 @@ def divide(config: PreTrainedConfig, *, rank: int, size: int) -> Division:
         )
     queries, keys = text.num_attention_heads, _kv_heads(text)
     heads = Heads(size=size, queries=queries, keys=keys)
+    experts = None
+    if has_whole_experts:
+        experts = experts_of_rank(text, rank=rank, size=size)
     try:
-        _check(text, heads)
-        plan = ShardingPlan(rank=rank, size=size, splits=family.splits(text, heads))
+        _check(text, heads, widths=() if has_whole_experts else _WIDTHS)
+        plan = ShardingPlan(
+            rank=rank,
+            size=size,
+            splits=family.splits(text, heads),
+            experts=None if experts is None else experts.own,
+        )
     except ValueError as error:
         reason = f"{error} (a model of type {text.model_type})"
         raise ConfigError(OPTION, reason) from error
     division = Division(
-        family=family, plan=plan, heads=heads, vocab_size=text.vocab_size
+        family=family,
+        plan=plan,
+        heads=heads,
+        vocab_size=text.vocab_size,
+        experts=experts,
     )
     if not family.is_resized:
         _make_smaller(text, division)
@@ -84,14 +107,18 @@ def _kv_heads(text: PreTrainedConfig) -> int:
     return int(next((each for each in found if each), text.num_attention_heads))
 
 
-def _check(text: PreTrainedConfig, heads: Heads) -> None:
-    """Raises `ValueError` if the ranks cannot divide heads or feed-forward layers."""
+def _check(text: PreTrainedConfig, heads: Heads, *, widths: Sequence[str]) -> None:
+    """Raises `ValueError` if the ranks cannot divide heads or feed-forward layers.
+
+    A width may be that of experts alone. If they are whole, another layer that has it
+    is found when its weights are cut.
+    """
     if heads.queries % heads.size:
         raise ValueError(
             f"{heads.size} ranks cannot divide {heads.queries} attention heads"
         )
     units_of(heads.keys, 0, heads.size)
-    for name in _WIDTHS:
+    for name in widths:
         width = getattr(text, name, None)
         if isinstance(width, int) and width % heads.size:
             raise ValueError(f"{heads.size} ranks cannot divide {name}, {width}")

@@ -8,7 +8,8 @@ from hookline.models.sharding.cut import ALL, Cut
 from hookline.models.sharding.split import Split
 
 _IN_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.\d+\.(.+)$")
-_EXPERT = re.compile(r"\.experts\.\d+\.")
+_EXPERT = re.compile(r"\.experts\.(\d+)\.")
+_OF_EXPERTS = re.compile(r"\.experts\.")
 _TABLES = re.compile(
     r"(?:^|\.)(?:embed_tokens|embed_in|word_embeddings|wte|lm_head|embed_out)\.[^.]+$"
 )
@@ -27,11 +28,19 @@ class ShardingPlan:
         size: Number of ranks.
         splits: How tensors of layers are divided, by path within the layer; every rank
             reads the others whole.
+        experts: The experts of each layer that the rank has whole, and besides which it
+            has none; None if it has a part of each.
     """
 
     rank: int = 0
     size: int = 1
     splits: Mapping[str, Split] = field(default_factory=dict)
+    experts: range | None = None
+
+    def has(self, name: str) -> bool:
+        """Whether the rank has any part of a tensor, by its name in a file."""
+        found = _EXPERT.search(name)
+        return self.experts is None or found is None or int(found[1]) in self.experts
 
     def cut(self, name: str, shape: Sequence[int]) -> Cut:
         """Returns the rank's part of a tensor, by its name in a file or a model.
@@ -41,6 +50,8 @@ class ShardingPlan:
         """
         if self.size == 1:
             return ALL
+        if self.experts is not None and _OF_EXPERTS.search(name):
+            return _whole(name, self.experts)
         split, part = self._find(name)
         if split is None:
             return ALL
@@ -64,6 +75,13 @@ class ShardingPlan:
             return self.splits[path.removesuffix("_bias")], "bias"
         module, _, part = path.rpartition(".")
         return self.splits.get(module), part
+
+
+def _whole(name: str, experts: range) -> Cut:
+    """Returns all of a single expert, or some of those that one tensor has."""
+    if _EXPERT.search(name):
+        return ALL
+    return Cut(dim=0, pieces=((experts.start, experts.stop),))
 
 
 WHOLE = ShardingPlan()

@@ -69,7 +69,7 @@ class OtherStages(nn.Module):
 def staged(kind: type[PreTrainedModel], stage: Stage) -> type[PreTrainedModel]:
     """Returns a class that makes one stage's part of models.
 
-    `transformers` finds what it knows of a class by its name, which stays.
+    `transformers` finds what it knows of a class by its name and module, which stay.
     """
     if stage == ONLY:
         return kind
@@ -80,7 +80,8 @@ def staged(kind: type[PreTrainedModel], stage: Stage) -> type[PreTrainedModel]:
         kind.__init__(self, config, *given, **named)
         keep_stage(self, stage)
 
-    return type(kind.__name__, (kind,), {"__init__": initialize})
+    members = {"__init__": initialize, "__module__": kind.__module__}
+    return type(kind.__name__, (kind,), members)
 
 
 def keep_stage(model: PreTrainedModel, stage: Stage) -> None:

@@ -102,6 +102,7 @@ class RanksExecutor:
         stages = ranks[:: context.config.parallel.tensor_parallel_size]
         self.shape = warm.shape.of_stages([each.shape for each in stages])
         self.pids = self._processes.pids
+        self._expert_tokens()  # none that counts: no request asked for them
         context.timer.include(warm.phases)
 
     def start(self, plan: StepPlan) -> _OrderedStep:
@@ -123,8 +124,13 @@ class RanksExecutor:
         # A step that is ordered ahead waits for the one before it first.
         passed, self._ended_ns = now - max(started_ns, self._ended_ns), now
         handover = max(0, passed - answer.executed_ns)
-        use = RankUse(result.rank_use.exchange_ns, handover)
+        use = RankUse(result.rank_use.exchange_ns, handover, self._expert_tokens())
         return replace(result, rank_use=use, transfers=self._join(result.transfers))
+
+    def _expert_tokens(self) -> tuple[int, ...]:
+        """What each rank's experts have computed since the last call."""
+        counts = self._links.expert_counts
+        return () if counts is None else counts.take()
 
     def _join(self, own: TransferReport | None) -> TransferReport | None:
         """Joins the output rank's report on transfers with those of the others."""
@@ -160,6 +166,7 @@ class RanksExecutor:
 
     def wake_up(self) -> None:
         self._ask(WakeUp(), Done)
+        self._expert_tokens()
 
     def close(self) -> None:
         if not self._processes.has_failed:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hookline.config import ParallelConfig
+from hookline.worker.ranks.expert_counts import ExpertCounts, counts_bytes
 from hookline.worker.ranks.ring import RingReader, RingWriter, make_bell, ring_bytes
 from hookline.worker.ranks.shared_memory import SharedMemory, make_memory
 
@@ -50,6 +51,8 @@ class RankLinks(msgspec.Struct, frozen=True, kw_only=True):
         group: Memory in which the ranks of a stage exchange partial results.
         before: Path from the stage before; None in the first one.
         after: Path to the next stage; None in the last one.
+        expert_counts: Memory of what experts have computed; None if ranks have parts of
+            all of them.
     """
 
     rank: int
@@ -64,13 +67,16 @@ class RankLinks(msgspec.Struct, frozen=True, kw_only=True):
     group: int
     before: StagePath | None = None
     after: StagePath | None = None
+    expert_counts: int | None = None
 
     @property
     def descriptors(self) -> tuple[int, ...]:
         """Everything to inherit."""
         paths = [each for each in (self.before, self.after) if each is not None]
+        counts = () if self.expert_counts is None else (self.expert_counts,)
         return (
             *(descriptor for path in paths for descriptor in path.descriptors),
+            *counts,
             self.orders,
             self.orders_bell,
             self.answers,
@@ -100,6 +106,8 @@ class ExecutorLinks:
     Attributes:
         orders: Writes to all ranks.
         answers: Reads what each rank answers, by rank.
+        expert_counts: Reads what each rank's experts have computed; None if ranks have
+            parts of all of them.
     """
 
     def __init__(self, parallel: ParallelConfig) -> None:
@@ -118,6 +126,11 @@ class ExecutorLinks:
         ]
         groups = [make_memory() for _ in range(parallel.pipeline_parallel_size)]
         self._memory = [orders, *answers, tokens]
+        self.expert_counts: ExpertCounts | None = None
+        counts = None
+        if parallel.enable_expert_parallel:
+            self._memory.append(shared := SharedMemory(counts_bytes(world)))
+            self.expert_counts, counts = ExpertCounts(shared), shared.descriptor
         paths = [
             StagePath(ring=make_memory(), bell=make_bell(), states=make_memory())
             for _ in range(world - size)
@@ -139,6 +152,7 @@ class ExecutorLinks:
                 group=groups[rank // size],
                 before=paths[rank - size] if rank >= size else None,
                 after=paths[rank] if rank < world - size else None,
+                expert_counts=counts,
             )
             for rank in range(world)
         ]

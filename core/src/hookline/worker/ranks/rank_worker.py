@@ -1,6 +1,7 @@
 """One rank's worker, with the plugins that its rank needs."""
 
 from dataclasses import replace
+from functools import partial
 
 from hookline.clock import Clock
 from hookline.config import EngineConfig
@@ -19,6 +20,7 @@ from hookline.spec_decode.proposer import (
 from hookline.spec_decode.tree import tree_of
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
 from hookline.worker.rank_parts import ALONE, RankParts
+from hookline.worker.ranks.expert_counts import ExpertCounts, counts_bytes
 from hookline.worker.ranks.grammars import RankGrammars
 from hookline.worker.ranks.links import RankLinks
 from hookline.worker.ranks.memory_group import SharedMemoryGroup, group_bytes
@@ -115,6 +117,10 @@ def _parts(config: EngineConfig, links: RankLinks) -> RankParts:
         memory = SharedMemory(group_bytes(size), links.group)
         group = SharedMemoryGroup(memory, parallel.tensor_rank, size)
         parts = replace(parts, group=group)
+    if links.expert_counts is not None:
+        memory = SharedMemory(counts_bytes(links.world_size), links.expert_counts)
+        count = partial(ExpertCounts(memory).add, links.rank)
+        parts = replace(parts, count_expert_tokens=count)
     if size > 1 and links.after is None:
         share = (
             TokenSender(links).sharing

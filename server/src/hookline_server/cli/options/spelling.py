@@ -21,6 +21,7 @@ ALIASES = {
     "-dpl": "--data-parallel-size-local",
     "-dpp": "--data-parallel-rpc-port",
     "-dpr": "--data-parallel-start-rank",
+    "-ep": "--enable-expert-parallel",
     "-pp": "--pipeline-parallel-size",
     "-q": "--quantization",
     "-tp": "--tensor-parallel-size",
