@@ -5,13 +5,12 @@ from pathlib import Path
 
 from bar_plot import bar_plot
 from cluster_day import rate
-from line_plot import COLOURS, line_at, line_plot, svg, text_at
+from line_plot import line_plot
+from time_plot import Panel, time_plot
 
 from hookline.config import LoadBalancing
 from hookline_testing.cluster.autoscaling import Moment
 from hookline_testing.cluster.tally import Result
-
-WIDTH, PANEL, LEFT, TOP = 640, 130, 50, 40
 
 
 def modes_plot(rows: Mapping[str, Result]) -> str:
@@ -55,47 +54,12 @@ def day_plot(moments: Sequence[Moment]) -> str:
     times = [each.at for each in moments]
     ready = [float(each.serving) for each in moments]
     coming = [float(each.serving + each.starting) for each in moments]
-    panels: list[tuple[str, list[list[float]]]] = [
+    panels: list[Panel] = [
         ("requests per second", [[rate(time) for time in times]]),
         ("engines: serving, and with those that start", [ready, coming]),
         ("TTFT p99 of 5 s in ms", [[1e3 * each.ttft_p99 for each in moments]]),
     ]
-    parts = [text_at(10, 20, "A day in twenty minutes", size=13)]
-    for number, (name, lines) in enumerate(panels):
-        parts += _panel(name, times, lines, TOP + number * PANEL)
-    bottom = TOP + len(panels) * PANEL
-    parts += [
-        text_at(_at_x(time, times), bottom + 8, f"{time} s", anchor="middle")
-        for time in range(0, round(times[-1]) + 1, 200)
-    ]
-    return svg(WIDTH, bottom + 20, parts)
-
-
-def _panel(
-    name: str, times: Sequence[float], lines: Sequence[Sequence[float]], top: int
-) -> list[str]:
-    most = 1.1 * max(map(max, lines))
-    bottom = top + PANEL - 30
-
-    def at_y(value: float) -> float:
-        return bottom - (PANEL - 50) * value / most
-
-    parts = [text_at(LEFT, top + 12, name)]
-    for value in (0.0, most / 2, most):
-        ends = [(LEFT, at_y(value)), (WIDTH - 20, at_y(value))]
-        parts.append(line_at(ends, "#ddd"))
-        parts.append(text_at(LEFT - 6, at_y(value) + 4, f"{value:.3g}", anchor="end"))
-    for values, colour in zip(reversed(lines), COLOURS, strict=False):
-        points = [
-            (_at_x(time, times), at_y(value))
-            for time, value in zip(times, values, strict=True)
-        ]
-        parts.append(line_at(points, colour))
-    return parts
-
-
-def _at_x(time: float, times: Sequence[float]) -> float:
-    return LEFT + (WIDTH - LEFT - 20) * time / times[-1]
+    return time_plot("A day in twenty minutes", times, panels, tick_seconds=200)
 
 
 def write_plots(

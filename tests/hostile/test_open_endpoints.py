@@ -36,6 +36,7 @@ def server() -> Iterator[Server]:
         "--stat-logger=prometheus",
         "--enable-sleep-mode",
         "--enable-reset-prefix-cache",
+        "--enable-scaling",
         f"--api-key={KEY}",
     ) as started:
         yield started
@@ -43,7 +44,9 @@ def server() -> Iterator[Server]:
 
 def routes() -> list[tuple[str, str]]:
     """Method and path of every route, those that must be enabled included."""
-    settings = ServerSettings(enable_sleep_mode=True, enable_reset_prefix_cache=True)
+    settings = ServerSettings(
+        enable_sleep_mode=True, enable_reset_prefix_cache=True, enable_scaling=True
+    )
     app = create_app(FakeEngine(), settings)
     found = {
         (route.method, route.resource.canonical.replace("{model}", "demo"))

@@ -25,6 +25,7 @@ ENGINE = """
     data-parallel-size data-parallel-size-local data-parallel-start-rank
     data-parallel-address data-parallel-rpc-port data-parallel-secret-file
     data-parallel-join-timeout data-parallel-backend ray-address load-balancing
+    autoscale autoscale-target autoscale-quiet
     logits-processor structured-outputs-config
     stat-logger stat-logger-option heartbeat-seconds
     slo keep-prompts otlp-traces-endpoint otlp-metrics-endpoint otlp-traces-sample
@@ -42,6 +43,7 @@ COMMANDS = {
         timeout-keep-alive header-timeout body-timeout write-timeout request-timeout
         enable-reset-prefix-cache log-level metrics-host metrics-port
         metrics-token tenant-header tenant-keys tenant max-tenants enable-sleep-mode
+        enable-scaling
         disable-fastapi-docs allowed-origins allowed-methods allowed-headers
         deep-health-timeout tool-call-parser enable-auto-tool-choice reasoning-parser
         default-chat-template-kwargs

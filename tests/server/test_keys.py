@@ -37,6 +37,7 @@ def with_key(**given: object) -> ServerSettings:
         api_keys=KeyFile("keys", KeySet({digest_of("k"): key})),
         enable_sleep_mode=True,
         enable_reset_prefix_cache=True,
+        enable_scaling=True,
     )
 
 

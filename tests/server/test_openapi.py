@@ -19,7 +19,9 @@ from hookline_server.openapi.operation import operation_of
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 
-EVERYTHING = ServerSettings(enable_sleep_mode=True, enable_reset_prefix_cache=True)
+EVERYTHING = ServerSettings(
+    enable_sleep_mode=True, enable_reset_prefix_cache=True, enable_scaling=True
+)
 CONSTRAINTS: dict[str, Callable[[Any], object]] = {
     "minimum": lambda bound: bound - 1,
     "maximum": lambda bound: bound + 1,

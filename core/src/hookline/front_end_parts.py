@@ -240,6 +240,43 @@ class PlacementStats:
     requests: tuple[tuple[str, str, int], ...] = ()
 
 
+ScalingCause = Literal[
+    "request", "steady", "demand", "trend", "quiet", "minimum", "maximum"
+]
+"""Why a number of engines was chosen: by a call of `/scale`, or by the load."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingStats:
+    """The number of a front end's engines, and how it has changed.
+
+    Attributes:
+        serving: Engines that get requests.
+        starting: Engines that load their model.
+        leaving: Engines that finish their requests and end.
+        wanted: Number of engines that was chosen last.
+        minimum: Least number that is chosen; None if the load chooses none.
+        maximum: Greatest number, likewise.
+        decisions: Why a number was chosen, and how often, since the start.
+        added: Engines that joined, since the start.
+        removed: Engines that left, since the start.
+        failed: Engines that could not be started, since the start.
+        start_seconds: Time that those that joined took to start, in sum.
+    """
+
+    serving: int = 0
+    starting: int = 0
+    leaving: int = 0
+    wanted: int = 0
+    minimum: int | None = None
+    maximum: int | None = None
+    decisions: tuple[tuple[ScalingCause, int], ...] = ()
+    added: int = 0
+    removed: int = 0
+    failed: int = 0
+    start_seconds: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverStats:
     """The observer process of one or several front ends.
@@ -273,6 +310,7 @@ FrontEndPart = (
     | EngineHealth
     | SleepOperation
     | ServerAddress
+    | ScalingStats
     | ObserverStats
 )
 """The state of one part of a front end. Its counts are totals since the start."""

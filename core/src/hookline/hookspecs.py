@@ -44,7 +44,11 @@ def engine_started(started: EngineStarted) -> None:
 
 @hookspec
 def engine_stopped(stopped: EngineStopped) -> None:
-    """Called once when an engine has been stopped; the last call."""
+    """Called once when an engine has been stopped; its last call.
+
+    If it left because fewer engines are wanted, others go on, and a new one may have
+    its index later.
+    """
 
 
 @hookspec

@@ -31,6 +31,7 @@ from hookline.frontend.prompts import (
     parse_prompts,
     per_prompt,
 )
+from hookline.frontend.scalable import check_fixed
 from hookline.frontend.starting import start_front_end
 from hookline.metrics import Family, Recorder
 from hookline.outputs import RequestOutput
@@ -87,6 +88,7 @@ class LLM:
         return llm
 
     def _start(self, config: EngineConfig, *, collect_metrics: bool) -> None:
+        check_fixed(config)
         self._recorder = Recorder(config) if collect_metrics else None
         self._front_end = start_front_end(config, self._recorder)
         self._clock = SystemClock()

@@ -133,9 +133,18 @@ class EngineStarted:
     resubmitted: int = 0
 
 
+REMOVED = "removed"
+"""Reason of `EngineStopped`, of an engine that left while others serve."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStopped:
-    """Payload of `engine_stopped`."""
+    """Payload of `engine_stopped`.
+
+    Attributes:
+        reason: `closed` at the end of a server; `removed` if fewer engines are wanted,
+            after which another engine of this index may start.
+    """
 
     engine_index: int
     reason: str

@@ -30,6 +30,7 @@ from hookline_server.handlers.missing_metrics import explain_missing_metrics
 from hookline_server.handlers.models import list_models, show_model
 from hookline_server.handlers.prefix_cache import reset_prefix_cache
 from hookline_server.handlers.responses import count_input_tokens, create_response
+from hookline_server.handlers.scale import SCALE_ROUTES
 from hookline_server.handlers.sleep import SLEEP_ROUTES
 from hookline_server.handlers.stored_responses import STORED_RESPONSE_ROUTES
 from hookline_server.handlers.tokenize import detokenize, tokenize
@@ -108,12 +109,7 @@ def create_app(
     if not settings.disable_fastapi_docs:
         app[DESCRIPTION] = Description(app)
         app.add_routes(DESCRIPTION_ROUTES)
-    if settings.enable_reset_prefix_cache:
-        app.router.add_post("/reset_prefix_cache", reset_prefix_cache)
-    if settings.enable_tokenizer_info_endpoint:
-        app.router.add_get("/tokenizer_info", show_tokenizer)
-    if settings.enable_sleep_mode:
-        app.add_routes(SLEEP_ROUTES)
+    _add_chosen_routes(app, settings)
     app[PAGES_APP] = (
         app if settings.metrics_port is None else create_pages_app(app, outermost)
     )
@@ -123,3 +119,15 @@ def create_app(
         app[context.REMOTE_PAGES] = app[PAGES_APP][context.REMOTE_PAGES] = remote
     explain_missing_metrics(app)
     return app
+
+
+def _add_chosen_routes(app: web.Application, settings: ServerSettings) -> None:
+    """Adds the routes that exist only where they are enabled."""
+    if settings.enable_reset_prefix_cache:
+        app.router.add_post("/reset_prefix_cache", reset_prefix_cache)
+    if settings.enable_tokenizer_info_endpoint:
+        app.router.add_get("/tokenizer_info", show_tokenizer)
+    if settings.enable_scaling:
+        app.add_routes(SCALE_ROUTES)
+    if settings.enable_sleep_mode:
+        app.add_routes(SLEEP_ROUTES)

@@ -9,6 +9,7 @@ from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observing import RemotePages
 from hookline.frontend.probe_result import ProbeResult
+from hookline.frontend.scaling_state import ScalingState
 from hookline.frozen import EMPTY
 from hookline.outputs import RequestOutput
 from hookline.pages import RoutesOf
@@ -51,6 +52,39 @@ class OutputStream(Protocol):
         ...
 
 
+class EngineNumber(Protocol):
+    """Changes the number of engines.
+
+    Attributes:
+        wanted: Number of engines that was chosen last.
+    """
+
+    wanted: int
+
+    @property
+    def state(self) -> ScalingState:
+        """The engines by what they do."""
+        ...
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether the number is being changed, or engines come or go."""
+        ...
+
+    async def scale(self, number: int, *, drain_seconds: float) -> ScalingState:
+        """Brings the engines to a number, and waits until they have come or gone.
+
+        Raises:
+            RequestError: It is not a possible number.
+            ConfigError: The number is fixed, by the option that the error names.
+            ScalingBusyError: It cannot be changed now.
+            StartFailedError: An engine cannot be started.
+            DrainTimeoutError: Requests of engines that leave have not ended in time.
+            EngineDeadError: The server is being stopped, or all engines have ended.
+        """
+        ...
+
+
 class ServingEngine(Protocol):
     """An engine that is shared by many requests on one event loop.
 
@@ -63,6 +97,11 @@ class ServingEngine(Protocol):
     facts: EngineFacts
     model: str
     failed: asyncio.Event
+
+    @property
+    def scaling(self) -> EngineNumber:
+        """Changes the number of engines."""
+        ...
 
     @property
     def is_ready(self) -> bool:

@@ -160,6 +160,14 @@ class ServerSettings:
         default=False,
         metadata=option("Serve POST /sleep, POST /wake_up and GET /is_sleeping."),
     )
+    enable_scaling: bool = field(
+        default=False,
+        metadata=option(
+            "Serve POST /scale, which changes the number of engines, and GET /scale; "
+            "also by vLLM's names, POST /scale_elastic_ep and "
+            "POST /is_scaling_elastic_ep."
+        ),
+    )
     enable_tokenizer_info_endpoint: bool = field(
         default=False,
         metadata=option(

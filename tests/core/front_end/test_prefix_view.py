@@ -92,3 +92,40 @@ def test_all_engines_share_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert view.num_blocks == 8
     assert view.num_cached(PROMPTS[-1]) == dict.fromkeys(range(4), 2)
+
+
+def test_engines_join_and_leave() -> None:
+    """One that joins has nothing, one that leaves is forgotten, bounds are divided."""
+    view = PrefixView({0: 100})
+    prompt = [bytes([at]) for at in range(6)]
+    view.add(0, prompt)
+    view.join(1, 50)
+    joined = view.num_cached(prompt)
+    view.add(1, prompt[:4])
+    both = view.num_cached(prompt)
+    view.join(1, 50)
+    again = view.num_cached(prompt)
+    view.add(1, prompt[:2])
+    view.leave(0)
+
+    assert joined == {0: 6, 1: 0}
+    assert both == {0: 6, 1: 4}
+    assert again == {0: 6, 1: 0}
+    assert view.num_cached(prompt) == {1: 2}
+    assert view.num_blocks == 2
+
+
+def test_a_bound_that_shrinks_is_reached_little_by_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each prompt forgets as much again, so that none takes long."""
+    monkeypatch.setattr(prefix_view, "MOST_BLOCKS", 40)
+    view = PrefixView({0: 100})
+    view.add(0, [bytes([0, at]) for at in range(40)])
+    view.join(1, 100)
+    sizes = []
+    for number in range(1, 12):
+        view.add(0, [bytes([number, at]) for at in range(4)])
+        sizes.append(view.num_blocks)
+
+    assert sizes == [36, 32, 28, 24, *[20] * 7]

@@ -91,3 +91,16 @@ def test_a_long_backlog_counts_as_two_engines() -> None:
     decision = Scaler(POLICY).decide(0.0, [10.0], 1)
 
     assert decision == (3, ScalingReason.DEMAND)
+
+
+def test_a_trend_that_ends_early_does_not_flap() -> None:
+    """What it brought stays as long as any other engine."""
+    found = decisions(lambda at: min(max(0.02, (at - 200) / 80), 0.45), 600)
+
+    grown = next(at for at, each in enumerate(found) if each.engines == 2)
+    shrunk = next(
+        at for at, each in enumerate(found) if at > grown and each.engines == 1
+    )
+    assert found[grown].reason is ScalingReason.TREND
+    assert (shrunk - grown) * EVERY >= POLICY.quiet_seconds
+    assert changes(found) == 2

@@ -11,6 +11,7 @@ from hookline.config import (
     ParallelConfig,
     SchedulerConfig,
 )
+from hookline.config.autoscale import EngineRange
 from hookline.exceptions import ConfigError
 from hookline.models.probe import LayerCache
 from hookline.worker.gpu.device_feed import NOWHERE, DeviceFeed
@@ -234,6 +235,8 @@ def test_engines_do_not_share_a_gpu() -> None:
     check_replicas(Machine(CPU), ParallelConfig(), 2)
     with pytest.raises(ConfigError, match="data-parallel-size: 2 is not supported on"):
         check_replicas(gpu, ParallelConfig(), 2)
+    with pytest.raises(ConfigError, match="autoscale: 2"):
+        check_replicas(gpu, ParallelConfig(autoscale=EngineRange(1, 2)), 2)
 
 
 def test_engines_divide_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,3 +244,24 @@ def test_engines_divide_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("hookline.worker.memory.available_memory", lambda: 12 * GIB)
 
     assert [host_room(engines) for engines in (1, 2, 3)] == [6 * GIB, 3 * GIB, 2 * GIB]
+
+
+def test_an_engine_that_joins_has_as_many_blocks_as_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever else is configured; it is refused where they do not fit."""
+    monkeypatch.setattr("hookline.worker.memory.available_memory", lambda: 32 * 1024)
+
+    def blocks(siblings: int) -> int:
+        return count_blocks(
+            CacheConfig(num_kv_blocks=7, sibling_blocks=siblings),
+            SchedulerConfig(),
+            [LAYER, LAYER],
+            dtype=torch.float32,
+            max_model_len=1000,
+            room=lambda: 0,
+        )
+
+    assert blocks(1) == 1
+    with pytest.raises(ConfigError, match="2 KV blocks, as many as other engines have"):
+        blocks(2)

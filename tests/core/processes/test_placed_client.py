@@ -17,6 +17,9 @@ from hookline.transport.endpoint import endpoint_of
 from hookline.transport.engine_client import (
     DeathKind,
     EngineDied,
+    EngineJoined,
+    EngineLeft,
+    EngineNotJoined,
     EngineReplaced,
     Received,
 )
@@ -43,6 +46,8 @@ class ThreadNodes:
         self.ends: queue.SimpleQueue[NodeEnded] = queue.SimpleQueue()
         self.reason_not_to_start: str | None = None
         self.is_closed = False
+        self.is_slow = False
+        self.released: list[int] = []
         self._running: dict[int, tuple[threading.Event, threading.Thread]] = {}
 
     @property
@@ -55,6 +60,8 @@ class ThreadNodes:
         if self.reason_not_to_start is not None:
             self.ends.put(NodeEnded(index, self.reason_not_to_start))
             return
+        if self.is_slow:
+            return
         stopping = threading.Event()
         engine = threading.Thread(target=serve, args=[config, secret, stopping])
         self._running[index] = (stopping, engine)
@@ -65,6 +72,10 @@ class ThreadNodes:
             stopping, engine = running
             stopping.set()
             engine.join()
+
+    def release(self, engine_index: int) -> None:
+        self.stop(engine_index)
+        self.released.append(engine_index)
 
     def take_end(self) -> NodeEnded | None:
         return None if self.ends.empty() else self.ends.get()
@@ -195,3 +206,54 @@ def test_the_cluster_is_rays() -> None:
     """Its address alone means nothing."""
     with pytest.raises(ConfigError, match="ray-address: requires"):
         MachinesConfig(ray_address="auto")
+
+
+def test_engines_are_added_and_removed(nodes: ThreadNodes) -> None:
+    """Each gets the others' number of blocks, and gives its place back in the end."""
+    with placed(nodes) as client:
+        client.wait()
+        client.add(2, 64)
+        joined = next_of(client)
+        links = [each.is_up for each in client.links.engines]
+        client.remove(2)
+        left = next_of(client)
+        running = nodes.running
+        client.add(2, 64)
+        again = next_of(client)
+
+    assert isinstance(joined, EngineJoined)
+    assert isinstance(again, EngineJoined)
+    assert joined.engine_index == again.engine_index == 2
+    assert links == [True] * 3
+    assert left == EngineLeft(2)
+    assert running == [0, 1]
+    assert nodes.released == [2]
+    assert sorted(client.engines) == [0, 1, 2]
+
+
+def test_an_engine_that_cannot_be_added_is_forgotten(nodes: ThreadNodes) -> None:
+    """The others serve on, and the next try may succeed."""
+    with placed(nodes) as client:
+        client.wait()
+        nodes.reason_not_to_start = "no place on the cluster"
+        client.add(2, 64)
+        refused = next_of(client)
+        nodes.reason_not_to_start = None
+        client.add(2, 64)
+        joined = next_of(client)
+
+    assert refused == EngineNotJoined(2, "no place on the cluster")
+    assert isinstance(joined, EngineJoined)
+
+
+def test_an_engine_is_removed_while_it_starts(nodes: ThreadNodes) -> None:
+    """It has not joined, and never will."""
+    with placed(nodes) as client:
+        client.wait()
+        nodes.is_slow = True
+        client.add(2, 64)
+        client.remove(2)
+
+        assert next_of(client) == EngineLeft(2)
+        assert nodes.released == [2]
+        assert sorted(client.engines) == [0, 1]

@@ -32,6 +32,7 @@ def client(llama: Oracle) -> Iterator[ProcessClient]:
 def test_stacks_and_state_of_an_engine(client: ProcessClient) -> None:
     """It writes the stacks of all threads; once stopped, it is seen to be."""
     inspector = client.inspector(0)
+    assert inspector is not None
     assert not inspector.is_stopped
 
     inspector.ask_for_stacks()

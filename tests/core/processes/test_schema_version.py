@@ -13,7 +13,7 @@ from hookline.frozen import plain
 from hookline.transport.link_messages import ToHead, ToRemoteEngine
 from hookline.transport.messages import ToClient, ToEngine, ToGuest
 
-DIGESTS = {39: "187c04a1b5f1c74910feedf40225e5f697ac860b0df53785cedc193efbd75cff"}
+DIGESTS = {40: "64d4b1029c72b67ad33bdd530398cafbbe92dc653e74978278053c282de127a9"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

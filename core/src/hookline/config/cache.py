@@ -27,7 +27,12 @@ class HashAlgorithm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheConfig:
-    """The paged KV cache; memory is in bytes."""
+    """The paged KV cache; memory is in bytes.
+
+    Attributes:
+        sibling_blocks: Number of blocks that engines have beside which this one starts;
+            set at the engine's start.
+    """
 
     block_size: int = field(
         default=16,
@@ -109,6 +114,8 @@ class CacheConfig:
             ),
         ),
     )
+
+    sibling_blocks: int | None = None
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -213,6 +213,7 @@ class EngineConfig:
             options.setdefault("executor", backend)
         has_others = (
             options.get("data_parallel_backend", OWN_PROCESSES) != OWN_PROCESSES
+            or options.get("autoscale") is not None
         )
         if has_others or options.get("data_parallel_size", 1) != 1:
             options.setdefault("in_process", False)
@@ -252,9 +253,17 @@ class EngineConfig:
         return [index for index in range(size) if index not in local]
 
     @property
+    def most_local(self) -> int:
+        """Number of engines that divide this machine, by `autoscale` the greatest."""
+        limits, machines = self.parallel.autoscale, self.machines
+        if limits is None or machines.is_placed or machines.size_local is not None:
+            return len(self.local_indices)
+        return limits.maximum
+
+    @property
     def num_concurrent(self) -> int:
         """Number of ranks that compute at the same time, on the same cores."""
-        engines = 1 if self.in_process else len(self.local_indices)
+        engines = 1 if self.in_process else self.most_local
         return engines * self.parallel.world_size
 
     def of_engine(self, engine_index: int) -> Self:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from hookline.config.autoscale import EngineRange, read_engine_range
 from hookline.config.option_fields import check_options
 from hookline.config.options import option
 from hookline.exceptions import ConfigError
@@ -75,6 +76,34 @@ class ParallelConfig:
             "load is far above the least."
         ),
     )
+    autoscale: EngineRange | None = field(
+        default=None,
+        metadata=option(
+            "Start and end engines by load, from MIN to MAX of them; MIN unless "
+            "data-parallel-size says how many there are at first. They divide cores "
+            "and memory as MAX engines do. For a server with one API server, on CPUs.",
+            metavar="MIN:MAX",
+            read=read_engine_range,
+        ),
+    )
+    autoscale_target: float = field(
+        default=0.7,
+        metadata=option(
+            "Saturation (hookline_saturation_ratio) of the mean engine above which "
+            "there should be more engines.",
+            metavar="RATIO",
+            above=0,
+            maximum=1,
+        ),
+    )
+    autoscale_quiet: float = field(
+        default=180.0,
+        metadata=option(
+            "Time for which fewer engines must have been enough before some end.",
+            metavar="SECONDS",
+            minimum=0,
+        ),
+    )
     rank: int = 0
 
     def __post_init__(self) -> None:
@@ -86,9 +115,25 @@ class ParallelConfig:
                 "engine are distributed over its own tensor-parallel ranks, not over "
                 "the engines of data-parallel-size",
             )
+        self._check_autoscale()
         if not 0 <= self.rank < self.world_size:
             raise ConfigError(
                 "rank", f"must be 0 to {self.world_size - 1}, not {self.rank}"
+            )
+
+    def _check_autoscale(self) -> None:
+        if (limits := self.autoscale) is None:
+            return
+        if not 1 <= limits.minimum <= limits.maximum <= MOST_ENGINES:
+            raise ConfigError(
+                "autoscale",
+                f"{limits} must be MIN:MAX with 1 <= MIN <= MAX <= {MOST_ENGINES}",
+            )
+        if not limits.minimum <= self.data_parallel_size <= limits.maximum:
+            raise ConfigError(
+                "autoscale",
+                f"{limits} does not include data-parallel-size, "
+                f"{self.data_parallel_size}",
             )
 
     @property

@@ -16,6 +16,11 @@ def config_hash(config: EngineConfig) -> str:
 
     It is equal for equal options, in every process and for every engine of a server.
     """
-    shared = dataclasses.replace(config, engine_index=0, machines=MachinesConfig())
+    shared = dataclasses.replace(
+        config,
+        engine_index=0,
+        machines=MachinesConfig(),
+        cache=dataclasses.replace(config.cache, sibling_blocks=None),
+    )
     text = msgspec.json.encode(shared, enc_hook=plain, order="deterministic")
     return hashlib.sha256(text).hexdigest()[:_DIGITS]

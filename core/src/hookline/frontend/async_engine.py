@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -17,7 +18,9 @@ from hookline.exceptions import (
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import LinkStats, TransportStats
 from hookline.frontend.admission import Admission
+from hookline.frontend.autoscaler import start_autoscaling
 from hookline.frontend.calls import CALL_SECONDS
+from hookline.frontend.engine_texts import EngineTexts
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.loop_watch import LoopWatch
@@ -27,16 +30,15 @@ from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.probe import probe_engine
 from hookline.frontend.probe_result import ProbeResult
 from hookline.frontend.reporting import FrontEndReporter, ReadPart
+from hookline.frontend.scalable import check_autoscale
+from hookline.frontend.scaling import Scaling
 from hookline.frontend.starting import Connect, start_front_end
-from hookline.frontend.text_service import TextService
 from hookline.frontend.watchdog import Watchdog
-from hookline.frozen import EMPTY
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.pooling import PoolingParams
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline.tokenizer import ChatMessage
 from hookline.transport.engine_client import Received
 
 R = TypeVar("R")
@@ -44,12 +46,13 @@ T = TypeVar("T")
 _RECEIVE_SECONDS = 0.2
 
 
-class AsyncEngine:
+class AsyncEngine(EngineTexts):
     """A front end on an event loop, fed by one receiving thread.
 
     Attributes:
         facts: The model, sizes and limits; those of the first of several engines.
         model: Folder or name from which the model was loaded.
+        scaling: Changes the number of engines.
         failed: Set when the last engine dies.
     """
 
@@ -60,11 +63,11 @@ class AsyncEngine:
             front_end: A front end whose engines are ready.
             config: Its configuration.
         """
+        super().__init__(front_end)
         self._front_end = front_end
         self._admission = Admission(front_end.engines, config.scheduler)
         self._clock = SystemClock()
         self._loop = asyncio.get_running_loop()
-        self._texts = TextService(front_end.tokenizer, front_end.text_bounds)
         self._is_closing = threading.Event()
         self._is_draining = False
         self._is_quiet = asyncio.Event()
@@ -77,6 +80,8 @@ class AsyncEngine:
             target=self._receive, name="engine-outputs", daemon=True
         )
         self._receiver.start()
+        self.scaling = Scaling(front_end, config, resized=self._resize)
+        start_autoscaling(self.scaling, front_end, config.parallel, self._clock)
         self._watchdog = self._watch(config)
 
     @classmethod
@@ -96,6 +101,7 @@ class AsyncEngine:
             ModelLoadError: The model cannot be loaded or served.
             RegistryError: A plugin is unknown or broken.
         """
+        check_autoscale(config)
         start = partial(start_front_end, config, observe=observe, connect=connect)
         return cls(await asyncio.to_thread(start), config)
 
@@ -105,6 +111,8 @@ class AsyncEngine:
         self.report(lambda: loop_watch.stats)
         self.report(lambda: TransportStats(dropped=client.dropped))
         self.report(lambda: self._front_end.placement.stats)
+        if client.owns_engines:
+            self.report(lambda: self.scaling.stats)
         if (processes := client.processes) is not None and processes.links is not None:
             self.report(lambda: processes.links or LinkStats())
         return Watchdog(
@@ -146,72 +154,6 @@ class AsyncEngine:
     def failure(self) -> str | None:
         """Why the engine died; None while one lives."""
         return self._front_end.failure
-
-    @property
-    def has_chat_template(self) -> bool:
-        return self._front_end.tokenizer.has_chat_template
-
-    async def encode(
-        self,
-        text: str,
-        *,
-        add_special_tokens: bool = True,
-        is_prompt: bool = False,
-        client: str = "",
-    ) -> list[int]:
-        """Tokenizes in a text process; see `TextService.encode`."""
-        return await self._texts.encode(
-            text,
-            add_special_tokens=add_special_tokens,
-            is_prompt=is_prompt,
-            client=client,
-        )
-
-    async def decode(
-        self, token_ids: Sequence[int], *, skip_special_tokens: bool = False
-    ) -> str:
-        """Detokenizes off the event loop; see `TextService.decode`."""
-        return await self._texts.decode(
-            token_ids, skip_special_tokens=skip_special_tokens
-        )
-
-    async def render_chat(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        variables: Mapping[str, object] = EMPTY,
-        add_generation_prompt: bool = True,
-        continue_final_message: bool = False,
-        chat_template: str | None = None,
-        is_prompt: bool = True,
-        client: str = "",
-    ) -> list[int]:
-        """Applies the chat template and tokenizes; see `TextService.render_chat`."""
-        return await self._texts.render_chat(
-            messages,
-            variables=variables,
-            add_generation_prompt=add_generation_prompt,
-            continue_final_message=continue_final_message,
-            chat_template=chat_template,
-            is_prompt=is_prompt,
-            client=client,
-        )
-
-    @property
-    def tokenizer_info(self) -> Mapping[str, object]:
-        """The configuration of the tokenizer, as JSON has it."""
-        return self._front_end.tokenizer.info
-
-    @property
-    def special_texts(self) -> frozenset[str]:
-        """The texts of special tokens, which no grammar contains."""
-        return self._front_end.tokenizer.special_texts
-
-    def token_text(self, token_id: int) -> str:
-        return self._front_end.tokenizer.token_text(token_id)
-
-    def token_bytes(self, token_id: int) -> bytes:
-        return self._front_end.tokenizer.token_bytes(token_id)
 
     async def submit(
         self,
@@ -310,7 +252,7 @@ class AsyncEngine:
         """
         probes = [
             probe_engine(self._front_end, engine, self._clock, timeout_seconds)
-            for engine in self._front_end.engines.running
+            for engine in self._front_end.engines.staying
         ]
         return tuple(await asyncio.gather(*probes))
 
@@ -346,6 +288,7 @@ class AsyncEngine:
     async def drain(self, timeout_seconds: float) -> bool:
         """Refuses new requests and waits for open ones; False if some remain."""
         self._is_draining = True
+        self.scaling.stop()
         try:
             await asyncio.wait_for(self._is_quiet.wait(), timeout_seconds)
         except TimeoutError:
@@ -357,6 +300,7 @@ class AsyncEngine:
         if self._is_closing.is_set():
             return
         self._is_closing.set()
+        await self.scaling.close()
         await asyncio.to_thread(self._watchdog.close)
         self._reporter.close()
         await asyncio.to_thread(self._receiver.join)
@@ -365,6 +309,9 @@ class AsyncEngine:
         self._is_quiet.set()
         await asyncio.to_thread(self._front_end.close)
         await self._texts.close()
+
+    def _resize(self, engines: int) -> None:
+        self.facts = replace(self.facts, data_parallel_size=engines)
 
     def _check_open(self) -> None:
         if self._is_closing.is_set():

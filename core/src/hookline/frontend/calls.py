@@ -40,6 +40,10 @@ class PendingCalls:
         else:
             future.set_exception(CommandError(name, reply.error))
 
+    def has_open(self, engine_index: int) -> bool:
+        """Whether a reply of the engine is still to come."""
+        return any(index == engine_index for index, _, _ in self._pending.values())
+
     def fail(self, engine_index: int, error: HooklineError) -> None:
         """Ends all calls to an engine with an error."""
         for number, (index, _, future) in list(self._pending.items()):

@@ -41,6 +41,7 @@ class EngineState:
         death: The end of its process while that is being replaced; else None.
         restarts: How often its process may be replaced.
         is_leaving: Whether it finishes its requests and then ends.
+        is_surplus: Whether it leaves because fewer engines are wanted.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class EngineState:
         self.death: EngineDied | None = None
         self.restarts = restarts
         self.is_leaving = False
+        self.is_surplus = False
 
     @property
     def accounting(self) -> RequestAccounting:
@@ -94,6 +96,11 @@ class EngineState:
         known = stats.running + waiting + stats.waiting_for_remote_kv
         return max(self.accounting.num_in_flight, known + len(self.vitals.unheard))
 
+    @property
+    def num_ended(self) -> int:
+        """This front end's completions that have ended there."""
+        return sum(self.accounting.finished.values())
+
     def sent(self, num_requests: int, arrived_at: int) -> None:
         """Counts requests that are sent to the engine, with their time of arrival."""
         self.vitals.unheard.extend([arrived_at] * num_requests)
@@ -116,7 +123,7 @@ class EngineState:
         self.stats_at = info.clock.monotonic
         self.vitals = EngineVitals()
         self.death = None
-        self.is_leaving = False
+        self.is_leaving = self.is_surplus
         self.accounting.wall.set_engine(info.clock)
 
     def _end_process(self) -> None:
@@ -150,10 +157,12 @@ class EngineSet:
     ) -> None:
         self.client = client
         self._clock = clock
+        self._make_outputs = make_outputs
+        self._engine_restarts = engine_restarts
+        self._ended_of_left = 0
+        # Replaced as a whole, because other threads iterate over it.
         self._engines = {
-            index: EngineState(
-                index, info, make_outputs(info), RestartBudget(engine_restarts, clock)
-            )
+            index: self._made(index, info)
             for index, info in sorted(client.engines.items())
         }
 
@@ -165,6 +174,28 @@ class EngineSet:
 
     def __len__(self) -> int:
         return len(self._engines)
+
+    def _made(self, index: int, info: EngineInfo) -> EngineState:
+        budget = RestartBudget(self._engine_restarts, self._clock)
+        return EngineState(index, info, self._make_outputs(info), budget)
+
+    def add(self, index: int, info: EngineInfo) -> EngineState:
+        """Adds a new engine, perhaps in the place of one that has ended for good."""
+        if index in self._engines:
+            self.remove(index)
+        made = self._made(index, info)
+        self._engines = dict(sorted({**self._engines, index: made}.items()))
+        return made
+
+    def remove(self, index: int) -> None:
+        """Removes an engine that has ended."""
+        left = dict(self._engines)
+        self._ended_of_left += left.pop(index).num_ended
+        self._engines = left
+
+    def get(self, index: int) -> EngineState | None:
+        """Returns an engine; None if there is none of this index."""
+        return self._engines.get(index)
 
     @property
     def first(self) -> EngineState:
@@ -180,6 +211,12 @@ class EngineSet:
     def running(self) -> list[EngineState]:
         """The live engines whose processes run."""
         return [engine for engine in self.live if engine.death is None]
+
+    @property
+    def staying(self) -> list[EngineState]:
+        """The engines that run and get new requests; all that run if none does."""
+        running = self.running
+        return [each for each in running if not each.is_surplus] or running
 
     @property
     def death(self) -> EngineDied | None:
@@ -225,7 +262,7 @@ class EngineSet:
     @property
     def num_ended(self) -> int:
         """Completions that have ended, for whatever reason."""
-        return sum(sum(engine.accounting.finished.values()) for engine in self)
+        return self._ended_of_left + sum(engine.num_ended for engine in self)
 
     @property
     def residue(self) -> int:
@@ -240,7 +277,9 @@ class EngineSet:
     def heard(self, received: Received) -> None:
         """Counts a message as a sign of life; for the receiving thread."""
         if isinstance(received, StepOutput):
-            self._engines[received.engine_index].vitals.heard(received)
+            engine = self._engines.get(received.engine_index)
+            if engine is not None:  # else the front end has yet to hear of it
+                engine.vitals.heard(received)
 
     def send(self, engine: EngineState, command: Command) -> None:
         """Sends a command to one engine.

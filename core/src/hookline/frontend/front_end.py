@@ -27,6 +27,7 @@ from hookline.frontend.calls import PendingCalls
 from hookline.frontend.client_request import ClientRequest, Deliver
 from hookline.frontend.encoded_texts import TextEncoder
 from hookline.frontend.engine_outputs import make_outputs
+from hookline.frontend.engine_scaling import EngineScaling
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.guest_observation import GuestObservers
@@ -34,6 +35,7 @@ from hookline.frontend.input_processor import InputProcessor, PreparedRequest
 from hookline.frontend.observing import Observing, RemotePages
 from hookline.frontend.placement import Placement
 from hookline.frontend.request_context import RequestContext
+from hookline.frontend.saturation_watch import SaturationWatch
 from hookline.frontend.sleep_operations import SleepOperations
 from hookline.frontend.supervisor import Supervisor
 from hookline.pages import RoutesOf
@@ -46,6 +48,7 @@ from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import (
     EngineClient,
+    EngineNumberNews,
     GuestCall,
     GuestEnded,
     Received,
@@ -62,6 +65,8 @@ class FrontEnd:
 
     Attributes:
         engines: The engines, and the state of each.
+        scaling: Adds engines and lets others leave.
+        saturations: The saturation of each engine; None unless it is followed.
         placement: Chooses engines for requests.
         tokenizer: The model's tokenizer.
     """
@@ -76,6 +81,7 @@ class FrontEnd:
         sleep_policy: SleepPolicy = SleepPolicy.WAIT,
         supervision: SupervisionConfig | None = None,
         load_balancing: LoadBalancing = LoadBalancing.SCORE,
+        follows_saturation: bool = False,
         clock: Clock | None = None,
     ) -> None:
         config = config or ObserverConfig()
@@ -94,7 +100,8 @@ class FrontEnd:
         self._refuses_asleep = sleep_policy is SleepPolicy.REFUSE
         if not client.owns_engines:
             observers = GuestObservers(observers)
-        self._observers = observers
+        self.saturations = SaturationWatch(observers) if follows_saturation else None
+        self._observers = observers = self.saturations or observers
         self._inputs = InputProcessor(self.facts, tokenizer)
         self._context = RequestContext(config)
         self._ids = RequestIds(client.index)
@@ -102,6 +109,9 @@ class FrontEnd:
         self._sleep_operations = SleepOperations(clock, observers.front_end_changed)
         self._supervisor = Supervisor(
             self.engines, self._calls, observers, supervision.on_engine_stall, clock
+        )
+        self.scaling = EngineScaling(
+            self.engines, self.placement, self._calls, observers, clock
         )
         for engine in self.engines:
             observers.started(engine.facts, engine.clock)
@@ -205,7 +215,8 @@ class FrontEnd:
 
     def abort(self, request: ClientRequest, cause: str) -> None:
         """Ends a request for its client; does nothing once it has ended."""
-        engine = self.engines[request.engine_index]
+        if (engine := self.engines.get(request.engine_index)) is None:
+            return  # it has left, so all its requests have ended
         aborted = Aborted(cause)
         ids = engine.outputs.abort(request, aborted)
         if ids and engine.failure is None and engine.death is None:
@@ -263,8 +274,11 @@ class FrontEnd:
         elif isinstance(received, GuestCall):
             vitals = self.engines[received.engine_index].vitals
             vitals.num_slow_calls += 1 if received.is_open else -1
+        elif isinstance(received, EngineNumberNews):
+            self.scaling.take(received)
         else:
             self._supervisor.take(received)
+        self.scaling.look()
 
     def _take_output(self, engine: EngineState, output: StepOutput) -> None:
         engine.update(output)

@@ -1,6 +1,7 @@
 """Places requests on engines: those that work, and among them the balancer's choice."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from hookline.config import LoadBalancing
 from hookline.core.commands import ResetPrefixCache, Sleep
@@ -61,6 +62,14 @@ class Placement:
         elif isinstance(received, EngineDied | EngineReplaced):
             self._balancer.cache_lost(received.engine_index)
 
+    def joined(self, engine: EngineState) -> None:
+        """Takes note of a new engine."""
+        self._balancer.joined(engine.index, engine.facts)
+
+    def left(self, engine_index: int) -> None:
+        """Takes note that an engine has ended and is forgotten."""
+        self._balancer.left(engine_index)
+
     def called(self, command: object) -> None:
         """Takes note of a command that all engines get."""
         if isinstance(command, ResetPrefixCache | Sleep):
@@ -72,7 +81,7 @@ class Placement:
         if index not in indices:
             raise RequestError(
                 f"there is no engine {index}: the data-parallel rank must be "
-                f"{indices[0]} to {indices[-1]}",
+                f"{_shown(indices)}",
                 param="data_parallel_rank",
             )
         engine = self._engines[index]
@@ -80,12 +89,14 @@ class Placement:
             raise EngineDeadError(engine.failure)
         if engine.death is not None:
             raise EngineRestartingError(engine.death.reason)
+        if engine.is_surplus:
+            raise EngineDeadError("it leaves, because fewer engines are wanted")
         self._balancer.sent(index, prepared)
         return Choice(index, Reason.NAMED)
 
     def _choose(self, prepared: PreparedRequest) -> Choice:
         """Chooses among engines that work, are awake and stay, if there are any."""
-        running = self._engines.running
+        running = self._engines.staying
         if not running:
             if (death := self._engines.death) is not None:
                 raise EngineRestartingError(death.reason)
@@ -97,6 +108,13 @@ class Placement:
             return self._balancer.choose(able, prepared)
         self._balancer.sent(able[0].index, prepared)
         return Choice(able[0].index, Reason.ONLY)
+
+
+def _shown(indices: Sequence[int]) -> str:
+    first, last = indices[0], indices[-1]
+    if len(indices) == last - first + 1:
+        return f"{first} to {last}"
+    return "one of " + ", ".join(map(str, indices))
 
 
 def _ailing(engine: EngineState) -> tuple[bool, bool, bool]:

@@ -1,13 +1,12 @@
 """Decides how many engines a load needs, from the engines' saturation.
 
-It starts and ends nothing and reads no clock, so that it can be run against a
-simulation. Nothing in Hookline acts on it yet.
+It starts and ends nothing and reads no clock, so that a simulation can run it, too.
 """
 
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import correlation, linear_regression
 from typing import NamedTuple
@@ -15,6 +14,10 @@ from typing import NamedTuple
 MOST_SATURATION = 2.0
 """What an engine counts at most: how long a backlog is says little about how many
 engines the load needs."""
+
+
+LEAST_LEAD_SECONDS, MOST_LEAD_SECONDS = 10.0, 300.0
+"""Bounds of the time for which demand is extrapolated: less has no trend."""
 
 
 CORRELATION = 0.85
@@ -25,8 +28,8 @@ class ScalingReason(StrEnum):
     """Why a number of engines was chosen.
 
     The demand is met; it asks for more, now or by the time that an engine has started;
-    it has asked for less all through the last `quiet_seconds`; or what it asks for is
-    below the minimum or above the maximum.
+    it has asked for less, and not for more, all through the last `quiet_seconds`; or
+    what it asks for is below the minimum or above the maximum.
     """
 
     STEADY = "steady"
@@ -72,6 +75,12 @@ class Scaler:
     def __init__(self, policy: ScalingPolicy) -> None:
         self._policy = policy
         self._demands: deque[tuple[float, float]] = deque()
+        self._grown_at = -math.inf
+
+    def expect_start(self, seconds: float) -> None:
+        """Takes the time that engines take to start instead of the policy's."""
+        lead = min(max(seconds, LEAST_LEAD_SECONDS), MOST_LEAD_SECONDS)
+        self._policy = replace(self._policy, lead_seconds=lead)
 
     def decide(
         self, at: float, saturations: Sequence[float], engines: int
@@ -89,6 +98,7 @@ class Scaler:
         now = _engines(demand, policy.target)
         ahead = _engines(demand + self._growth(), policy.target)
         if (needed := max(now, ahead)) > engines:
+            self._grown_at = at
             reason = ScalingReason.DEMAND if now > engines else ScalingReason.TREND
             return self._bounded(needed, engines, reason)
         return self._bounded(self._quiet(at, engines), engines, ScalingReason.QUIET)
@@ -120,7 +130,9 @@ class Scaler:
     def _quiet(self, at: float, engines: int) -> int:
         """Returns what was enough all through the last while; else all engines."""
         policy = self._policy
-        if at - self._demands[0][0] < policy.quiet_seconds:
+        # A trend may end before there was the demand that it promised.
+        quiet_since = max(self._grown_at, self._demands[0][0])
+        if at - quiet_since < policy.quiet_seconds:
             return engines
         begin = at - policy.quiet_seconds
         most = max(demand for time, demand in self._demands if time >= begin)

@@ -83,7 +83,9 @@ class Supervisor:
             client.processes.tell_verdict(_verdict(engine_index, stall))
         if stall is None or not self.gives_up(stall):
             return
-        if self._stall_policy is not StallPolicy.RESTART:
+        if engine.is_surplus and client.processes is not None:
+            client.processes.kill(engine_index, f"it stalled: {stall.reason}")
+        elif self._stall_policy is not StallPolicy.RESTART:
             self._give_up_requests(engine, stall)
         elif client.processes is not None:
             reason = f"its process was killed, because {stall.reason}"
@@ -116,7 +118,8 @@ class Supervisor:
         if processes is not None and processes.returns(engine.index):
             self._await_return(engine, death)
             return
-        delay = None if processes is None else engine.restarts.take()
+        may_return = processes is not None and not engine.is_surplus
+        delay = engine.restarts.take() if may_return else None
         is_replaced = death.is_replaced or delay is not None
         if not is_replaced:
             self.fail(engine, death.reason)

@@ -20,6 +20,7 @@ from hookline.metrics.families.prefix_cache import PREFIX_CACHE_METRICS
 from hookline.metrics.families.ranks import RANK_METRICS
 from hookline.metrics.families.request import REQUEST_METRICS
 from hookline.metrics.families.residency import RESIDENCY_METRICS
+from hookline.metrics.families.scaling import SCALING_METRICS
 from hookline.metrics.families.sleep import SLEEP_METRICS
 from hookline.metrics.families.speculation import SPECULATION_METRICS
 from hookline.metrics.families.state import ENGINE_METRICS
@@ -61,6 +62,7 @@ _OWN: tuple[Metric, ...] = (
     *EVENT_LOOP_METRICS,
     *PLACEMENT_METRICS,
     *LINK_METRICS,
+    *SCALING_METRICS,
     *SLEEP_METRICS,
     *LOGGER_METRICS,
     *OBSERVER_METRICS,

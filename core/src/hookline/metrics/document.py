@@ -28,7 +28,8 @@ Every series of an engine has the labels \
 An engine's series exist from its start, so they read 0 before the first event. Only
 series with label values that are not known in advance appear at their first event; such
 a label takes a bounded number of values, and further ones become `other`. Gauges fall
-to their idle values when their engine stops or fails. QUEUED, SCHEDULED, PREEMPTED and
+to their idle values when their engine stops or fails; those of an engine that leaves
+while others serve disappear. QUEUED, SCHEDULED, PREEMPTED and
 NEW_TOKENS are the engine's events, on the engine's clock.
 
 On pages in Prometheus' protobuf format each histogram is also a native one, with finer

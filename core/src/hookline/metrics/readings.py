@@ -14,6 +14,7 @@ from hookline.front_end_parts import (
     ParserFailures,
     PlacementStats,
     ResponseStoreStats,
+    ScalingStats,
     TextStats,
     TransportStats,
     UnknownFieldStats,
@@ -127,6 +128,7 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         TransportStats,
         LinkStats,
         PlacementStats,
+        ScalingStats,
         ObserverStats,
     }
 )

@@ -16,6 +16,7 @@ from hookline.metrics.selection import Selection
 from hookline.metrics.snapshot import Family, FamilyBuilder, merged
 from hookline.metrics.sums import Sums, TrackedMetric
 from hookline.payloads import (
+    REMOVED,
     EngineFailed,
     EngineStarted,
     EngineStopped,
@@ -34,6 +35,7 @@ class _Engine:
 
     sums: Sums
     live: LiveEngine
+    has_left: bool = False
 
 
 class Recorder:
@@ -93,8 +95,13 @@ class Recorder:
                 sums.feed(started)
 
     def engine_stopped(self, stopped: EngineStopped) -> None:
-        """Brings the engine's gauges to rest; its counters stay."""
+        """Brings the engine's gauges to rest, or drops them if it was removed.
+
+        Its counters stay.
+        """
         self._end(stopped.engine_index)
+        if stopped.reason == REMOVED:
+            self._drop_gauges(stopped.engine_index)
 
     def engine_failed(self, failed: EngineFailed) -> None:
         """Brings the engine's gauges to rest; its counters stay."""
@@ -149,8 +156,9 @@ class Recorder:
         with self._lock:
             now = self._clock.now()
             for engine in self._engines.values():
-                engine.sums.feed(engine.live.state_at(now))
-                engine.sums.feed(engine.live.reading(now))
+                if not engine.has_left:
+                    engine.sums.feed(engine.live.state_at(now))
+                    engine.sums.feed(engine.live.reading(now))
             self._front_end.feed(FoldedValues(self._guards.folded))
             sources = self._sources()
             families: dict[str, list[Family]] = {}
@@ -210,8 +218,7 @@ class Recorder:
         known = self._engines.get(index)
         same = (labels, max_model_len)
         if known and (known.sums.labels, known.sums.max_model_len) == same:
-            known.sums.feed(known.live.state_at(self._clock.now()))
-            known.sums.restart()
+            self._settle(known)
             return known.sums
         return Sums(
             self._selection,
@@ -221,6 +228,18 @@ class Recorder:
             labels=labels,
             max_model_len=max_model_len,
         )
+
+    def _settle(self, engine: _Engine) -> None:
+        """Takes the last totals of an engine that has ended, and drops its gauges."""
+        if not engine.has_left:
+            engine.sums.feed(engine.live.state_at(self._clock.now()))
+            engine.sums.restart()
+
+    def _drop_gauges(self, engine_index: int) -> None:
+        with self._lock:
+            if (engine := self._engines.get(engine_index)) is not None:
+                self._settle(engine)
+                engine.has_left = True
 
     def _end(self, engine_index: int) -> None:
         with self._lock:

@@ -81,6 +81,10 @@ class AttachedClient:
         return None
 
     @property
+    def elastic(self) -> None:
+        return None
+
+    @property
     def dropped(self) -> int:
         return self._mailbox.dropped
 

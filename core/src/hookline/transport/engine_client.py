@@ -108,11 +108,41 @@ class EngineLeaving(NamedTuple):
     engine_index: int
 
 
+class EngineJoined(NamedTuple):
+    """An engine that was added is ready; it has no requests."""
+
+    engine_index: int
+    info: EngineInfo
+
+
+class EngineNotJoined(NamedTuple):
+    """An engine that was added cannot be started, and was forgotten.
+
+    Attributes:
+        engine_index: Its index.
+        reason: Why, in one clause.
+    """
+
+    engine_index: int
+    reason: str
+
+
+class EngineLeft(NamedTuple):
+    """An engine that was removed has ended; nothing more comes from it."""
+
+    engine_index: int
+
+
+EngineNumberNews = EngineJoined | EngineNotJoined | EngineLeft
+
 Received = (
     StepOutput
     | Reply
     | EngineDied
     | EngineReplaced
+    | EngineJoined
+    | EngineNotJoined
+    | EngineLeft
     | EngineLeaving
     | EngineVerdict
     | GuestEnded
@@ -156,6 +186,28 @@ class EngineProcesses(Protocol):
         ...
 
 
+class ElasticEngines(Protocol):
+    """Starts and ends engines of a client that serves; for any thread."""
+
+    def add(self, engine_index: int, num_blocks: int) -> None:
+        """Begins to start an engine in the place of one that has ended, or of none.
+
+        `receive` reports `EngineJoined` or `EngineNotJoined`.
+
+        Args:
+            engine_index: Its index.
+            num_blocks: Number of KV blocks that it gets, as the others have.
+        """
+        ...
+
+    def remove(self, engine_index: int) -> None:
+        """Begins to end an engine, which may be starting, and to forget it.
+
+        `receive` reports `EngineLeft` in the end.
+        """
+        ...
+
+
 class EngineClient(Protocol):
     """A connection to one or several engines.
 
@@ -178,6 +230,11 @@ class EngineClient(Protocol):
     @property
     def processes(self) -> EngineProcesses | None:
         """The engines' processes; None if it has none or does not own them."""
+        ...
+
+    @property
+    def elastic(self) -> ElasticEngines | None:
+        """Starts and ends engines; None if their number is fixed."""
         ...
 
     @property

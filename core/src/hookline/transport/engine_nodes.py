@@ -45,6 +45,13 @@ class EngineNodes(Protocol):
         """Ends an engine's process, if it has one, without waiting."""
         ...
 
+    def release(self, engine_index: int) -> None:
+        """Ends an engine's process, if it has one, and gives its place back.
+
+        Places that were there from the start may be kept. `start` takes another one.
+        """
+        ...
+
     def take_end(self) -> NodeEnded | None:
         """Returns the end of a process that was not stopped, once; does not wait."""
         ...

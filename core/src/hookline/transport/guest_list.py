@@ -62,6 +62,11 @@ class GuestList:
             self._seats[index] = msgspec.structs.replace(self._seats[index], down=down)
             self._tell(down)
 
+    def left(self, engine_index: int) -> None:
+        """Offers an engine no longer; there are no guests while engines leave."""
+        with self._lock:
+            self._seats.pop(engine_index, None)
+
     def judged(self, verdict: EngineVerdict) -> None:
         """Tells the guests whether an engine works."""
         with self._lock:

@@ -9,7 +9,12 @@ from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import EngineDeadError
-from hookline.transport.engine_client import EngineDied, EngineInfo, Received
+from hookline.transport.engine_client import (
+    ElasticEngines,
+    EngineDied,
+    EngineInfo,
+    Received,
+)
 
 _CLOSED = "it was closed"
 _TURN_SECONDS = 0.01
@@ -17,7 +22,7 @@ _TURN_SECONDS = 0.01
 
 
 @dataclass(slots=True)
-class _Driven:
+class DrivenEngine:
     """An engine's loop and the commands that wait for it."""
 
     loop: EngineLoop
@@ -50,7 +55,9 @@ class InprocClient:
 
     def __init__(self, *loops: EngineLoop, client_index: int = 0) -> None:
         self.index = client_index
-        self._driven = {loop.core.facts.engine_index: _Driven(loop) for loop in loops}
+        self._driven = {
+            loop.core.facts.engine_index: DrivenEngine(loop) for loop in loops
+        }
         self.engines = {
             index: EngineInfo(each.core.facts, each.core.clock_pair())
             for index, each in self._driven.items()
@@ -61,6 +68,10 @@ class InprocClient:
 
     @property
     def processes(self) -> None:
+        return None
+
+    @property
+    def elastic(self) -> ElasticEngines | None:
         return None
 
     @property

@@ -49,6 +49,10 @@ class JoinedClient:
         return self
 
     @property
+    def elastic(self) -> None:
+        return None
+
+    @property
     def links(self) -> LinkStats:
         return self._remote.links
 

@@ -7,6 +7,7 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.core.building import build_core, build_loop
 from hookline.exceptions import ConfigError
+from hookline.transport.elastic_client import ElasticClient
 from hookline.transport.endpoint import endpoint_of
 from hookline.transport.engine_client import EngineClient
 from hookline.transport.inproc_client import InprocClient
@@ -32,7 +33,7 @@ def connect(config: EngineConfig) -> EngineClient:
     if config.remote_indices:
         return _connect_machines(config, configs)
     if not config.in_process:
-        return ProcessClient(*configs)
+        return ElasticClient(*configs)
     if config.supervision.engine_restart:
         raise ConfigError("engine-restart", "requires an engine process of its own")
     cores = [build_core(each, SystemClock()) for each in configs]

@@ -1,17 +1,29 @@
 """Client of engines on other machines that a backend starts, ends and replaces."""
 
 import time
+from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 from hookline.config import EngineConfig
-from hookline.transport.engine_client import DeathKind, EngineDied
+from hookline.transport.elastic import Elastic
+from hookline.transport.engine_client import (
+    DeathKind,
+    EngineDied,
+    EngineInfo,
+    EngineLeft,
+    EngineReplaced,
+    Received,
+)
 from hookline.transport.engine_nodes import EngineNodes, NodeEnded
 from hookline.transport.remote_client import DRAIN_SECONDS, RemoteClient
-from hookline.transport.remote_seat import Presence
+from hookline.transport.remote_seat import Presence, RemoteSeat
 from hookline.transport.tcp import TcpHub
 
+_REMOVED = "it was removed"
 
-class PlacedClient(RemoteClient):
+
+class PlacedClient(Elastic, RemoteClient):
     """A `RemoteClient` that decides itself when another process takes a seat.
 
     So deaths and replacements are as those of processes here. It waits longer
@@ -35,12 +47,19 @@ class PlacedClient(RemoteClient):
             nodes: What ends them.
             start: Begins to start an engine by its index.
         """
-        super().__init__(config, hub)
+        Elastic.__init__(self)
+        RemoteClient.__init__(self, config, hub)
+        self._left: deque[int] = deque()
+        self._blocks: dict[int, int] = {}
         self._nodes = nodes
         self._start = start
         self._due: dict[int, float] = {}
         for index in config.remote_indices:
             self._start(index)
+
+    @property
+    def elastic(self) -> "PlacedClient":
+        return self
 
     def returns(self, engine_index: int) -> bool:
         """Returns False: it comes back only if it is replaced."""
@@ -50,6 +69,12 @@ class PlacedClient(RemoteClient):
     def replace(self, engine_index: int, after_seconds: float) -> None:
         # The receiving thread starts it: it owns the nodes.
         self._due[engine_index] = time.monotonic() + after_seconds
+
+    def receive(self, timeout_seconds: float) -> Received | None:
+        self._obey()
+        if self._left:
+            return EngineLeft(self._left.popleft())
+        return self._of_joining(super().receive(timeout_seconds))
 
     def close(self) -> None:
         self._due.clear()
@@ -94,3 +119,36 @@ class PlacedClient(RemoteClient):
         elif presence is Presence.STARTING:
             return death._replace(kind=DeathKind.START)
         return buried
+
+    # -- engines that come and go --------------------------------------------------
+
+    def _begin_start(self, index: int, num_blocks: int) -> None:
+        self._seats.setdefault(index, RemoteSeat(index))
+        self.engines.pop(index, None)
+        self._blocks[index] = num_blocks
+        self._start(index)
+
+    def _begin_end(self, index: int) -> None:
+        self._due.pop(index, None)
+        self._losses.pop(index, None)
+        seat = self._seats[index]
+        if seat.presence is not Presence.ABSENT:
+            self._dismiss(seat, returns=False)
+            seat.leave(_REMOVED, is_lost=False)
+        self._forget(index)
+        self._left.append(index)
+
+    def _forget(self, index: int) -> None:
+        self.engines.pop(index, None)
+        self._blocks.pop(index, None)
+        self._nodes.release(index)
+
+    def _take_ready(self, seat: RemoteSeat, info: EngineInfo) -> Received | None:
+        received = super()._take_ready(seat, info)
+        is_joining = seat.index in self._joining
+        return EngineReplaced(seat.index, info) if is_joining else received
+
+    def _config_of(self, engine_index: int) -> EngineConfig:
+        config = super()._config_of(engine_index)
+        blocks = self._blocks.get(engine_index)
+        return replace(config, cache=replace(config.cache, sibling_blocks=blocks))

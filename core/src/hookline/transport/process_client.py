@@ -18,6 +18,7 @@ from hookline.exceptions import (
 )
 from hookline.transport.engine_client import (
     DeathKind,
+    ElasticEngines,
     EngineDied,
     EngineInfo,
     EngineReplaced,
@@ -104,11 +105,15 @@ class ProcessClient:
     @property
     def pids(self) -> Mapping[int, int]:
         """Process id of each engine, by the engine's index."""
-        return {index: each.pid for index, each in self._launched.items()}
+        return {index: each.pid for index, each in list(self._launched.items())}
 
     @property
     def processes(self) -> "ProcessClient":
         return self
+
+    @property
+    def elastic(self) -> ElasticEngines | None:
+        return None
 
     @property
     def links(self) -> None:
@@ -119,14 +124,17 @@ class ProcessClient:
         del engine_index
         return False
 
-    def inspector(self, engine_index: int) -> ProcessInspector:
-        pid, info = self._launched[engine_index].pid, self.engines.get(engine_index)
+    def inspector(self, engine_index: int) -> ProcessInspector | None:
+        if (launched := self._launched.get(engine_index)) is None:
+            return None
+        pid, info = launched.pid, self.engines.get(engine_index)
         ranks = () if info is None else info.facts.rank_pids
         return ProcessInspector(pid, stacks_file(self._folder, engine_index), ranks)
 
     def kill(self, engine_index: int, reason: str) -> None:
-        self._kill_reasons[engine_index] = reason
-        self._launched[engine_index].kill()
+        if (launched := self._launched.get(engine_index)) is not None:
+            self._kill_reasons[engine_index] = reason
+            launched.kill()
 
     def replace(self, engine_index: int, after_seconds: float) -> None:
         # The receiving thread starts it: it owns the handshake.
@@ -152,7 +160,7 @@ class ProcessClient:
     def expel(self, client_index: int) -> None:
         """Has the engines abort the requests of a guest that has ended."""
         self._guests.forget(client_index)
-        for index in self._launched:
+        for index in list(self._launched):
             if index not in self._deaths:
                 self._mailbox.send(Party(Role.ENGINE, index), Expel(client_index))
 
@@ -194,7 +202,7 @@ class ProcessClient:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _pipes(self) -> list[int]:
-        pipes = (each.pipe for each in self._launched.values())
+        pipes = (each.pipe for each in list(self._launched.values()))
         return [each for each in pipes if each is not None]
 
     def _start(self, configs: Mapping[int, EngineConfig]) -> None:
@@ -281,18 +289,26 @@ class ProcessClient:
         now = time.monotonic()
         for index in [each for each, due in list(self._due.items()) if due <= now]:
             del self._due[index]
-            old = self._launched[index]
-            old.kill()
-            old.end(_GRACE_SECONDS)
-            old.ask_to_end()
-            self._transport.disconnect(Party(Role.ENGINE, index))
-            self._kill_reasons.pop(index, None)
-            self._launched[index] = LaunchedEngine(self._folder, index, self.index)
-            self._num_launched[index] += 1
-            self._starting.add(index)
+            self._end_process(index)
+            self._launch(index)
+
+    def _end_process(self, index: int) -> None:
+        """Ends what is left of an engine's process, so that another may come."""
+        old = self._launched[index]
+        old.kill()
+        old.end(_GRACE_SECONDS)
+        old.ask_to_end()
+        self._transport.disconnect(Party(Role.ENGINE, index))
+        self._kill_reasons.pop(index, None)
+
+    def _launch(self, index: int) -> None:
+        """Starts a process while others serve."""
+        self._launched[index] = LaunchedEngine(self._folder, index, self.index)
+        self._num_launched[index] = self._num_launched.get(index, 0) + 1
+        self._starting.add(index)
 
     def _take_start(self, index: int, mail: Mail[ToClient]) -> Received | None:
-        """Shakes hands with a process that replaces another."""
+        """Shakes hands with a process that starts while others serve."""
         try:
             config = _of_process(self._configs[index], self._num_launched[index])
             self._shake_hands(mail, config)
@@ -301,7 +317,7 @@ class ProcessClient:
         if not isinstance(mail.message, Ready):
             return None
         self._starting.discard(index)
-        del self._deaths[index]
+        self._deaths.pop(index, None)
         return EngineReplaced(index, self.engines[index])
 
     def _find_ended(self) -> EngineDied | None:

@@ -15,6 +15,7 @@ from hookline.models.description import find_folder
 from hookline.models.folder_digest import digest_of_folder
 from hookline.transport.engine_client import (
     DeathKind,
+    ElasticEngines,
     EngineDied,
     EngineInfo,
     EngineLeaving,
@@ -125,8 +126,12 @@ class RemoteClient:
         return self
 
     @property
+    def elastic(self) -> ElasticEngines | None:
+        return None
+
+    @property
     def links(self) -> LinkStats:
-        links = tuple(each.link for each in self._seats.values())
+        links = tuple(each.link for each in list(self._seats.values()))
         return LinkStats(engines=links, refused=self._hub.refused)
 
     def inspector(self, engine_index: int) -> None:
@@ -150,7 +155,7 @@ class RemoteClient:
 
     @property
     def dropped(self) -> int:
-        there = sum(each.dropped for each in self._seats.values())
+        there = sum(each.dropped for each in list(self._seats.values()))
         return self._mailbox.dropped + there
 
     def send(self, engine_index: int, command: Command) -> None:
@@ -253,8 +258,12 @@ class RemoteClient:
         seat.take(join, make_key())
         self._last_refusal = ""
         _log.info("engine %d joins from %s", seat.index, join.host)
-        self._answer(joiner, Welcome(self._config.of_engine(seat.index), seat.key))
+        self._answer(joiner, Welcome(self._config_of(seat.index), seat.key))
         self._hub.connect(seat.party, self._hub.origin, max_waiting=0)
+
+    def _config_of(self, engine_index: int) -> EngineConfig:
+        """Returns the configuration that an engine gets from the head node."""
+        return self._config.of_engine(engine_index)
 
     def _take_ready(self, seat: RemoteSeat, info: EngineInfo) -> Received | None:
         is_new = seat.index not in self.engines
@@ -297,14 +306,17 @@ class RemoteClient:
         was_ready = seat.presence is Presence.READY
         if seat.presence is Presence.ABSENT:
             return None
-        self._mailbox.send(seat.party, Goodbye(returns=True))
-        self._hub.disconnect(seat.party)
+        self._dismiss(seat, returns=True)
         seat.leave(death.reason, is_lost=death.kind is DeathKind.LOST)
         if self._is_waiting:
             self.engines.pop(seat.index, None)
             _log.error("engine %d has ended: %s", seat.index, seat.absence)
             return None
         return death._replace(reason=seat.absence) if was_ready else None
+
+    def _dismiss(self, seat: RemoteSeat, *, returns: bool) -> None:
+        self._mailbox.send(seat.party, Goodbye(returns=returns))
+        self._hub.disconnect(seat.party)
 
     def _key_of(self, peer: Party) -> bytes | None:
         if peer.role is Role.JOINER:

@@ -25,7 +25,8 @@ def count_blocks(
     """Returns the number of KV blocks in the pool.
 
     Without a configured number or size the pool takes all of `room`, but no more than
-    all sequences at full length could use.
+    all sequences at full length could use. An engine that starts beside others has as
+    many blocks as they.
 
     Args:
         cache: The configured size of the pool.
@@ -37,8 +38,17 @@ def count_blocks(
             configured.
 
     Raises:
-        ConfigError: Not even one block fits.
+        ConfigError: Not even one block fits, or not as many as the others have.
     """
+    if cache.sibling_blocks is not None:
+        needed = bytes_of_blocks(cache.sibling_blocks, cache, layers, dtype)
+        if needed > (free := available_memory()):
+            raise ConfigError(
+                "kv-cache-memory",
+                f"{cache.sibling_blocks} KV blocks, as many as other engines have, "
+                f"take {needed} bytes, and {free} are free",
+            )
+        return cache.sibling_blocks
     if cache.num_kv_blocks is not None:
         return cache.num_kv_blocks
     block_bytes = bytes_of_blocks(1, cache, layers, dtype)

@@ -87,7 +87,8 @@ class Worker:
         """
         with self._timer.phase("init device"):
             self._machine = choose_machine(self._config.executor)
-            engines = len(self._config.local_indices)
+            has_siblings = self._config.cache.sibling_blocks is not None
+            engines = self._config.most_local + has_siblings
             check_replicas(self._machine, self._config.parallel, engines)
             keep_freed_memory()
             take_threads(self._config.executor, self._config.num_concurrent)

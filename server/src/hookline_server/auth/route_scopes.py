@@ -18,7 +18,10 @@ LIVENESS = frozenset(
 )
 """Paths that never need a key, for probes."""
 
-ADMINISTRATION = ("/reset_prefix_cache", "/sleep", "/wake_up", "/is_sleeping")
+ADMINISTRATION = (
+    *("/reset_prefix_cache", "/sleep", "/wake_up", "/is_sleeping"),
+    *("/scale", "/scale_elastic_ep", "/is_scaling_elastic_ep"),
+)
 
 
 class RouteScopes:

@@ -58,8 +58,11 @@ async def sleep(request: web.Request) -> web.Response:
     default = SleepQuery()
     level = _parameter(request, "level", default.level)
     mode = _parameter(request, "mode", default.mode)
-    command = Sleep(level, mode)
-    return _answer(await ready_engine(request).call(command))
+    engine = ready_engine(request)
+    if engine.scaling.is_changing:
+        message = "engines come or go: one that joins would be awake; try again later"
+        raise ApiError(409, message, code="scaling_in_progress")
+    return _answer(await engine.call(Sleep(level, mode)))
 
 
 @_WITHOUT_QUERY

@@ -33,6 +33,7 @@ from hookline.front_end_parts import (
     ParserFailures,
     PlacementStats,
     ResponseStoreStats,
+    ScalingStats,
     UnknownFieldStats,
 )
 from hookline.metrics import DIALECTS, Family, HistogramValue, Kind
@@ -168,6 +169,7 @@ UNKNOWN_FIELDS = UnknownFieldStats(fields=(("user", 4),))
 
 STORED = ResponseStoreStats(entries=3, bytes=4096, evictions=(("age", 2),))
 PLACED = PlacementStats(requests=(("0", "load", 4),))
+SCALED = ScalingStats(serving=1, minimum=1, maximum=2, decisions=(("demand", 1),))
 LINKED = LinkStats(
     engines=(
         EngineLink(
@@ -233,7 +235,10 @@ def feed() -> Feed:
         logger.http_answered(ANSWERED)
         logger.front_end_changed(
             FrontEndChanged(
-                parts=(PARSERS, UNKNOWN_FIELDS, STORED, PLACED, OBSERVED, LINKED)
+                parts=(
+                    *(PARSERS, UNKNOWN_FIELDS, STORED, PLACED, OBSERVED, LINKED),
+                    SCALED,
+                )
             )
         )
 

@@ -16,7 +16,7 @@ import pytest
 
 from hookline import LLM, AsyncEngine, EngineDeadError, SamplingParams
 from hookline.config import EngineConfig
-from hookline.exceptions import EngineRestartingError
+from hookline.exceptions import EngineRestartingError, StartFailedError
 from hookline.frontend.output_stream import OutputStream
 
 if TYPE_CHECKING:
@@ -208,3 +208,34 @@ async def test_a_killed_head_node_leaves_no_engine(
         await head.wait()
 
     await until(lambda: not nodes.engines)
+
+
+async def test_engines_come_and_go(
+    start_engine: StartEngine, on_ray: EngineConfig, nodes: "Nodes"
+) -> None:
+    """One that joins gets a place of its own; none of it is left when it has left.
+
+    One too many has no place: the others serve on.
+    """
+    parallel = replace(on_ray.parallel, data_parallel_size=1)
+    machines = replace(on_ray.machines, join_timeout=8.0)
+    engine = await start_engine(replace(on_ray, parallel=parallel, machines=machines))
+    before = await engine.submit(PROMPT, LONG)
+    grown = await engine.scaling.scale(2)
+    streams = [
+        await engine.submit(PROMPT, LONG, data_parallel_rank=index) for index in (0, 1)
+    ]
+    running = nodes.engines
+    shrinking = asyncio.create_task(engine.scaling.scale(1))
+    lengths = await asyncio.gather(*map(length_of, [before, *streams]))
+    shrunk = await shrinking
+    await until(lambda: sorted(nodes.engines) == [0])
+    with pytest.raises(StartFailedError, match="no place on the Ray cluster"):
+        await engine.scaling.scale(3)
+    last = await engine.submit(PROMPT, LONG)
+
+    assert grown.serving == (0, 1)
+    assert len({id(node) for node, _, _ in running.values()}) == 2
+    assert lengths == [200] * 3
+    assert shrunk.serving == (0,)
+    assert await length_of(last) == 200

@@ -37,6 +37,21 @@ def http(make: StandardPanels) -> Row:
                 "hookline_transport_messages_dropped",
             ),
             make.rates("Requests sent to engines", "hookline_requests_placed"),
+            make.totals("Engines", "hookline_engines"),
+            make.each(
+                "Engines wanted", "hookline_engines_wanted", "hookline_engines_limit"
+            ),
+            make.rates("Choices of a number of engines", "hookline_scaling_decisions"),
+            make.rates(
+                "Engines added, removed and not started",
+                "hookline_engines_added",
+                "hookline_engines_removed",
+                "hookline_engine_starts_failed",
+            ),
+            make.rates(
+                "Time spent starting engines beside others",
+                "hookline_engine_start_seconds",
+            ),
             make.each("Engines of other machines", "hookline_engine_machine_info"),
             make.each(
                 "Round trip to other machines",

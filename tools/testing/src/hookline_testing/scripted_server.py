@@ -28,6 +28,7 @@ from hookline.exceptions import (
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.probe_result import ProbeOutcome, ProbeResult
+from hookline.frontend.scaling_state import ScalingState
 from hookline.frozen import EMPTY
 from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.pages import PageHandler, RoutesOf
@@ -165,6 +166,30 @@ class FakeStream:
         )
 
 
+class FakeNumber:
+    """The number of engines of a `FakeEngine`; a script may set its error.
+
+    Attributes:
+        asked: Every number that was asked for, and the time for requests.
+        error: What `scale` raises.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, float]] = []
+        self.error: Exception | None = None
+        self.is_changing = False
+        self.wanted = 1
+        self.state = ScalingState((0,))
+
+    async def scale(self, number: int, *, drain_seconds: float) -> ScalingState:
+        self.asked.append((number, drain_seconds))
+        if self.error is not None:
+            raise self.error
+        self.wanted = number
+        self.state = ScalingState(tuple(range(number)))
+        return self.state
+
+
 class FakeEngine:
     """An engine with scripted output, one token per character.
 
@@ -239,6 +264,7 @@ class FakeEngine:
         self.metrics: RequestMetrics | None = None
         self.is_draining = False
         self.is_asleep = False
+        self.scaling = FakeNumber()
         self.stall: str | None = None
         self.num_probes = 0
         self.probe_results = (ProbeResult(0, ProbeOutcome.TOKEN, 0.01),)

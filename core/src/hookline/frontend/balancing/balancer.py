@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 from hookline.events import CacheChanges
 from hookline.frontend.balancing.turns import Turns
 from hookline.frontend.input_processor import PreparedRequest
+from hookline.payloads import EngineFacts
 
 
 class Reason(StrEnum):
@@ -72,6 +73,14 @@ class Balancer(Protocol):
         """Takes note that an engine has nothing cached any more."""
         ...
 
+    def joined(self, engine_index: int, facts: EngineFacts) -> None:
+        """Takes note of a new engine, perhaps in the place of one that has ended."""
+        ...
+
+    def left(self, engine_index: int) -> None:
+        """Takes note that an engine is gone."""
+        ...
+
 
 class BlindBalancer:
     """Base of balancers that ignore what engines have cached."""
@@ -86,4 +95,10 @@ class BlindBalancer:
         pass
 
     def cache_lost(self, engine_index: int) -> None:
+        pass
+
+    def joined(self, engine_index: int, facts: EngineFacts) -> None:
+        pass
+
+    def left(self, engine_index: int) -> None:
         pass

@@ -68,6 +68,12 @@ class PrefixBalancer:
     def cache_lost(self, engine_index: int) -> None:
         self._view.clear(engine_index)
 
+    def joined(self, engine_index: int, facts: EngineFacts) -> None:
+        self._view.join(engine_index, facts.num_kv_blocks)
+
+    def left(self, engine_index: int) -> None:
+        self._view.leave(engine_index)
+
     def _hashes(self, prepared: PreparedRequest) -> list[bytes]:
         hashes: list[bytes] = []
         self._hasher.extend(

@@ -19,14 +19,33 @@ class PrefixView:
 
     def __init__(self, num_blocks: Mapping[int, int]) -> None:
         """Begins with nothing cached; `num_blocks` has the size of each cache."""
-        most = MOST_BLOCKS // len(num_blocks)
-        self._bounds = {index: min(size, most) for index, size in num_blocks.items()}
+        self._sizes = dict(num_blocks)
+        self._bounds = self._divided()
         self._cached: dict[int, OrderedDict[bytes, None]] = {
             index: OrderedDict() for index in num_blocks
         }
         # Bit i of a block's number is set if engine i has it: a prompt is looked up
         # once, however many engines there are.
         self._holders: dict[bytes, int] = {}
+
+    def join(self, engine_index: int, num_blocks: int) -> None:
+        """Adds an engine with nothing cached, and the size of its cache."""
+        if engine_index in self._cached:
+            self.clear(engine_index)
+        self._cached[engine_index] = OrderedDict()
+        self._sizes[engine_index] = num_blocks
+        self._bounds = self._divided()
+
+    def leave(self, engine_index: int) -> None:
+        """Forgets an engine."""
+        self.clear(engine_index)
+        del self._cached[engine_index], self._sizes[engine_index]
+        self._bounds = self._divided()
+
+    def _divided(self) -> dict[int, int]:
+        """Returns how many blocks of each engine are remembered."""
+        most = MOST_BLOCKS // max(1, len(self._sizes))
+        return {index: min(size, most) for index, size in self._sizes.items()}
 
     def num_cached(self, hashes: Sequence[bytes]) -> dict[int, int]:
         """Returns how many blocks at the start of a prompt each engine has cached."""
@@ -51,7 +70,10 @@ class PrefixView:
             else:
                 cached[each] = None
                 self._holders[each] = self._holders.get(each, 0) | bit
-        while len(cached) > self._bounds[engine_index]:
+        # Little by little, since a view may be far beyond a bound that has shrunk.
+        for _ in range(2 * len(hashes)):
+            if len(cached) <= self._bounds[engine_index]:
+                break
             oldest, _ = cached.popitem(last=False)
             self._release(oldest, bit)
 

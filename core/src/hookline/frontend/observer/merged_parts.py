@@ -18,6 +18,7 @@ from hookline.front_end_parts import (
     ParserFailures,
     PlacementStats,
     ResponseStoreStats,
+    ScalingStats,
     ServerAddress,
     SleepOperation,
     TextQueueStats,
@@ -125,6 +126,15 @@ _AT_REST: Mapping[type, Callable[..., FrontEndPart]] = {
     LinkStats: _links_at_rest,
     EngineHealth: _healthy,
     SleepOperation: lambda part: replace(part, in_flight=0, seconds=None),
+    ScalingStats: lambda part: replace(
+        part,
+        serving=0,
+        starting=0,
+        leaving=0,
+        wanted=0,
+        minimum=None,
+        maximum=None,
+    ),
 }
 
 
@@ -227,6 +237,23 @@ def _health(one: EngineHealth, other: EngineHealth) -> EngineHealth:
     )
 
 
+def _scaling(one: ScalingStats, other: ScalingStats) -> ScalingStats:
+    """Only one front end counts engines, after another that has ended."""
+    return ScalingStats(
+        serving=one.serving + other.serving,
+        starting=one.starting + other.starting,
+        leaving=one.leaving + other.leaving,
+        wanted=one.wanted + other.wanted,
+        minimum=one.minimum if other.minimum is None else other.minimum,
+        maximum=one.maximum if other.maximum is None else other.maximum,
+        decisions=_counts(one.decisions, other.decisions),
+        added=one.added + other.added,
+        removed=one.removed + other.removed,
+        failed=one.failed + other.failed,
+        start_seconds=one.start_seconds + other.start_seconds,
+    )
+
+
 def _sleep(one: SleepOperation, other: SleepOperation) -> SleepOperation:
     return replace(one, in_flight=one.in_flight + other.in_flight)
 
@@ -244,6 +271,7 @@ _ADD: Mapping[type, Callable[..., FrontEndPart]] = {
     PlacementStats: _placements,
     EngineHealth: _health,
     SleepOperation: _sleep,
+    ScalingStats: _scaling,
     ObserverStats: lambda one, _: one,
 }
 

@@ -30,7 +30,7 @@ from hookline.frontend.observer.pages_address import ObserverPages, pages_socket
 from hookline.frontend.told_requests import told_requests
 from hookline.frozen import plain
 from hookline.pages import RoutesOf
-from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
+from hookline.payloads import REMOVED, EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats, SchedulerStats
 from hookline.transport.engine_client import GuestEnded
@@ -144,7 +144,10 @@ class RemoteObservers:
             self._tell(Started(facts, clock, restart_cause, resubmitted))
 
     def stopped(self, engine_index: int, reason: str) -> None:
-        self._tell(Stopped(engine_index, reason))
+        with self._lock:
+            if reason == REMOVED:
+                self._engines.pop(engine_index, None)
+            self._tell(Stopped(engine_index, reason))
 
     def failed(
         self,

@@ -11,7 +11,7 @@ from hookline_kv_events.logger import (
     KVEventsLogger,
     LostBatchesError,
 )
-from hookline_kv_events.publisher import open_publishers
+from hookline_kv_events.publisher import Publisher, open_publishers
 from hookline_kv_events.wire import (
     AllBlocksCleared,
     BlockRemoved,
@@ -39,9 +39,14 @@ def create_stat_logger(context: LoggerContext) -> KVEventsLogger:
     ranks = context.config.engine_indices
     encoder = encoder_of(config.encoding, context.config.cache.block_size)
     publishers = open_publishers(config, ranks)
+
+    def publication(publisher: Publisher, rank: int) -> EnginePublication:
+        return EnginePublication(publisher, SystemClock(), encoder, rank=rank)
+
     return KVEventsLogger(
         {
-            rank: EnginePublication(publisher, SystemClock(), encoder, rank=rank)
+            rank: publication(publisher, rank)
             for rank, publisher in zip(ranks, publishers, strict=True)
-        }
+        },
+        lambda rank: publication(Publisher(config, rank), rank),
     )

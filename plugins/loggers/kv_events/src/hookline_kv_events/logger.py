@@ -1,6 +1,6 @@
 """The logger: turns cache changes into batches of events and publishes them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hookline.clock import NANOSECONDS, Clock
 from hookline.events import CacheCleared, CacheEvent
@@ -82,26 +82,44 @@ class EnginePublication:
 class KVEventsLogger:
     """Publishes the changes of each engine's prefix cache at an address of its own."""
 
-    def __init__(self, publications: Mapping[int, EnginePublication]) -> None:
-        """Creates the logger; publications are by the engines' indices."""
-        self._publications = publications
+    def __init__(
+        self,
+        publications: Mapping[int, EnginePublication],
+        publish: Callable[[int], EnginePublication],
+    ) -> None:
+        """Creates the logger.
+
+        Args:
+            publications: Those of the first engines, by their indices.
+            publish: Opens that of an engine that joins later; it may raise
+                `ConfigError`.
+        """
+        self._publications = dict(publications)
+        self._publish = publish
 
     @hookimpl
     def engine_started(self, started: EngineStarted) -> None:
-        self._publications[started.facts.engine_index].start(started)
+        index = started.facts.engine_index
+        if index not in self._publications:
+            self._publications[index] = self._publish(index)
+        self._publications[index].start(started)
 
     @hookimpl
     def cache_changed(self, changed: CacheChanged) -> None:
-        self._publications[changed.engine_index].change(changed)
+        if (publication := self._publications.get(changed.engine_index)) is not None:
+            publication.change(changed)
 
     @hookimpl
     def engine_stopped(self, stopped: EngineStopped) -> None:
-        self._publications[stopped.engine_index].end()
+        if publication := self._publications.pop(stopped.engine_index, None):
+            publication.end()
 
     @hookimpl
     def engine_failed(self, failed: EngineFailed) -> None:
-        publication = self._publications[failed.engine_index]
+        if (publication := self._publications.get(failed.engine_index)) is None:
+            return
         if failed.is_final:
+            del self._publications[failed.engine_index]
             publication.end()
         else:
             publication.clear()

@@ -53,6 +53,10 @@ class Driver:
         if (engine := self._engines.pop(engine_index, None)) is not None:
             ray.kill(engine.actor)
 
+    def give_back(self, engine_index: int) -> None:
+        """Gives up the place of an engine that was added later."""
+        self._placement.give_back(engine_index)
+
     def look(self, timeout_seconds: float) -> Iterator[Ended]:
         """Waits for a change of an actor, and yields those that have ended."""
         watched = {each.watched: index for index, each in self._engines.items()}
@@ -117,7 +121,8 @@ def _among(config: EngineConfig, engines: int) -> EngineConfig:
 
     They divide its memory.
     """
-    machines: MachinesConfig = replace(config.machines, size_local=engines)
+    most = config.parallel.data_parallel_size  # engines that were added are beyond it
+    machines: MachinesConfig = replace(config.machines, size_local=min(engines, most))
     return replace(config, machines=machines)
 
 

@@ -73,6 +73,8 @@ def _serve(
                 driver.start(command)
             elif isinstance(command, Stop):
                 driver.stop(command.engine_index)
+                if command.gives_back:
+                    driver.give_back(command.engine_index)
         for ended in driver.look(_LOOK_SECONDS):
             _send(events, ended)
 

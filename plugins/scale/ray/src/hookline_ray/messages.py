@@ -36,9 +36,15 @@ class Start(msgspec.Struct, frozen=True, tag=True):
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
-    """Ends an engine's actor."""
+    """Ends an engine's actor.
+
+    Attributes:
+        engine_index: Index of the engine.
+        gives_back: Whether its place is no longer needed.
+    """
 
     engine_index: int
+    gives_back: bool = False
 
 
 class Opened(msgspec.Struct, frozen=True, tag=True):

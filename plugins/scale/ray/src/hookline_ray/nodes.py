@@ -84,6 +84,10 @@ class RayNodes:
         if self._running.pop(engine_index, None) is not None:
             self._tell(Stop(engine_index))
 
+    def release(self, engine_index: int) -> None:
+        self._running.pop(engine_index, None)
+        self._tell(Stop(engine_index, gives_back=True))
+
     def take_end(self) -> NodeEnded | None:
         while not self._events.empty():
             event = self._events.get()

@@ -9,6 +9,7 @@ from contextlib import closing
 from aiohttp import web
 
 from hookline.exceptions import ConfigError
+from hookline.frontend.scalable import check_autoscale
 from hookline.worker.settled_heap import settle_heap
 from hookline_server.api_servers.parent import Parent
 from hookline_server.auth.exposure import warn_if_open
@@ -55,6 +56,9 @@ def run(argv: list[str]) -> int:
             return run_headless(config, settings)
     if settings.api_server_count > 1 and config.remote_indices:
         raise ConfigError("api-server-count", "must be 1 for engines on other machines")
+    if settings.api_server_count > 1 and config.parallel.autoscale is not None:
+        raise ConfigError("autoscale", "is not possible with several API servers")
+    check_autoscale(config)
     choose_parsers(settings.replies)  # mistakes are found before the model loads
     listening = _listening(settings)
     release_in_forked_children(listening.all)

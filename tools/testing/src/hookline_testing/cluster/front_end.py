@@ -46,6 +46,10 @@ class LinkedClient:
         return None
 
     @property
+    def elastic(self) -> None:
+        return None
+
+    @property
     def dropped(self) -> int:
         return 0
 

@@ -1,0 +1,28 @@
+"""What a server's engines do while their number changes."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingState:
+    """The engines by what they do; each by its index, in ascending order.
+
+    Attributes:
+        serving: Those that get requests, or will once their process is replaced.
+        starting: Those that load their model.
+        leaving: Those that finish their requests and end.
+    """
+
+    serving: tuple[int, ...]
+    starting: tuple[int, ...] = ()
+    leaving: tuple[int, ...] = ()
+
+    @property
+    def staying(self) -> int:
+        """Number of engines once all that was begun is done."""
+        return len(self.serving) + len(self.starting)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing starts and nothing leaves."""
+        return not self.starting and not self.leaving
