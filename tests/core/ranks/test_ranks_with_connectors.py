@@ -8,7 +8,9 @@ import pytest
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
+from hookline.worker.ranks.rank_worker import check_connector
 from hookline_testing import assert_conserved
+from hookline_testing.connectors import DictStore, DictWorker
 
 pytestmark = pytest.mark.slow
 
@@ -75,5 +77,9 @@ def test_ranks_store_their_parts_apart(tmp_path: Path) -> None:
 
 def test_connectors_that_know_no_ranks_are_refused() -> None:
     """The error names the connector."""
-    with pytest.raises(ConfigError, match="'p2p' does not work with several ranks"):
-        engine(2, {"kv_connector": "p2p", "kv_role": "kv_both"})
+    config = EngineConfig.from_options(
+        kv_transfer_config={"kv_connector": "dict"}, pipeline_parallel_size=2
+    )
+
+    with pytest.raises(ConfigError, match="'dict' does not work with several ranks"):
+        check_connector(config, DictWorker(DictStore()))

@@ -11,7 +11,7 @@ from hookline.worker.ranks.links import StagePath
 from hookline.worker.ranks.ring import make_bell
 from hookline.worker.ranks.shared_memory import make_memory
 from hookline.worker.ranks.shared_stages import SharedStages
-from hookline.worker.stage_links import StageStates
+from hookline.worker.stage_links import PassedFeatures, StageStates
 
 WIDTH, MAX_TOKENS, SLOTS = 16, 40, 2
 LATE = 0.05
@@ -19,7 +19,9 @@ LATE = 0.05
 
 
 def neighbours(
-    dtype: torch.dtype = torch.float32, deadline_seconds: float = 60.0
+    dtype: torch.dtype = torch.float32,
+    deadline_seconds: float = 60.0,
+    layers: tuple[int, ...] = (),
 ) -> tuple[SharedStages, SharedStages]:
     """A first and a last stage, in one process."""
     path = StagePath(ring=make_memory(), bell=make_bell(), states=make_memory())
@@ -34,8 +36,8 @@ def neighbours(
         )
         for rank, (before, after) in enumerate([(None, path), (path, None)])
     )
-    for each in (first, last):
-        each.open(WIDTH, dtype)
+    first.open(WIDTH, dtype, PassedFeatures(after=layers))
+    last.open(WIDTH, dtype, PassedFeatures(before=layers))
     return first, last
 
 
@@ -58,11 +60,28 @@ def test_states_arrive_in_order_and_whole(dtype: torch.dtype) -> None:
         found = [last.receive() for _ in range(60)]
         sending.result()
 
-    for step, (hidden, forward_ns) in enumerate(found):
+    for step, (hidden, forward_ns, _) in enumerate(found):
         assert hidden.dtype == dtype
         assert torch.equal(hidden, states_of(step, dtype))
         assert forward_ns == 1000 * step
     assert last.forward_ns == 59_000
+
+
+def test_features_pass_with_the_states() -> None:
+    """Each under its layer's index, in memory of its own."""
+    first, last = neighbours(layers=(0, 4))
+    sent = {layer: states_of(3) + layer for layer in (4, 2, 0)}
+
+    first.send(StageStates(states_of(3), 0, sent))
+    found = last.receive()
+    first.send(StageStates(states_of(3) + 50, 0, sent | {0: states_of(3)}))
+    last.receive()
+
+    assert torch.equal(found.hidden_states, states_of(3))
+    assert found.features.keys() == {0, 4}
+    for layer, states in found.features.items():
+        assert torch.equal(states, sent[layer])
+        assert states.is_contiguous()
 
 
 def test_what_was_received_is_nobody_elses() -> None:

@@ -6,36 +6,9 @@ import pytest
 
 from hookline.config import EngineConfig, ExecutorConfig, ParallelConfig
 from hookline.exceptions import ConfigError
-from hookline.spec_decode import Proposer
 from hookline.worker.compiling import process
-from hookline.worker.ranks.rank_worker import check_proposer
-from hookline_testing.proposers import (
-    RandomProposer,
-    ScriptedTreeProposer,
-    WatchingProposer,
-)
 
-ONE = EngineConfig()
-TWO = replace(ONE, parallel=ParallelConfig(pipeline_parallel_size=2))
-READS_TOKENS = RandomProposer(100)
-
-
-@pytest.mark.parametrize(
-    "proposer",
-    [WatchingProposer(READS_TOKENS), ScriptedTreeProposer([], (None, 0, 0))],
-    ids=["hidden states", "tree"],
-)
-def test_drafts_of_what_stages_divide_are_refused(proposer: Proposer) -> None:
-    """Hidden states of all layers, and trees, whose keys every stage would move."""
-    with pytest.raises(ConfigError, match="pipeline-parallel-size"):
-        check_proposer(TWO, proposer)
-
-    check_proposer(ONE, proposer)
-
-
-def test_drafts_from_tokens_are_allowed() -> None:
-    """They need no stage's layers."""
-    check_proposer(TWO, READS_TOKENS)
+TWO = replace(EngineConfig(), parallel=ParallelConfig(pipeline_parallel_size=2))
 
 
 def test_one_process_has_one_stage() -> None:

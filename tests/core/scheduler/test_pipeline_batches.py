@@ -5,17 +5,13 @@ import pytest
 from hookline.clock import NANOSECONDS
 from hookline.config import (
     CacheConfig,
-    EngineConfig,
-    ExecutorConfig,
-    KVTransferConfig,
-    ParallelConfig,
     SchedulerConfig,
     SimulationConfig,
 )
 from hookline.events import StepOutput, StepRecord
-from hookline.exceptions import ConfigError
 from hookline.finish_cause import Aborted
-from hookline.step.plan import StepPlan, StepResult
+from hookline.scheduler.pipeline import Pipeline
+from hookline.step.plan import SlotMoves, StepPlan, StepResult
 from hookline.worker.executor import DeferredStep, Executor
 from hookline_testing.simulation import (
     engine_request,
@@ -204,11 +200,14 @@ def test_an_aborted_request_in_flight_frees_its_place() -> None:
     ) * 3
 
 
-def test_a_connector_is_refused() -> None:
-    """It would move the layers of one stage, and blocks would be told as whole."""
-    with pytest.raises(ConfigError, match="pipeline-parallel-size"):
-        EngineConfig(
-            executor=ExecutorConfig(name="simulated"),
-            parallel=ParallelConfig(pipeline_parallel_size=2),
-            kv_transfer=KVTransferConfig(kv_connector="cpu_offload"),
-        )
+def test_stages_are_told_once_what_the_last_one_has_moved() -> None:
+    """In the order of its steps; with one stage nobody else has moved anything."""
+    moves = [SlotMoves([3, 4], [1, 2]), SlotMoves([9], [8])]
+    two, one = (Pipeline(SchedulerConfig(), count) for count in (2, 1))
+
+    for pipeline in (two, one):
+        for each in (moves[0], None, moves[1]):
+            pipeline.ended(StepResult(moves=each))
+
+    assert (two.take_moves(), two.take_moves()) == (moves, [])
+    assert one.take_moves() == []

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,6 +27,18 @@ LOAD = Load(
     is_async=True,
 )
 DATA = np.arange(12, dtype=np.uint8).reshape(2, 6)
+
+
+def test_the_scheduler_gets_the_layout_with_the_largest_blocks() -> None:
+    """So many blocks as fit there fit everywhere; it also has those of all ranks."""
+    small, large = (replace(LAYOUT, block_bytes=each) for each in ((6,), (6, 6)))
+
+    found = KVLayout.of_ranks([small, large, small])
+
+    assert found == replace(large, ranks=(small, large, small))
+    assert found.of_each_rank == found.ranks
+    assert KVLayout.of_ranks([small]) == small
+    assert small.of_each_rank == (small,)
 
 
 class Memory:

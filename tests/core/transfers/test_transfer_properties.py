@@ -98,23 +98,29 @@ SCHEDULERS = st.builds(
     scheduler=SCHEDULERS,
     num_blocks=st.sampled_from([16, 24, 96]),
     policy=st.sampled_from(LoadFailurePolicy),
+    stages=st.sampled_from([1, 2, 3]),
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_nothing_is_wrong_and_nothing_is_left(
+def test_nothing_is_wrong_and_nothing_is_left(  # noqa: PLR0917 - all are drawn
     store: DictStore,
     scheduler: SchedulerConfig,
     num_blocks: int,
     policy: LoadFailurePolicy,
+    stages: int,
     seed: int,
 ) -> None:
-    """Faults, lateness, aborts, preemption: forty requests, twice over."""
+    """Faults, lateness, aborts, preemption, stages: forty requests, twice over."""
     source = random.Random(seed)  # noqa: S311 - a test
     prompts = some_prompts(source, 40)
     right = right_tokens(prompts)
     transfer = replace(SHORT, kv_load_failure_policy=policy)
     engine = connected_core(
-        store, num_blocks=num_blocks, transfer=transfer, scheduler=scheduler
+        store,
+        num_blocks=num_blocks,
+        transfer=transfer,
+        scheduler=scheduler,
+        stages=stages,
     )
     outputs: list[StepOutput] = []
     for _ in range(2):

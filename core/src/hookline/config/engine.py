@@ -188,12 +188,6 @@ class EngineConfig:
                 f"{self.parallel.pipeline_parallel_size} is not supported: the "
                 "executor uniproc has one rank; the supported value is 1",
             )
-        if self.kv_transfer is not None:
-            raise ConfigError(
-                KV_TRANSFER_OPTION,
-                "cannot be combined with pipeline-parallel-size: a connector moves the "
-                "layers of one stage",
-            )
 
     @classmethod
     def from_options(cls, **options: object) -> Self:

@@ -1,7 +1,9 @@
 """Layout of a KV block in bytes, as connectors see it."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Self
 
 from hookline.exceptions import HooklineError
 
@@ -21,6 +23,8 @@ class KVLayout:
         block_bytes: Bytes of one block in each layer.
         handshake: Return value of the worker's side's `register_kv_caches`; empty
             before.
+        ranks: Only for the scheduler's side, and only if several ranks share the model:
+            the layouts of all of them, by rank.
     """
 
     fingerprint: str
@@ -29,6 +33,19 @@ class KVLayout:
     dtype: str
     block_bytes: tuple[int, ...]
     handshake: bytes = b""
+    ranks: "tuple[KVLayout, ...]" = ()
+
+    @classmethod
+    def of_ranks(cls, layouts: Sequence[Self]) -> Self:
+        """Returns what the scheduler's side gets, from each rank's layout, by rank.
+
+        It is the layout of the rank with the largest blocks: as many blocks as fit a
+        number of bytes there fit it on every rank.
+        """
+        if len(layouts) == 1:
+            return layouts[0]
+        largest = max(layouts, key=lambda each: each.total_bytes)
+        return replace(largest, ranks=tuple(layouts))
 
     @property
     def num_layers(self) -> int:
@@ -38,6 +55,11 @@ class KVLayout:
     def total_bytes(self) -> int:
         """Bytes of one block in all layers."""
         return sum(self.block_bytes)
+
+    @property
+    def of_each_rank(self) -> "tuple[KVLayout, ...]":
+        """Layouts of all ranks, also if there is one."""
+        return self.ranks or (self,)
 
     @property
     def columns(self) -> list[slice]:

@@ -7,6 +7,7 @@ import torch
 from transformers import PreTrainedModel
 
 from hookline.models.sharding.rank_reduction import RankReduction
+from hookline.models.stages.staged_model import part_of
 
 _VOLATILE = ("_name_or_path", "transformers_version")
 """Entries of a configuration that do not change what a model computes."""
@@ -17,7 +18,7 @@ def fingerprint_of(
 ) -> bytes:
     """Returns a digest of a loaded model's weights and configuration.
 
-    That of a rank's part has its place among the ranks, too.
+    That of a rank's part has its place among the ranks and stages, too.
 
     Each tensor counts with its name, shape, dtype and the exact sum of its words, which
     is fast to compute and changes with any training. It is not cryptographic: two
@@ -28,6 +29,8 @@ def fingerprint_of(
     digest = hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode())
     if reduce is not None:
         digest.update(f"rank {reduce.rank} of {reduce.size}".encode())
+    if (part := part_of(model)) is not None:
+        digest.update(f"{part.layers} in {part.stage}".encode())
     for name, weight in sorted(model.named_parameters()):
         entry = (name, str(weight.dtype), tuple(weight.shape), _sum(weight.detach()))
         digest.update(repr(entry).encode())

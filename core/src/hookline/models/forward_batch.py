@@ -1,6 +1,7 @@
 """Everything that one forward pass reads."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import torch
@@ -15,9 +16,12 @@ class IntermediateTensors:
     Attributes:
         hidden_states: [T, hidden] in the model's dtype: the residual stream behind the
             stage's last layer. The next stage may overwrite it.
+        features: [T, hidden] inputs of earlier layers that the last stage needs, by the
+            layer's index in the whole model; nobody may overwrite them.
     """
 
     hidden_states: torch.Tensor
+    features: Mapping[int, torch.Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import torch
 
+from hookline.models.forward_batch import IntermediateTensors
+
 
 class ForwardOutput(NamedTuple):
     """Output of a forward pass over T tokens, with logits of W of them.
@@ -32,3 +34,8 @@ def concat_features(
     if not layers:
         return None
     return torch.cat([read[layer] for layer in layers], -1)
+
+
+def features_before(before: IntermediateTensors | None) -> dict[int, torch.Tensor]:
+    """Returns the features of earlier pipeline stages, to add one's own to."""
+    return {} if before is None else dict(before.features)

@@ -149,6 +149,7 @@ class Scheduler:
             released,
             self._transfers.orders(),
             has_tokens=self._pipeline.is_divided,
+            moves=self._pipeline.take_moves(),
         )
         for entry in builder.entries:
             count_planned(entry, self._lifecycle.ledger, self._steps)
@@ -157,11 +158,15 @@ class Scheduler:
 
     def plan_transfers(self) -> StepPlan:
         """Returns a plan that computes nothing and polls transfers."""
-        return StepPlan(step=self._steps, transfers=self._transfers.orders())
+        return StepPlan(
+            step=self._steps,
+            moves=self._pipeline.take_moves(),
+            transfers=self._transfers.orders(),
+        )
 
     def update(self, result: StepResult, now: int) -> None:
         """Processes the executor's result of a step."""
-        self._pipeline.ended()
+        self._pipeline.ended(result)
         self._update.update(result, now)
 
     def _schedule_running(self, builder: PlanBuilder, share: Share, now: int) -> bool:

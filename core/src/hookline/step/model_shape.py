@@ -28,7 +28,8 @@ class ModelShape:
         isa: Tier of instructions of the CPU's kernels, such as `avx512`; empty without
             such kernels.
         draft_tree: The tree of drafts; None if drafts are chains or there are none.
-        kv_layout: Layout of the KV blocks; None without a KV connector.
+        kv_layout: Layout of the KV blocks, in the whole model's shape with those of all
+            ranks; None without a KV connector.
         kv_cache_spec_kind: What the KV cache holds: `full_attention`, or
             `mla_attention` for latents.
         sliding_window: Maximum number of tokens that layers with a sliding window
@@ -52,15 +53,19 @@ class ModelShape:
     sliding_window: int | None = None
     pooling: PoolingFacts | None = None
 
-    def of_stages(self, stages: Sequence[Self]) -> Self:
-        """Returns the whole model's shape, if this is that of the last stage.
+    def of_ranks(self, ranks: Sequence[Self], tensor_parallel_size: int) -> Self:
+        """Returns the whole model's shape, if this is that of the output rank.
 
         Args:
-            stages: The shapes of all pipeline stages.
+            ranks: The shapes of all ranks.
+            tensor_parallel_size: Number of ranks of each pipeline stage.
         """
+        stages = ranks[::tensor_parallel_size]
+        layouts = [each.kv_layout for each in ranks if each.kv_layout is not None]
         windows = [each.sliding_window for each in stages if each.sliding_window]
         return replace(
             self,
             cost=sum_of_costs([each.cost for each in stages]),
             sliding_window=max(windows, default=None),
+            kv_layout=KVLayout.of_ranks(layouts) if layouts else None,
         )

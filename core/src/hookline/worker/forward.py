@@ -1,7 +1,7 @@
 """Chooses the fastest way to run a model, and runs it."""
 
 import logging
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from transformers import PreTrainedModel
@@ -12,12 +12,12 @@ from hookline.models.attention import AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
 from hookline.models.decoder.layer_ops import LayerOps
 from hookline.models.decoder.reduction import Reduce
-from hookline.models.forward_batch import ForwardBatch
-from hookline.models.forward_output import ForwardOutput
+from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
+from hookline.models.forward_output import ForwardOutput, features_before
 from hookline.models.probe import Probed
 from hookline.models.stages.calling import call_model
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.states_tap import StatesTap
+from hookline.worker.states_tap import FeatureTap, StatesTap
 from hookline.worker.trial import try_forward
 from hookline_kernels import CPU, KernelError, Platform, import_compiled
 
@@ -52,6 +52,30 @@ class Forward(Protocol):
         ...
 
 
+@runtime_checkable
+class PassingForward(Protocol):
+    """The forward pass of a pipeline stage that is not the last."""
+
+    def bind(self, cache: PagedCache) -> None:
+        """As `Forward.bind`."""
+        ...
+
+    def read_features(self, layers: tuple[int, ...]) -> None:
+        """Has `passed_on` return the inputs of those layers that the stage has.
+
+        Args:
+            layers: Indices in the whole model.
+
+        Raises:
+            ConfigError: The model does not show the inputs of its layers.
+        """
+        ...
+
+    def passed_on(self, batch: ForwardBatch) -> IntermediateTensors:
+        """Returns what the next stage begins with, valid until the next call."""
+        ...
+
+
 class ModuleForward:
     """Runs a model of `transformers`, its attention over the paged cache."""
 
@@ -66,6 +90,7 @@ class ModuleForward:
     ) -> None:
         """Takes a model as it is; `with_hidden` needs a tap."""
         self._model, self._slot, self._tap = model, slot, tap
+        self._features: FeatureTap | None = None
         self.name, self.reason = name, reason
 
     def bind(self, cache: PagedCache) -> None:
@@ -83,8 +108,19 @@ class ModuleForward:
 
     def with_hidden(self, batch: ForwardBatch) -> ForwardOutput:
         assert self._tap is not None
+        before = features_before(batch.intermediate)
         logits = self(batch)
-        return ForwardOutput(logits, self._tap.take(), self._tap.take_features())
+        return ForwardOutput(logits, self._tap.take(), self._tap.take_features(before))
+
+    def read_features(self, layers: tuple[int, ...]) -> None:
+        self._features = FeatureTap(self._model, layers)
+
+    def passed_on(self, batch: ForwardBatch) -> IntermediateTensors:
+        features = features_before(batch.intermediate)
+        hidden = self(batch)
+        if self._features is not None:
+            features |= self._features.take()
+        return IntermediateTensors(hidden, features)
 
 
 def choose_forward(

@@ -20,7 +20,8 @@ from hookline.models.quantized.linear import bits_in_words
 from hookline.models.sentence import pooling_facts
 from hookline.models.sharding.rank_reduction import RankReduction
 from hookline.models.shared_weights import shared_weights, stored_tables
-from hookline.models.stages.stage import Stage
+from hookline.models.stages.stage import ONLY, Stage
+from hookline.models.stages.staged_model import part_of
 from hookline.plugin_loading.proposers import prepare_proposer
 from hookline.pooling import PoolingFacts
 from hookline.spec_decode.proposer import (
@@ -52,6 +53,9 @@ class LoadedModel:
         quantization: What quantized weights have; empty if none are quantized.
         vocab_size: Number of token ids.
         hidden_size: Width of the hidden states between layers.
+        own_layers: The indices, in the whole model, of the layers that it has.
+        feature_layers: Layers whose inputs the proposer needs, which the output rank
+            has prepared; empty on other ranks.
         max_model_len: Context length in tokens.
         eos_token_ids: Tokens that end its texts.
         cost: FLOPs and bytes of its steps, on all ranks together.
@@ -71,6 +75,8 @@ class LoadedModel:
     quantization: str
     vocab_size: int
     hidden_size: int
+    own_layers: range
+    feature_layers: tuple[int, ...]
     max_model_len: int
     eos_token_ids: tuple[int, ...]
     cost: ModelCost
@@ -152,9 +158,12 @@ def load(
     vocab_size = description.vocab_size
     with timer.phase("probe"):
         probed = probe(config.model.model, model, slot, vocab_size)
+    part = part_of(model)
     cost = cost_of(model, probed.layers, cache_dtype)
     leave_cores(config.executor, cost)
-    needs_states = _show(config, timer, model, proposer, description, reduce)
+    is_whole = reduce is None and stage == ONLY
+    shown = None if is_whole else description
+    needs_states = _show(config, timer, model, proposer, shown)
     choose = partial(
         choose_forward,
         model,
@@ -183,6 +192,8 @@ def load(
         quantization=bits_in_words(model),
         vocab_size=vocab_size,
         hidden_size=model.config.get_text_config().hidden_size,
+        own_layers=range(len(probed.layers)) if part is None else part.layers,
+        feature_layers=feature_layers_of(proposer),
         max_model_len=max_model_len,
         eos_token_ids=description.eos_token_ids,
         cost=cost if reduce is None else cost.on_ranks(reduce.size),
@@ -204,21 +215,23 @@ def _reduction(ranks: RankParts) -> RankReduction | None:
     return RankReduction(ranks.group, is_recorded=ranks.replays_steps)
 
 
-def _show(  # noqa: PLR0917 - the parts of a loaded model
+def _show(
     config: EngineConfig,
     timer: StartupTimer,
     model: PreTrainedModel,
     proposer: Proposer | None,
-    description: ModelDescription,
-    reduce: RankReduction | None,
+    description: ModelDescription | None,
 ) -> bool:
-    """Shows the model to the proposer; returns whether it needs hidden states."""
+    """Shows the model to the proposer; returns whether it needs hidden states.
+
+    The description is that of a model of which this rank has a part; None if whole.
+    """
     if proposer is None or not needs_hidden_states(proposer):
         return False
     with timer.phase("prepare proposer"):
         target = (
             shared_weights(config.model.model, model)
-            if reduce is None
+            if description is None
             else stored_tables(config.model, description, model)
         )
         prepare_proposer(proposer, config, target)

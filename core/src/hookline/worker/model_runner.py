@@ -15,7 +15,7 @@ from hookline.models.forward_output import ForwardOutput
 from hookline.pooling import PooledVectors
 from hookline.request import TokenLogprobs
 from hookline.spec_decode.target import HiddenStates
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step.plan import SlotMoves, StepPlan, StepResult
 from hookline.worker.drafting.computed_step import ComputedStep
 from hookline.worker.drafting.draft_trees import TreeArrays, moves_of, verify_tree
 from hookline.worker.drafting.drafter import Drafter, StepDrafts
@@ -40,11 +40,12 @@ NO_VECTORS: dict[int, PooledVectors] = {}
 
 
 class _Sampled(NamedTuple):
-    """Samples by request id."""
+    """Samples by request id, and what was moved in the cache because of them."""
 
     tokens: dict[int, list[int]]
     logprobs: dict[int, list[TokenLogprobs]]
     failed: dict[int, FinishCause]
+    moves: SlotMoves | None = None
 
 
 class ModelRunner:
@@ -135,6 +136,7 @@ class ModelRunner:
             forward_ns=self._stopwatch.nanoseconds(),
             drafts=drafts.token_ids,
             draft_ns=drafts.nanoseconds,
+            moves=sampled.moves,
             most_drafts=drafts.most_drafts,
             grammar_use=drafts.grammar_use,
             proposer_failures=drafts.failures,
@@ -176,9 +178,10 @@ class ModelRunner:
     ) -> "_Sampled":
         """Samples at S places, some of which verify drafts."""
         rows, ends = inputs.samples.rows, inputs.samples.ends
+        moves = None
         if self._tree is not None:
             samples, verified = self._verify_tree(self._tree, inputs, logits)
-            self._straighten(inputs, verified, output)
+            moves = self._straighten(inputs, verified, output)
         else:
             drawn = None if self._drafter is None else self._drafter.drawn(rows)
             samples = self._sampler.sample(logits, rows, ends, drawn)
@@ -186,7 +189,7 @@ class ModelRunner:
             drafts = self._batch.token_ids[rows, places]
             verified = verify(rows, samples.token_ids, drafts.astype(np.int64))
         self._batch.advance_verified(inputs, samples.token_ids, verified)
-        sampled = _Sampled({}, {}, self._failed(samples))
+        sampled = _Sampled({}, {}, self._failed(samples), moves)
         logprobs = samples.logprobs
         kept = np.flatnonzero(verified.is_kept).tolist()
         token_ids, start = samples.token_ids[kept].tolist(), 0
@@ -215,17 +218,22 @@ class ModelRunner:
 
     def _straighten(
         self, inputs: StepInputs, verified: Verified, output: ForwardOutput | None
-    ) -> None:
-        """Moves keys, values and states of accepted paths to where chains have them."""
+    ) -> SlotMoves | None:
+        """Moves keys, values and states of accepted paths to where chains have them.
+
+        Returns:
+            What other pipeline stages have to move as well.
+        """
         sources, targets = moves_of(verified, inputs.samples.indices)
         if not len(sources):
-            return
+            return None
         old, new = (torch.from_numpy(inputs.slots[at]) for at in (sources, targets))
         self._cache.move(old, new)
         if output is not None:
             for states in (output.final, output.features):
                 if states is not None:
                     states[targets] = states[sources]
+        return SlotMoves(old.tolist(), new.tolist())
 
     def _change_batch(self, plan: StepPlan) -> dict[int, FinishCause]:
         """Releases and admits requests.

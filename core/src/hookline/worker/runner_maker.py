@@ -19,7 +19,7 @@ from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.drafting.grammar_drafts import GrammarDrafts
 from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.feed import Feed, HostFeed
-from hookline.worker.forward import Forward
+from hookline.worker.forward import Forward, PassingForward
 from hookline.worker.gpu.device_feed import DeviceFeed
 from hookline.worker.graph_plan import GraphPlan
 from hookline.worker.input_batch import InputBatch
@@ -270,12 +270,15 @@ class RunnerMaker:
         if (stages := self.ranks.stages) is not None:
             feed = LinkedFeed(feed, stages) if stages.has_before else feed
             if stages.has_after:
+                assert isinstance(forward, PassingForward)
                 return StageRunner(
                     forward,
                     state.batch,
                     feed=feed,
                     links=stages,
                     stopwatch=stopwatch_for(device),
+                    cache=cache,
+                    transferring=transferring,
                 )
         sampler = Sampler(state.batch, state.sampling, self.sampling, device)
         return ModelRunner(

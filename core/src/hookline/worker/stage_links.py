@@ -1,5 +1,7 @@
 """What passes from one pipeline stage to the next."""
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import torch
@@ -15,10 +17,41 @@ class StageStates(NamedTuple):
     Attributes:
         hidden_states: [T, hidden], in memory of its own.
         forward_ns: Time of these stages' forward passes, ns.
+        features: [T, hidden] inputs of earlier layers, by index; in memory of its own.
     """
 
     hidden_states: torch.Tensor
     forward_ns: int
+    features: Mapping[int, torch.Tensor] = MappingProxyType({})
+
+
+class PassedFeatures(NamedTuple):
+    """Layers whose inputs a rank gets and passes on, in order of their index.
+
+    Attributes:
+        before: Those that come from the stage before.
+        after: Those that go to the next one.
+    """
+
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, feature_layers: Sequence[int], own: range) -> "PassedFeatures":
+        """Returns what passes a stage, if the last one needs these layers' inputs.
+
+        Args:
+            feature_layers: Indices in the whole model.
+            own: The stage's layers.
+        """
+        layers = sorted(set(feature_layers))
+        return cls(
+            tuple(each for each in layers if each < own.start),
+            tuple(each for each in layers if each < own.stop),
+        )
+
+
+NO_FEATURES = PassedFeatures()
 
 
 class StageLinks(Protocol):
@@ -35,8 +68,14 @@ class StageLinks(Protocol):
     has_after: bool
     forward_ns: int
 
-    def open(self, width: int, dtype: torch.dtype) -> None:
-        """Prepares for [T, width] hidden states of this dtype; again on wake-up."""
+    def open(self, width: int, dtype: torch.dtype, features: PassedFeatures) -> None:
+        """Prepares for [T, width] hidden states of this dtype; again on wake-up.
+
+        Args:
+            width: The model's hidden size.
+            dtype: Of hidden states and features.
+            features: Layers whose inputs pass as well.
+        """
         ...
 
     def receive(self) -> StageStates:
@@ -66,4 +105,4 @@ class LinkedFeed:
         """Implements `Feed`; waits for the stage before."""
         batch = self._feed.batch(inputs, logits_indices)
         states = self._links.receive()
-        return batch.after(IntermediateTensors(states.hidden_states))
+        return batch.after(IntermediateTensors(states.hidden_states, states.features))

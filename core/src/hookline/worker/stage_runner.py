@@ -6,10 +6,12 @@ import torch
 from hookline.kv_transfer.layout import KVLayout
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.feed import Feed
-from hookline.worker.forward import Forward
+from hookline.worker.forward import PassingForward
 from hookline.worker.input_batch import InputBatch
+from hookline.worker.paged_cache import PagedCache
 from hookline.worker.stage_links import StageLinks, StageStates
 from hookline.worker.stopwatch import Stopwatch
+from hookline.worker.transfers.transferring import Transferring
 
 _NO_LOGITS = np.zeros(0, np.int64)
 
@@ -21,16 +23,16 @@ class StageRunner:
     the next steps, of other requests, are computed before these tokens are known.
     """
 
-    kv_layout: KVLayout | None = None
-
     def __init__(
         self,
-        forward: Forward,
+        forward: PassingForward,
         batch: InputBatch,
         *,
         feed: Feed,
         links: StageLinks,
         stopwatch: Stopwatch,
+        cache: PagedCache,
+        transferring: Transferring | None = None,
     ) -> None:
         """Joins the parts of a worker.
 
@@ -40,18 +42,36 @@ class StageRunner:
             feed: Brings inputs to the model's device.
             links: Lead to the next stage.
             stopwatch: Measures forward passes.
+            cache: The stage's KV cache.
+            transferring: Calls the KV connector, if there is one.
         """
         self._forward = forward
         self._batch = batch
         self._feed = feed
         self._links = links
         self._stopwatch = stopwatch
+        self._cache = cache
+        self._transferring = transferring
+
+    @property
+    def kv_layout(self) -> KVLayout | None:
+        """Layout of the blocks that a connector moves, if there is one."""
+        return None if self._transferring is None else self._transferring.layout
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
         """Applies the plan's changes to the batch, then computes the stage's layers."""
-        if not plan.request_ids:
-            return StepResult()
+        for moves in plan.moves:
+            self._cache.move(torch.tensor(moves.sources), torch.tensor(moves.targets))
+        if self._transferring is not None:
+            self._transferring.begin(plan.transfers)
+        taken = self._compute(plan) if plan.request_ids else 0
+        transferring = self._transferring
+        transfers = None if transferring is None else transferring.end()
+        return StepResult(forward_ns=taken, transfers=transfers)
+
+    def _compute(self, plan: StepPlan) -> int:
+        """Returns the duration of the forward pass, ns."""
         for request_id in plan.released:
             self._batch.release(request_id)
         for sequence in plan.admitted:
@@ -61,9 +81,10 @@ class StageRunner:
         inputs = self._batch.inputs(plan)
         batch = self._feed.batch(inputs, _NO_LOGITS)
         self._stopwatch.start()
-        hidden = self._forward(batch)
+        passed = self._forward.passed_on(batch)
         self._stopwatch.stop()
         taken = self._stopwatch.nanoseconds()
-        self._links.send(StageStates(hidden, self._links.forward_ns + taken))
+        forward_ns = self._links.forward_ns + taken
+        self._links.send(StageStates(passed.hidden_states, forward_ns, passed.features))
         self._batch.advance_chunks(inputs)
-        return StepResult(forward_ns=taken)
+        return taken

@@ -1,6 +1,6 @@
 """Reads hidden states of a model that runs as modules of `transformers`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -12,6 +12,69 @@ from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
 from hookline.models.forward_output import concat_features
 from hookline.models.layer_list import layers_of
+from hookline.models.stages.staged_model import part_of
+
+
+class FeatureTap:
+    """Keeps the inputs of a model's layers, or of those that a stage has."""
+
+    def __init__(self, model: PreTrainedModel, indices: tuple[int, ...]) -> None:
+        """Hooks the layers.
+
+        Args:
+            model: The model.
+            indices: The layers' indices in the whole model; behind the last one it is
+                that one's output. Those of other stages are left out.
+
+        Raises:
+            ConfigError: The model has no such list of layers.
+        """
+        self._model = model
+        self._hooked: set[int] = set()
+        self._read: dict[int, torch.Tensor] = {}
+        if not indices:
+            return
+        layers, part = layers_of(model), part_of(model)
+        if layers is None:
+            raise unknown(model, OPTION)
+        own = range(len(layers)) if part is None else part.layers
+        for index in indices:
+            if index in own:
+                self._hooked.add(index)
+                hook = partial(self._keep_input, index)
+                layers[index].register_forward_pre_hook(hook, with_kwargs=True)
+            elif index == own.stop == len(layers):
+                self._hooked.add(index)
+                layers[-1].register_forward_hook(partial(self._keep_output, index))
+
+    def take(self) -> dict[int, torch.Tensor]:
+        """Returns each layer's [T, hidden] of the model's last call."""
+        read, self._read = self._read, {}
+        if read.keys() != self._hooked:
+            raise unknown(self._model, OPTION)
+        return read
+
+    def _keep_input(
+        self,
+        index: int,
+        module: nn.Module,  # noqa: ARG002
+        given: tuple[object, ...],
+        named: dict[str, object],
+    ) -> None:
+        self._keep(index, given[0] if given else named.get("hidden_states"))
+
+    def _keep_output(
+        self,
+        index: int,
+        module: nn.Module,  # noqa: ARG002
+        given: object,  # noqa: ARG002
+        output: object,
+    ) -> None:
+        self._keep(index, output[0] if isinstance(output, tuple) else output)
+
+    def _keep(self, index: int, hidden: object) -> None:
+        if isinstance(hidden, torch.Tensor):
+            self._read[index] = hidden[0]
 
 
 class StatesTap:
@@ -39,20 +102,8 @@ class StatesTap:
         self._model, self._option = model, option
         self._output: torch.Tensor | None = None
         self._feature_layers = feature_layers
-        self._read: dict[int, torch.Tensor] = {}
-        decoder = model.get_decoder()
-        decoder.register_forward_hook(self._keep_states)
-        if not feature_layers:
-            return
-        layers = layers_of(model)
-        if layers is None:
-            raise self._unknown()
-        for index in feature_layers:
-            if index < len(layers):
-                hook = partial(self._keep_input, index)
-                layers[index].register_forward_pre_hook(hook, with_kwargs=True)
-            else:
-                layers[-1].register_forward_hook(partial(self._keep_output, index))
+        self._features = FeatureTap(model, feature_layers)
+        model.get_decoder().register_forward_hook(self._keep_states)
 
     def take(self) -> torch.Tensor:
         """Returns [T, hidden] of the model's last call, a view."""
@@ -61,11 +112,15 @@ class StatesTap:
             raise self._unknown()
         return states[0]
 
-    def take_features(self) -> torch.Tensor | None:
-        """Returns [T, layers × hidden] of that call; None without feature layers."""
-        read, self._read = self._read, {}
-        if read.keys() != set(self._feature_layers):
-            raise self._unknown()
+    def take_features(
+        self, before: Mapping[int, torch.Tensor] | None = None
+    ) -> torch.Tensor | None:
+        """Returns [T, layers × hidden] of that call; None without feature layers.
+
+        Args:
+            before: Features of earlier pipeline stages.
+        """
+        read = {**(before or {}), **self._features.take()}
         return concat_features(read, self._feature_layers)
 
     @contextmanager
@@ -86,37 +141,20 @@ class StatesTap:
             handle.remove()
         if not read or not torch.equal(read[-1][0], self.take()):
             raise self._unknown()
-        self.take_features()
+        self._features.take()
 
     def _keep_states(self, module: nn.Module, given: object, output: object) -> None:  # noqa: ARG002
         states = getattr(output, "last_hidden_state", None)
         self._output = states if isinstance(states, torch.Tensor) else None
 
-    def _keep_input(
-        self,
-        index: int,
-        module: nn.Module,  # noqa: ARG002
-        given: tuple[object, ...],
-        named: dict[str, object],
-    ) -> None:
-        self._keep(index, given[0] if given else named.get("hidden_states"))
-
-    def _keep_output(
-        self,
-        index: int,
-        module: nn.Module,  # noqa: ARG002
-        given: object,  # noqa: ARG002
-        output: object,
-    ) -> None:
-        self._keep(index, output[0] if isinstance(output, tuple) else output)
-
-    def _keep(self, index: int, hidden: object) -> None:
-        if isinstance(hidden, torch.Tensor):
-            self._read[index] = hidden[0]
-
     def _unknown(self) -> ConfigError:
-        return ConfigError(
-            self._option,
-            f"it needs hidden states, and {type(self._model).__name__} does not show "
-            "its output layer's inputs",
-        )
+        return unknown(self._model, self._option)
+
+
+def unknown(model: PreTrainedModel, option: str) -> ConfigError:
+    """Returns the error that a model does not show its hidden states."""
+    return ConfigError(
+        option,
+        f"it needs hidden states, and {type(model).__name__} does not show "
+        "its output layer's inputs",
+    )

@@ -7,7 +7,8 @@ the number of KV blocks. What crosses between the two is plain data.
 |---|---|---|
 | `init_device` | – | the device, the process's memory and thread settings |
 | `load_model` | `init_device` | the forward pass, a prepared proposer |
-| `profile` | `load_model` | nothing; returns how many KV blocks fit |
+| `link_stages` | `load_model` | memory between pipeline stages |
+| `profile` | `link_stages` | nothing; returns how many KV blocks fit |
 | `allocate` | `load_model` | KV cache, input buffers, an empty batch |
 | `warm_up` | `allocate` | the runner with its CUDA graphs; steps may be executed |
 """
@@ -34,6 +35,7 @@ from hookline.worker.compiling.first_forward import without_kernels
 from hookline.worker.compiling.upgrade import KernelUpgrade
 from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
+from hookline.worker.forward import PassingForward
 from hookline.worker.kernels_in_use import kernels_in_use
 from hookline.worker.loaded_model import load
 from hookline.worker.machine import Machine, check_replicas, choose_machine
@@ -43,6 +45,7 @@ from hookline.worker.profile import room_for_cache
 from hookline.worker.rank_parts import ALONE, RankParts
 from hookline.worker.runner_maker import RunnerMaker, StepRunner
 from hookline.worker.settled_heap import settle_heap
+from hookline.worker.stage_links import PassedFeatures
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.threads.choosing import is_chosen, take_threads
 from hookline.worker.threads.governor import ThreadGovernor
@@ -70,6 +73,7 @@ class Worker:
         self._connector = context.connector
         self._matchers = context.matchers
         self._machine: Machine | None = None
+        self._feature_layers: tuple[int, ...] = ()
         self._maker: RunnerMaker | None = None
         self._allocated: Allocation | None = None
         self._drafter: Drafter | None = None
@@ -117,8 +121,6 @@ class Worker:
                 "its weights or configuration have changed during sleep in a way that "
                 "does not fit the KV cache: restart the engine",
             )
-        if self._ranks.stages is not None:
-            self._ranks.stages.open(model.hidden_size, model.dtype)
         if model.reduce is not None:
             model.reduce.join()  # from here on all ranks compute the same steps
         is_final = model.with_kernels is None
@@ -131,6 +133,29 @@ class Worker:
             matchers=self._matchers,
             ranks=self._ranks,
         )
+
+    @property
+    def feature_layers(self) -> tuple[int, ...]:
+        """Layers whose inputs the proposer needs, where this rank has prepared it."""
+        return self._loaded.model.feature_layers
+
+    def link_stages(self, feature_layers: tuple[int, ...]) -> None:
+        """Gets ready to exchange hidden states with other pipeline stages, if any.
+
+        Args:
+            feature_layers: Those of the rank that drafts.
+
+        Raises:
+            ConfigError: The model does not show the inputs of its layers.
+        """
+        self._feature_layers, model = feature_layers, self._loaded.model
+        if (stages := self._ranks.stages) is None:
+            return
+        passed = PassedFeatures.of(feature_layers, model.own_layers)
+        stages.open(model.hidden_size, model.dtype, passed)
+        if stages.has_after and feature_layers:
+            assert isinstance(model.forward, PassingForward)
+            model.forward.read_features(feature_layers)
 
     def profile(self) -> int:
         """Returns how many KV blocks this rank can hold.
@@ -247,6 +272,7 @@ class Worker:
             if self._drafts:
                 self._proposer = load_proposer(self._config, RUNS_MODEL)
             self.load_model()
+            self.link_stages(self._feature_layers)
         self._allocated.memory.restore()
         self.warm_up()
         for phase in self._timer.phases():

@@ -110,6 +110,33 @@ def test_ranks_share_no_head(
     assert check(oracle, config, prompts()) > TOKENS
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "stages"),
+    essential(product(sorted(MODES), [2, 3]), ("preempted", 2)),
+)
+@pytest.mark.parametrize(
+    ("name", "is_third"),
+    essential(product(["llama", "gemma2", "gpt2"], [False, True]), ("llama", True)),
+)
+def test_the_last_stage_has_the_head(  # noqa: PLR0917 - four of them are parameters
+    name: str,
+    is_third: bool,
+    mode: str,
+    stages: int,
+    tmp_path: Path,
+    make_head: MakeHead,
+) -> None:
+    """It reads the embedding, and gets the features of layers in other stages."""
+    oracle = make_oracle(name, tmp_path / "model")
+    told = THIRD if is_third else ROTARY
+    save_head(tmp_path / "eagle", make_head(third=is_third), told, name)
+    config = config_for(oracle.folder, tmp_path / "eagle", mode)
+    config = replace(config, parallel=ParallelConfig(pipeline_parallel_size=stages))
+
+    assert check(oracle, config, prompts()) > TOKENS
+
+
 @pytest.mark.parametrize(
     ("mode", "count"),
     essential(

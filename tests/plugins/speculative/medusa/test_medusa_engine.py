@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -115,6 +115,24 @@ def test_ranks_share_no_heads(has_tree: bool, tmp_path: Path) -> None:
     save_heads(tmp_path / "copying", copying_heads(oracle), "llama")
     config = config_for(oracle.folder, tmp_path / "copying", "batched")
     config = replace(config, parallel=ParallelConfig(tensor_parallel_size=2))
+
+    assert check(oracle, with_tree(config) if has_tree else config, prompts()) > TOKENS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", essential(sorted(MODES), "preempted"))
+@pytest.mark.parametrize(
+    ("stages", "has_tree"),
+    essential(product([2, 3], [False, True]), (2, True)),
+)
+def test_stages_verify_what_the_last_one_drafts(
+    stages: int, has_tree: bool, mode: str, tmp_path: Path
+) -> None:
+    """Stages before it move the keys of accepted paths, too."""
+    oracle = make_oracle("llama", tmp_path / "model")
+    save_heads(tmp_path / "copying", copying_heads(oracle), "llama")
+    config = config_for(oracle.folder, tmp_path / "copying", mode)
+    config = replace(config, parallel=ParallelConfig(pipeline_parallel_size=stages))
 
     assert check(oracle, with_tree(config) if has_tree else config, prompts()) > TOKENS
 

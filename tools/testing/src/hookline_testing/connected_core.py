@@ -9,6 +9,7 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
+    ParallelConfig,
     SchedulerConfig,
     SimulationConfig,
 )
@@ -99,6 +100,7 @@ def connected_core(
     scheduler: SchedulerConfig | None = None,
     follows_cache: bool = False,
     residency_sample: float = 0.0,
+    stages: int = 1,
 ) -> ConnectedCore:
     """Builds a simulated engine core with a KV connector.
 
@@ -110,6 +112,7 @@ def connected_core(
         scheduler: None means the defaults, with at most 8 requests in the batch.
         follows_cache: Whether outputs list changes of the prefix cache.
         residency_sample: Share of KV blocks whose evictions are measured.
+        stages: Number of pipeline stages.
     """
     clock = VirtualClock()
     config = EngineConfig(
@@ -121,6 +124,7 @@ def connected_core(
         scheduler=scheduler
         or SchedulerConfig(max_num_seqs=8, max_num_batched_tokens=32),
         executor=ExecutorConfig(name="simulated", simulation=STEPS),
+        parallel=ParallelConfig(pipeline_parallel_size=stages),
         kv_transfer=transfer,
         kv_events=KVEventsConfig(enable_kv_cache_events=follows_cache),
     )
@@ -135,7 +139,7 @@ def connected_core(
     )
     for_scheduler, for_worker = sides(store, clock)
     cache = simulated_cache(config, shape, for_worker)
-    executor = SimulatedExecutor(STEPS, clock, shape, cache=cache)
+    executor = SimulatedExecutor(STEPS, clock, shape, cache=cache, stages=stages)
     assert executor.shape.kv_layout is not None
     for_scheduler.register_kv_layout(executor.shape.kv_layout)
     guard = ConnectorGuard(

@@ -14,9 +14,14 @@ from hookline.models.attention import KeysAndValues
 from hookline.models.decoder.layer import DecoderLayer, kernel_norm
 from hookline.models.decoder.layer_ops import LayerOps, StepReplay
 from hookline.models.decoder.parts import DecoderParts, NotDecoder, find_parts
-from hookline.models.forward_batch import ForwardBatch
-from hookline.models.forward_output import ForwardOutput, concat_features
+from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
+from hookline.models.forward_output import (
+    ForwardOutput,
+    concat_features,
+    features_before,
+)
 from hookline.models.probe import Probed
+from hookline.models.stages.staged_model import part_of
 from hookline_kernels.head_shape import HeadShape
 
 
@@ -40,7 +45,8 @@ class Decoder:
     Keeps the weights, and only those of the model's modules that have no kernel.
 
     Attributes:
-        feature_layers: Layers whose inputs `with_hidden` returns as features.
+        feature_layers: Layers whose inputs `with_hidden` returns as features, by their
+            index in the whole model.
         is_capturable: A CUDA graph can capture `hidden`: nothing waits for the device.
     """
 
@@ -77,6 +83,8 @@ class Decoder:
         self._layers = _layers(parts, shapes, probed, ops)
         self._head = _Head.of(parts, ops)
         self.feature_layers: tuple[int, ...] = ()
+        part = part_of(model)
+        self._first_layer = 0 if part is None else part.layers[0]
         self.is_capturable = all(layer.is_capturable for layer in self._layers)
         give_back_clean_pages()
 
@@ -119,21 +127,33 @@ class Decoder:
             replayed = self._replay(hidden, batch, rotary)
             if replayed is not None:
                 return replayed
-        for index, layer in enumerate(self._layers):
+        for index, layer in enumerate(self._layers, self._first_layer):
             if read is not None and index in self.feature_layers:
                 read[index] = hidden.clone()  # a layer may overwrite its input
             hidden = layer(hidden, batch, rotary)
-        if read is not None and len(self._layers) in self.feature_layers:
-            read[len(self._layers)] = hidden
+        end = self._first_layer + len(self._layers)
+        if read is not None and self._head is not None and end in self.feature_layers:
+            read[end] = hidden
         return hidden
 
     def with_hidden(self, batch: ForwardBatch) -> ForwardOutput:
         """Returns logits, the output layer's inputs, and features."""
-        read: dict[int, torch.Tensor] | None = {} if self.feature_layers else None
+        read = features_before(batch.intermediate) if self.feature_layers else None
         states = self.states(self.hidden(batch, read))
         logits = self.logits_of(states.index_select(0, batch.logits_indices))
         features = concat_features(read or {}, self.feature_layers)
         return ForwardOutput(logits, states, features)
+
+    def read_features(self, layers: tuple[int, ...]) -> None:
+        """Has the next passes of a stage that is not the last return features."""
+        self.feature_layers = layers
+
+    def passed_on(self, batch: ForwardBatch) -> IntermediateTensors:
+        """Returns what a stage that is not the last passes on."""
+        if not self.feature_layers:
+            return IntermediateTensors(self.hidden(batch))
+        read = features_before(batch.intermediate)
+        return IntermediateTensors(self.hidden(batch, read), read)
 
     def states(self, hidden: torch.Tensor) -> torch.Tensor:
         """Applies the final norm to [T, hidden] of `hidden`, in new memory."""

@@ -24,6 +24,8 @@ from hookline.worker.ranks.messages import (
     Done,
     End,
     Execute,
+    LinkStages,
+    Loaded,
     LoadModel,
     Order,
     Profile,
@@ -94,13 +96,14 @@ class RanksExecutor:
 
     def _load(self, context: ExecutorContext) -> None:
         self._ask(Setup(context.config), Done)
-        self._ask(LoadModel(), Done)
+        loaded = self._ask(LoadModel(), Loaded)
+        self._ask(LinkStages(loaded[self._output_rank].feature_layers), Done)
         rooms = self._ask(Profile(), Room)
         self._ask(Allocate(min(each.num_blocks for each in rooms)), Done)
         ranks = self._ask(WarmUp(), Warm)
         warm = ranks[self._output_rank]
-        stages = ranks[:: context.config.parallel.tensor_parallel_size]
-        self.shape = warm.shape.of_stages([each.shape for each in stages])
+        size = context.config.parallel.tensor_parallel_size
+        self.shape = warm.shape.of_ranks([each.shape for each in ranks], size)
         self.pids = self._processes.pids
         self._expert_tokens()  # none that counts: no request asked for them
         context.timer.include(warm.phases)

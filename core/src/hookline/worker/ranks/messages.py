@@ -26,7 +26,17 @@ class Setup(msgspec.Struct, frozen=True, tag=True):
 
 
 class LoadModel(msgspec.Struct, frozen=True, tag=True):
-    """Read the weights."""
+    """Read the weights; the answer is `Loaded`."""
+
+
+class LinkStages(msgspec.Struct, frozen=True, tag=True):
+    """Get ready to exchange hidden states with other stages.
+
+    Attributes:
+        feature_layers: Layers whose inputs the output rank needs.
+    """
+
+    feature_layers: tuple[int, ...]
 
 
 class Profile(msgspec.Struct, frozen=True, tag=True):
@@ -63,12 +73,33 @@ class End(msgspec.Struct, frozen=True, tag=True):
     """Release everything and end."""
 
 
-Task = Setup | LoadModel | Profile | Allocate | WarmUp | Execute | Sleep | WakeUp
+Task = (
+    Setup
+    | LoadModel
+    | LinkStages
+    | Profile
+    | Allocate
+    | WarmUp
+    | Execute
+    | Sleep
+    | WakeUp
+)
 Order = Task | End
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
     """An order has been carried out."""
+
+
+class Loaded(msgspec.Struct, frozen=True, tag=True):
+    """The weights have been read.
+
+    Attributes:
+        feature_layers: Layers whose inputs the rank's proposer needs; empty where there
+            is none.
+    """
+
+    feature_layers: tuple[int, ...]
 
 
 class Room(msgspec.Struct, frozen=True, tag=True):
@@ -123,4 +154,4 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     detail: str
 
 
-Answer = Done | Room | Warm | Computed | Refused
+Answer = Done | Loaded | Room | Warm | Computed | Refused

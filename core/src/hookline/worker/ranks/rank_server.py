@@ -25,6 +25,8 @@ from hookline.worker.ranks.messages import (
     Done,
     End,
     Execute,
+    LinkStages,
+    Loaded,
     LoadModel,
     Order,
     Profile,
@@ -50,7 +52,10 @@ class RankWorker(Protocol):
     """The phases of a worker, whose class is imported when they begin."""
 
     def init_device(self) -> None: ...
+    @property
+    def feature_layers(self) -> tuple[int, ...]: ...
     def load_model(self) -> None: ...
+    def link_stages(self, feature_layers: tuple[int, ...]) -> None: ...
     def profile(self) -> int: ...
     def allocate(self, num_blocks: int) -> None: ...
     def warm_up(self) -> ModelShape: ...
@@ -111,6 +116,9 @@ class RankServer:
                 self._set_up(config)
             case LoadModel():
                 self._worker.load_model()
+                return Loaded(self._worker.feature_layers)
+            case LinkStages(feature_layers):
+                self._worker.link_stages(feature_layers)
             case Profile():
                 return Room(self._worker.profile())
             case Allocate(num_blocks):

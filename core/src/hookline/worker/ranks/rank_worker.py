@@ -6,17 +6,12 @@ from functools import partial
 from hookline.clock import Clock
 from hookline.config import EngineConfig
 from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
-from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.plugin_loading.connectors import load_worker_connector
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
-from hookline.spec_decode.proposer import (
-    Proposer,
-    has_layers,
-    needs_hidden_states,
-)
+from hookline.spec_decode.proposer import needs_hidden_states
 from hookline.spec_decode.tree import tree_of
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
 from hookline.worker.rank_parts import ALONE, RankParts
@@ -60,10 +55,9 @@ def make_worker(
         ConfigError: A plugin is unknown or broken.
     """
     connector = load_worker_connector(config)
-    _check_connector(config, connector)
+    check_connector(config, connector)
     proposer = load_proposer(config, RUNS_MODEL)
     config = settle_drafts(config, proposer)
-    check_proposer(config, proposer)
     looks_inside = proposer is not None and needs_hidden_states(proposer)
     ranks = replace(_parts(config, links), replays_steps=not looks_inside)
     if links.is_output:
@@ -82,20 +76,8 @@ def make_worker(
     return Worker(context, ranks)
 
 
-def check_proposer(config: EngineConfig, proposer: Proposer | None) -> None:
-    """Raises `ConfigError` if it needs what one stage does not have."""
-    if config.parallel.pipeline_parallel_size == 1 or proposer is None:
-        return
-    if needs_hidden_states(proposer) or has_layers(proposer) or tree_of(proposer):
-        raise ConfigError(
-            OPTION,
-            "its method reads hidden states or drafts trees, which "
-            "pipeline-parallel-size divides: choose a method that reads tokens only, "
-            "or one stage",
-        )
-
-
-def _check_connector(config: EngineConfig, connector: WorkerConnector | None) -> None:
+def check_connector(config: EngineConfig, connector: WorkerConnector | None) -> None:
+    """Raises `ConfigError` if it does not work with as many ranks."""
     transfer, size = config.kv_transfer, config.parallel.world_size
     if transfer is None or connector is None or size == 1:
         return
@@ -103,7 +85,7 @@ def _check_connector(config: EngineConfig, connector: WorkerConnector | None) ->
         raise ConfigError(
             KV_TRANSFER_OPTION,
             f"{transfer.kv_connector!r} does not work with several ranks "
-            "(tensor-parallel-size)",
+            "(tensor-parallel-size, pipeline-parallel-size)",
         )
 
 

@@ -6,6 +6,7 @@ the states out as soon as it needs them, and counts in the memory's first word h
 it has taken.
 """
 
+import math
 import time
 from collections.abc import Callable
 
@@ -16,7 +17,7 @@ from hookline.exceptions import RankError
 from hookline.worker.ranks.links import StagePath
 from hookline.worker.ranks.ring import RingReader, RingWriter, fence, ring_bytes
 from hookline.worker.ranks.shared_memory import SharedMemory
-from hookline.worker.stage_links import StageStates
+from hookline.worker.stage_links import NO_FEATURES, PassedFeatures, StageStates
 
 DEADLINE_SECONDS = 600.0
 """How long a stage waits for another. The executor ends all ranks once one has ended;
@@ -37,16 +38,28 @@ class _Sent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Slots:
-    """The memory of a pair of neighbours, as [slots, tokens, width] hidden states."""
+    """The memory of a pair of neighbours: hidden states, then features.
+
+    Attributes:
+        states: [slots, 1 + features, tokens, width].
+        layers: Index of each feature's layer.
+    """
 
     def __init__(
-        self, descriptor: int, slots: int, tokens: int, width: int, dtype: torch.dtype
+        self,
+        descriptor: int,
+        sizes: tuple[int, int],
+        width: int,
+        dtype: torch.dtype,
+        layers: tuple[int, ...],
     ) -> None:
-        size = slots * tokens * width * dtype.itemsize
+        self.layers, (slots, tokens) = layers, sizes
+        shape = (slots, 1 + len(layers), tokens, width)
+        size = math.prod(shape) * dtype.itemsize
         self._memory = SharedMemory(_HEAD + size, descriptor)
         self._words = self._memory.view[:_HEAD].cast("q")
         flat = torch.frombuffer(self._memory.view[_HEAD:], dtype=torch.uint8)
-        self.states = flat.view(dtype).view(slots, tokens, width)
+        self.states = flat.view(dtype).view(shape)
 
     @property
     def num_taken(self) -> int:
@@ -54,16 +67,20 @@ class _Slots:
         fence()
         return self._words[0]
 
-    def take(self, number: int, num_tokens: int) -> torch.Tensor:
+    def take(self, number: int, sent: _Sent) -> StageStates:
         """Returns a copy of a step's states, and frees their slot."""
-        found = self.states[number % len(self.states), :num_tokens].clone()
+        slot = self.states[number % len(self.states), :, : sent.num_tokens]
+        hidden, *features = (part.clone() for part in slot)
         fence()
         self._words[0] = number + 1
-        return found
+        by_layer = dict(zip(self.layers, features, strict=True))
+        return StageStates(hidden, sent.forward_ns, by_layer)
 
-    def put(self, number: int, hidden_states: torch.Tensor) -> None:
+    def put(self, number: int, states: StageStates) -> None:
         slot = self.states[number % len(self.states)]
-        slot[: len(hidden_states)].copy_(hidden_states)
+        parts = [states.hidden_states, *(states.features[each] for each in self.layers)]
+        for place, part in zip(slot, parts, strict=True):
+            place[: len(part)].copy_(part)
         fence()
 
 
@@ -112,14 +129,21 @@ class SharedStages:
             memory = SharedMemory(ring_bytes(1), after.ring)
             self._writer = RingWriter(memory, [after.bell])
 
-    def open(self, width: int, dtype: torch.dtype) -> None:
+    def open(
+        self,
+        width: int,
+        dtype: torch.dtype,
+        features: PassedFeatures = NO_FEATURES,
+    ) -> None:
         """Implements `StageLinks`; memory that is mapped already is kept."""
         if self._slots is None:
             before, after = (
                 None
                 if path is None
-                else _Slots(path.states, *self._sizes, width, dtype)
-                for path in (self._before, self._after)
+                else _Slots(path.states, self._sizes, width, dtype, layers)
+                for path, layers in zip(
+                    (self._before, self._after), features, strict=True
+                )
             )
             self._slots = before, after
 
@@ -133,10 +157,10 @@ class SharedStages:
         while (message := self._reader.read(wait)) is None:
             check()
         sent = self._decoder.decode(message)
-        hidden = slots.take(self._received, sent.num_tokens)
+        states = slots.take(self._received, sent)
         self._received += 1
         self.forward_ns = sent.forward_ns
-        return StageStates(hidden, sent.forward_ns)
+        return states
 
     def send(self, states: StageStates) -> None:
         """Implements `StageLinks`."""
@@ -147,7 +171,7 @@ class SharedStages:
         while self._sent - slots.num_taken >= len(slots.states):
             check()
             time.sleep(_FULL_SECONDS)
-        slots.put(self._sent, states.hidden_states)
+        slots.put(self._sent, states)
         self._sent += 1
         sent = _Sent(len(states.hidden_states), states.forward_ns)
         self._writer.write(self._encoder.encode(sent), check)

@@ -11,21 +11,31 @@ from hookline.stats import TierMove
 from hookline_cpu_offload.moves import TierMoves
 from hookline_cpu_offload.options import DiskOptions
 from hookline_cpu_offload.tasks import Moved
-from hookline_shared_storage import BlockReaders, BlockStore, StorageOptions
+from hookline_shared_storage import (
+    BlockReaders,
+    BlockStore,
+    RankStores,
+    StorageOptions,
+)
 
 _READERS = 2
 
 
-def open_store(options: DiskOptions, layout: KVLayout) -> BlockStore:
-    """Opens the folder's blocks of this layout; other engines may share it.
+def open_stores(options: DiskOptions, layout: KVLayout) -> RankStores:
+    """Opens the folder's blocks of all ranks, to look blocks up.
+
+    Args:
+        options: Where they are.
+        layout: The scheduler's layout.
 
     Raises:
         OSError: The folder cannot be created.
     """
-    storage = StorageOptions(
-        shared_storage_path=options.path, max_bytes=options.max_bytes
-    )
-    return BlockStore(storage, layout)
+    return RankStores(_storage(options), layout)
+
+
+def _storage(options: DiskOptions) -> StorageOptions:
+    return StorageOptions(shared_storage_path=options.path, max_bytes=options.max_bytes)
 
 
 class Disk:
@@ -33,7 +43,7 @@ class Disk:
 
     def __init__(self, options: DiskOptions, blocks: KVBlocks, clock: Clock) -> None:
         """Starts its threads."""
-        self._store = open_store(options, blocks.layout)
+        self._store = BlockStore(_storage(options), blocks.layout)
         self._moves = TierMoves("disk", blocks.layout.total_bytes, clock)
         self._most_pending = options.max_pending_bytes
         self._pending = 0

@@ -43,7 +43,7 @@ from hookline_cpu_offload.tasks import (
 from hookline_cpu_offload.tier_counts import TierCounts
 
 if TYPE_CHECKING:
-    from hookline_shared_storage import BlockStore
+    from hookline_shared_storage import RankStores
 
 
 class SchedulerSide:
@@ -60,7 +60,7 @@ class SchedulerSide:
         self._events: deque[TierEvent] = deque(maxlen=MOST_EVENTS)
         self._loads: list[LoadTask] = []
         self._busy: set[int] = set()
-        self._store: BlockStore | None = None
+        self._store: RankStores | None = None
 
     def register_kv_layout(self, layout: KVLayout) -> None:
         self._layout = layout
@@ -68,9 +68,9 @@ class SchedulerSide:
         self._slots = Slots(self._num_slots)
         self._counts = TierCounts(self._options, layout, self._num_slots)
         if self._options.disk is not None:
-            from hookline_cpu_offload.disk import open_store  # noqa: PLC0415
+            from hookline_cpu_offload.disk import open_stores  # noqa: PLC0415
 
-            self._store = open_store(self._options.disk, layout)
+            self._store = open_stores(self._options.disk, layout)
 
     def get_num_new_matched_tokens(
         self, request: ConnectorRequest, num_computed_tokens: int

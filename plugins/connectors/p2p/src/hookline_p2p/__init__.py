@@ -31,6 +31,13 @@ def create_kv_connector(context: ConnectorContext) -> SchedulerSide | WorkerSide
         return SchedulerSide(options)
     transfer = context.config.kv_transfer
     takes = transfer is None or transfer.loads
-    port = port_of_engine(options.port, context.config.engine_index)
-    options = replace(options, port=port)
-    return WorkerSide(options, make_transport(options), takes_pushed=takes)
+    parallel = context.config.parallel
+    index = context.config.engine_index * parallel.world_size + parallel.rank
+    options = replace(options, port=port_of_engine(options.port, index))
+    return WorkerSide(
+        options,
+        make_transport(options),
+        rank=parallel.rank,
+        num_ranks=parallel.world_size,
+        takes_pushed=takes,
+    )

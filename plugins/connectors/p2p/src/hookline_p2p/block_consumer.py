@@ -69,11 +69,8 @@ class BlockConsumer:
 
     # -- orders ------------------------------------------------------------------
 
-    def load(self, task: LoadTask, now: float) -> None:
+    def load(self, task: LoadTask, source: Source, now: float) -> None:
         """Starts a load, from staged blocks if there are any."""
-        place = task.place
-        peer = Peer(place.engine_id, place.host, place.port)
-        source = Source(peer, place.transfer_id)
         staged = self._staged.get(source)
         if staged is None or not staged.has(task.block_hashes):
             self._fetch(source, task.block_hashes, LoadSink(self._blocks, task), now)

@@ -37,7 +37,10 @@ class SchedulerSide:
 
     def register_kv_layout(self, layout: KVLayout) -> None:
         self._block_size = layout.block_size
-        self._address = msgspec.msgpack.decode(layout.handshake, type=Address)
+        self._ranks = [
+            msgspec.msgpack.decode(each.handshake, type=Address)
+            for each in layout.of_each_rank
+        ]
 
     def get_num_new_matched_tokens(
         self, request: ConnectorRequest, num_computed_tokens: int
@@ -61,7 +64,7 @@ class SchedulerSide:
                 load.transfer_id,
                 list(load.block_ids),
                 list(load.block_hashes),
-                _place(found.source),
+                _places(found),
             )
         )
 
@@ -83,7 +86,7 @@ class SchedulerSide:
         self._asked.discard(request.request_id)
         found = self._remote(request, counts=not was_asked)
         if found is not None and not was_asked:
-            self._tasks.unwanted.append(_place(found.source))
+            self._tasks.unwanted.append(_places(found))
         if not wants_remote_decode(request.kv_transfer_params):
             return False, None
         if request.num_computed_tokens < request.num_prompt_tokens:
@@ -99,10 +102,12 @@ class SchedulerSide:
                 self._decoder(request.kv_transfer_params),
             )
         )
-        own = Peer(
-            self._address.engine_id, self._options.public_host, self._address.port
-        )
-        return True, prefill_params(Source(own, transfer_id), count * self._block_size)
+        host = self._options.public_host
+        own = [
+            Source(Peer(each.engine_id, host, each.port), transfer_id)
+            for each in self._ranks
+        ]
+        return True, prefill_params(own, count * self._block_size)
 
     def shutdown(self) -> None:
         """Does nothing: it holds no resources."""
@@ -116,7 +121,7 @@ class SchedulerSide:
         except ValueError:
             self._tasks.bad_params += counts
             return None
-        if found is None or self._options.may_connect(found.source.peer.host):
+        if found is None or self._options.may_connect(found.sources[0].peer.host):
             return found
         self._tasks.bad_params += counts
         return None
@@ -134,5 +139,5 @@ class SchedulerSide:
         return peer.host, peer.port
 
 
-def _place(source: Source) -> Place:
-    return Place(*source.peer, source.transfer_id)
+def _places(found: RemotePrefill) -> list[Place]:
+    return [Place(*each.peer, each.transfer_id) for each in found.sources]

@@ -4,10 +4,10 @@ import msgspec
 
 
 class Address(msgspec.Struct, array_like=True, frozen=True):
-    """This engine's address; sent once, when the worker's side listens.
+    """A rank's address; sent once, when its worker's side listens.
 
     Attributes:
-        engine_id: Id of this start of the engine.
+        engine_id: Id of this start of the rank.
         port: Port that it listens on.
     """
 
@@ -16,7 +16,7 @@ class Address(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Place(msgspec.Struct, array_like=True, frozen=True):
-    """Where another engine keeps blocks."""
+    """Where a rank of another engine keeps its part of blocks."""
 
     engine_id: str
     host: str
@@ -31,13 +31,13 @@ class LoadTask(msgspec.Struct, array_like=True, frozen=True):
         transfer_id: This engine's number of the transfer.
         block_ids: Blocks to fill, in order.
         block_hashes: Hashes of their content.
-        place: Where the blocks are kept.
+        places: Where the blocks are kept, by rank of the producer.
     """
 
     transfer_id: int
     block_ids: list[int]
     block_hashes: list[bytes]
-    place: Place
+    places: list[Place]
 
 
 class KeepTask(msgspec.Struct, array_like=True, frozen=True):
@@ -47,7 +47,8 @@ class KeepTask(msgspec.Struct, array_like=True, frozen=True):
         transfer_id: This engine's number of the transfer.
         block_ids: Full blocks, in order.
         block_hashes: Hashes of their content.
-        decoder: (host, port) of the engine to offer them to; None waits for requests.
+        decoder: (host, port) of the engine to offer them to, whose ranks listen on
+            consecutive ports from this one on; None waits for requests.
     """
 
     transfer_id: int
@@ -63,12 +64,13 @@ class Tasks(msgspec.Struct, array_like=True):
         loads: Loads to start.
         keeps: Blocks to keep.
         cancelled: Loads and saves that the engine has given up.
-        unwanted: Kept blocks that finished requests did not load.
+        unwanted: Kept blocks that finished requests did not load, by rank of the
+            producer.
         bad_params: Number of requests with invalid `kv_transfer_params`.
     """
 
     loads: list[LoadTask] = []
     keeps: list[KeepTask] = []
     cancelled: list[int] = []
-    unwanted: list[Place] = []
+    unwanted: list[list[Place]] = []
     bad_params: int = 0

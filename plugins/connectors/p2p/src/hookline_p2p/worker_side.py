@@ -4,6 +4,7 @@ import queue
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 
 import msgspec
 
@@ -18,7 +19,7 @@ from hookline_p2p.block_producer import BlockProducer
 from hookline_p2p.options import P2POptions
 from hookline_p2p.params import Source
 from hookline_p2p.results import Results
-from hookline_p2p.tasks import Address, Tasks
+from hookline_p2p.tasks import Address, KeepTask, LoadTask, Place, Tasks
 from hookline_p2p.transport import CHUNK_BYTES, Message, Peer, Transport, Visitor
 from hookline_p2p.wire import (
     Ask,
@@ -44,13 +45,15 @@ _SHUTDOWN_SECONDS = 5.0
 class WorkerSide:
     """Passes orders to the thread, and results to the engine."""
 
-    capabilities = WorkerCapabilities(needs_layers=False)
+    capabilities = WorkerCapabilities(needs_layers=False, works_in_ranks=True)
 
     def __init__(
         self,
         options: P2POptions,
         transport: Transport,
         *,
+        rank: int = 0,
+        num_ranks: int = 1,
         takes_pushed: bool = True,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
@@ -59,11 +62,15 @@ class WorkerSide:
         Args:
             options: The connector's options.
             transport: Carries messages to other engines.
+            rank: Index of this rank among those that share the model.
+            num_ranks: Number of these ranks; each transfers with its twin of another
+                engine.
             takes_pushed: Whether to fetch offered blocks before their request comes.
             chunk_bytes: Approximate size of a message with blocks.
         """
         self._chunk_bytes = chunk_bytes
         self._options = options
+        self._rank, self._num_ranks = rank, num_ranks
         self._transport = transport
         self._takes_pushed = takes_pushed
         self._orders: queue.SimpleQueue[Tasks] = queue.SimpleQueue()
@@ -170,16 +177,44 @@ class WorkerSide:
         while not self._orders.empty():
             tasks = self._orders.get()
             for keep in tasks.keeps:
-                self._producer.keep(keep, now)
+                self._producer.keep(self._at_twin(keep), now)
             for load in tasks.loads:
-                self._consumer.load(load, now)
+                self._load(load, now)
             self._producer.drop(tasks.cancelled)  # maybe some of these keeps
             self._consumer.cancel(tasks.cancelled)
-            for place in tasks.unwanted:
-                peer = Peer(place.engine_id, place.host, place.port)
-                self._consumer.forget(Source(peer, place.transfer_id))
+            for places in tasks.unwanted:
+                self._forget(places)
             if tasks.bad_params:
                 self._results.incident("bad_params", tasks.bad_params)
+
+    def _load(self, task: LoadTask, now: float) -> None:
+        """Starts a load from this rank's twin; a producer divided otherwise has none.
+
+        One divided among as many ranks in another way denies each request.
+        """
+        if len(task.places) == self._num_ranks:
+            self._consumer.load(task, _source(task.places[self._rank]), now)
+            return
+        detail = (
+            f"the producer's KV is divided among {len(task.places)} ranks, this "
+            f"engine's among {self._num_ranks}: both need the same division "
+            "(tensor-parallel-size, pipeline-parallel-size)"
+        )
+        self._failures.log(("foreign",), detail)
+        self._results.failed(task.transfer_id, "foreign", 0)
+        self._forget(task.places)
+
+    def _forget(self, places: Sequence[Place]) -> None:
+        """Releases what the producer keeps; its ranks are divided among this one's."""
+        for place in places[self._rank :: self._num_ranks]:
+            self._consumer.forget(_source(place))
+
+    def _at_twin(self, task: KeepTask) -> KeepTask:
+        """Returns the task with the decoder's rank to offer this rank's blocks to."""
+        if task.decoder is None:
+            return task
+        host, port = task.decoder
+        return msgspec.structs.replace(task, decoder=(host, port + self._rank))
 
     def _handle(self, message: Message, now: float) -> None:
         sender, word = message.sender, decode(message.header)
@@ -224,3 +259,8 @@ class WorkerSide:
                 pass
             case _:
                 self._results.incident("malformed")
+
+
+def _source(place: Place) -> Source:
+    peer = Peer(place.engine_id, place.host, place.port)
+    return Source(peer, place.transfer_id)

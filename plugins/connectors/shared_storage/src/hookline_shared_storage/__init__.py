@@ -3,6 +3,7 @@
 from hookline.hookspecs import hookimpl
 from hookline.payloads import ConnectorContext
 from hookline_shared_storage.options import StorageOptions
+from hookline_shared_storage.rank_stores import RankStores
 from hookline_shared_storage.reading import BlockReaders
 from hookline_shared_storage.scheduler_side import SchedulerSide
 from hookline_shared_storage.store import BlockStore, DamagedError
@@ -12,6 +13,7 @@ __all__ = [
     "BlockReaders",
     "BlockStore",
     "DamagedError",
+    "RankStores",
     "SchedulerSide",
     "StorageOptions",
     "WorkerSide",

@@ -15,7 +15,7 @@ from hookline.kv_transfer import (
     SchedulerCapabilities,
 )
 from hookline_shared_storage.options import StorageOptions
-from hookline_shared_storage.store import BlockStore
+from hookline_shared_storage.rank_stores import RankStores
 from hookline_shared_storage.tasks import LoadTask, Tasks
 
 PROMISED = "remote_num_blocks"
@@ -37,7 +37,7 @@ class SchedulerSide:
 
     def register_kv_layout(self, layout: KVLayout) -> None:
         self._block_size = layout.block_size
-        self._store = BlockStore(self._options, layout)
+        self._store = RankStores(self._options, layout)
 
     def get_num_new_matched_tokens(
         self, request: ConnectorRequest, num_computed_tokens: int
