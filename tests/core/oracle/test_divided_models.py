@@ -65,19 +65,18 @@ def prompts() -> list[list[int]]:
     return found
 
 
+CONNECTORS = {"offload": "cpu_offload", "stored": "shared_storage"}
+
+
 def options(way: str, folder: Path) -> dict[str, object]:
-    match way:
-        case "drafts":
-            return {
-                "speculative_config": {"method": "ngram", "num_speculative_tokens": 3}
-            }
-        case "offload":
-            name, extra = "cpu_offload", {"cpu_bytes_to_use": 1 << 24}
-        case _:
-            name, extra = "shared_storage", {"shared_storage_path": str(folder)}
+    if way == "drafts":
+        return {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}}
+    extra: dict[str, object] = {"shared_storage_path": str(folder)}
+    if way == "offload":
+        extra = {"cpu_bytes_to_use": 1 << 24}
     return {
         "kv_transfer_config": {
-            "kv_connector": name,
+            "kv_connector": CONNECTORS[way],
             "kv_connector_extra_config": extra,
         }
     }
