@@ -60,6 +60,7 @@ FEATURES = (
     '--kv-transfer-config={"kv_connector": "cpu_offload"}',
     "--scheduling-policy=fair",
     "--tool-call-parser=hermes",
+    "--autoscale=1:1",
 )
 ASLEEP = "hookline_sleep_"
 """Begin of the names of what an engine with a KV connector never does."""

@@ -376,3 +376,23 @@ async def test_sleep_stops_decisions(elastic: ElasticFrontEnd) -> None:
 
     assert scaling.state == ScalingState((0, 1))
     assert scaling.stats.decisions == ()
+
+
+async def test_a_decision_that_fails_is_not_the_last(
+    elastic: ElasticFrontEnd, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is in the log, and the next one is made."""
+    asked: list[int] = []
+
+    def saturation_of(index: int) -> float:
+        asked.append(index)
+        raise ValueError("no number")
+
+    async with scaling_of(elastic, SCALED) as scaling:
+        policy = ScalingPolicy(minimum=1, maximum=2)
+        engines = elastic.front_end.engines
+        scaler = Autoscaler(scaling, engines, saturation_of, policy, VirtualClock())
+        scaling.adopt(asyncio.create_task(scaler.run(0.0)))
+        await until(lambda: len(asked) > 2)
+
+    assert "was not decided: ValueError: no number" in caplog.text

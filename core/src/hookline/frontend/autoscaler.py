@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from hookline.clock import NANOSECONDS, Clock
 from hookline.config import ParallelConfig
+from hookline.core.failure import FailureBarrier
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.scaling import Scaling
@@ -86,7 +87,8 @@ class Autoscaler:
         """Decides until the server ends."""
         while not self._scaling.is_stopped:
             await asyncio.sleep(interval_seconds)
-            self.decide()
+            with FailureBarrier(_tell_failure):
+                self.decide()
 
     def decide(self) -> None:
         """Decides once."""
@@ -126,6 +128,10 @@ class Autoscaler:
                 engines,
                 reason.value,
             )
+
+
+def _tell_failure(reason: str) -> None:
+    _log.error("the number of engines was not decided: %s", reason)
 
 
 def start_autoscaling(
