@@ -22,7 +22,6 @@ from hookline.exceptions import (
     EngineStalledError,
 )
 from hookline.finish_cause import Aborted, Rejected
-from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.calls import PendingCalls
 from hookline.frontend.client_request import ClientRequest, Deliver
 from hookline.frontend.encoded_texts import TextEncoder
@@ -32,14 +31,14 @@ from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.guest_observation import GuestObservers
 from hookline.frontend.input_processor import InputProcessor, PreparedRequest
-from hookline.frontend.observing import Observing, RemotePages
+from hookline.frontend.observing import Observing
 from hookline.frontend.placement import Placement
 from hookline.frontend.request_context import RequestContext
 from hookline.frontend.saturation_watch import SaturationWatch
 from hookline.frontend.sleep_operations import SleepOperations
 from hookline.frontend.supervisor import Supervisor
-from hookline.pages import RoutesOf
-from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
+from hookline.frontend.told_loggers import ToldLoggers
+from hookline.payloads import EngineFacts
 from hookline.pooling import PoolingParams
 from hookline.request import RequestFacts
 from hookline.request_ids import RequestIds
@@ -58,7 +57,7 @@ R = TypeVar("R")
 FLUSH_SECONDS = 5.0
 
 
-class FrontEnd:
+class FrontEnd(ToldLoggers):
     """Sends callers' requests to engines, and the engines' outputs to their callers.
 
     Not thread-safe, except for `prepare`, which may run in any thread.
@@ -101,7 +100,8 @@ class FrontEnd:
         if not client.owns_engines:
             observers = GuestObservers(observers)
         self.saturations = SaturationWatch(observers) if follows_saturation else None
-        self._observers = observers = self.saturations or observers
+        observers = self.saturations or observers
+        super().__init__(observers)
         self._inputs = InputProcessor(self.facts, tokenizer)
         self._context = RequestContext(config)
         self._ids = RequestIds(client.index)
@@ -297,30 +297,6 @@ class FrontEnd:
         """Ends every open request of every engine with an error."""
         for engine in self.engines.live:
             self._supervisor.fail(engine, reason)
-
-    def add_routes(self, routes_of: RoutesOf) -> RemotePages | None:
-        """Lets each logger register its pages; returns those of another process."""
-        return self._observers.add_routes(routes_of)
-
-    def listens(self, hook: str) -> bool:
-        """Whether any logger implements the hook."""
-        return self._observers.listens(hook)
-
-    def http_answered(self, answered: HttpAnswered) -> None:
-        """Passes HTTP requests that a server has answered to the loggers."""
-        self._observers.http_answered(answered)
-
-    def records_logged(self, logged: RecordsLogged) -> None:
-        """Passes records of the server's log to the loggers; thread-safe."""
-        self._observers.records_logged(logged)
-
-    def front_end_changed(self, parts: tuple[FrontEndPart, ...]) -> None:
-        """Passes the parts of this front end that have changed to the loggers."""
-        self._observers.front_end_changed(parts)
-
-    def flush(self, timeout_seconds: float) -> bool:
-        """Waits until every logger is up to date; False if one is not in time."""
-        return self._observers.flush(timeout_seconds)
 
     def close(self) -> None:
         """Ends engines, open requests and loggers; may be called twice."""
