@@ -155,6 +155,26 @@ def test_every_server_knows_that_the_engine_has_ended(
     assert received == REQUESTS
 
 
+def test_requests_of_both_servers_move_to_the_other_engine(
+    pool: ThreadPoolExecutor,
+) -> None:
+    """No client notices; each request is received once, whichever server had it."""
+    with serving(*OPTIONS, "--data-parallel-size", "2") as server:
+        sent = [pool.submit(ask, server, each, 2 * LONG) for each in range(REQUESTS)]
+        both = [{"engine": engine} for engine in "01"]
+        server.wait_for_sum("hookline_requests_running", REQUESTS, both)
+        os.kill(engines_of(server.process.pid)[0], signal.SIGKILL)
+        seen = outcomes(sent)
+        ended = [each | {"reason": "length"} for each in both]
+        server.wait_for_sum("hookline_requests_finished_total", REQUESTS, ended)
+        server.wait_for_sum("hookline_requests_received_total", REQUESTS, both)
+        moved = server.metric("hookline_requests_moved_total", engine="0")
+        server.wait_for("hookline_requests_taken_over_total", moved, engine="1")
+
+    assert seen == {200: REQUESTS}
+    assert moved > 0
+
+
 def test_requests_begin_again_at_an_engine_that_is_replaced(
     pool: ThreadPoolExecutor,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hookline_testing.poison import POISON, poisonable
 from hookline_testing.server_process import Server, serving
 
 pytestmark = pytest.mark.hostile
@@ -21,19 +22,6 @@ OPTIONS = (
 )
 DEADLINE = 60.0
 BODY = {"model": "demo", "prompt": [1, 2, 3], "max_tokens": 60, "seed": 7}
-POISON = 1234
-BREAK_ON_POISON = f"""
-from hookline.worker.simulated.executor import SimulatedExecutor
-
-execute = SimulatedExecutor._execute
-
-def break_on_poison(self, plan):
-    if any({POISON} in each.token_ids for each in plan.admitted):
-        raise RuntimeError("this prompt cannot be computed")
-    return execute(self, plan)
-
-SimulatedExecutor._execute = break_on_poison
-"""
 
 
 def stream(server: Server) -> tuple[str, str]:
@@ -135,9 +123,7 @@ def test_a_hung_engine_is_replaced() -> None:
 
 def test_a_request_that_kills_engines_is_not_tried_for_ever(tmp_path: Path) -> None:
     """It begins again once; then it ends with an error, and the engine lives."""
-    (tmp_path / "sitecustomize.py").write_text(BREAK_ON_POISON)
-    paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
-    with serving(*OPTIONS, environment={"PYTHONPATH": paths}) as server:
+    with serving(*OPTIONS, environment=poisonable(tmp_path)) as server:
         poisoned, error = server.post("/v1/completions", BODY | {"prompt": [POISON]})
         wait_until_ready(server)
         status, _ = server.post("/v1/completions", BODY)

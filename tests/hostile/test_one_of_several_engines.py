@@ -4,11 +4,13 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
 
 import pytest
 
+from hookline_testing.poison import POISON, poisonable
 from hookline_testing.server_process import Server, engines_of, serving
 
 pytestmark = pytest.mark.hostile
@@ -23,6 +25,7 @@ LONG, SHORT = 600, 5
 """Tokens: a long request outlasts the sending of all of them."""
 RANK = "X-data-parallel-rank"
 REQUESTS = 24
+Ask = Callable[[Server, int], int]
 DEADLINE = 60.0
 
 
@@ -41,8 +44,23 @@ def ask(
     return server.post("/v1/completions", body, headers)[0]
 
 
-def burst(pool: ThreadPoolExecutor, server: Server) -> list[Future[int]]:
-    sent = [pool.submit(ask, server, number, LONG) for number in range(REQUESTS)]
+def ask_long(server: Server, number: int) -> int:
+    return ask(server, number, LONG)
+
+
+def stream(server: Server, number: int) -> int:
+    """Reads a stream to its end; returns the status, or 503 if an error ends it."""
+    body = BODY | {"prompt": [5 + number, 6, 7], "max_tokens": LONG, "stream": True}
+    connection, response = server.stream("/v1/completions", body)
+    text = response.read().decode()
+    connection.close()
+    return 503 if '"error"' in text else response.status
+
+
+def burst(
+    pool: ThreadPoolExecutor, server: Server, begin: Ask = ask_long
+) -> list[Future[int]]:
+    sent = [pool.submit(begin, server, number) for number in range(REQUESTS)]
     for index in (0, 1):
         server.wait_for("hookline_requests_running", REQUESTS / 2, engine=str(index))
     return sent
@@ -73,18 +91,23 @@ def assert_books_balance(server: Server, sent: int) -> None:
         for kind in ("requests", "tokens", "blocks"):
             name = "hookline_conservation_residue"
             assert server.metric(name, engine=engine, kind=kind) == 0
+    moved = server.metric("hookline_requests_moved_total", engine="0")
+    taken = server.metric("hookline_requests_taken_over_total", engine="1")
+    assert taken == moved
     reasons = ("load", "turn", "only", "prefix", "spill", "named")
     server.wait_for_sum(
         "hookline_requests_placed_total",
         sent,
         [{"engine": engine, "reason": each} for engine in "01" for each in reasons],
     )
+    to = {"engine": "1", "reason": "moved"}
+    assert (server.find("hookline_requests_placed_total", **to) or 0) == moved
 
 
 def test_the_others_serve_on(pool: ThreadPoolExecutor) -> None:
-    """Clients of the dead engine get an error; the sums are what clients saw."""
+    """Streams of the dead engine end with an error; the sums are what clients saw."""
     with serving(*OPTIONS) as server:
-        sent = burst(pool, server)
+        sent = burst(pool, server, stream)
         os.kill(engines_of(server.process.pid)[0], signal.SIGKILL)
         wait(sent)
         statuses = Counter(each.result() for each in sent)
@@ -109,10 +132,56 @@ def test_the_others_serve_on(pool: ThreadPoolExecutor) -> None:
         assert server.metric("sglang:num_running_reqs", dp_rank="0") == 0
 
 
-def test_it_is_replaced_if_that_is_allowed(pool: ThreadPoolExecutor) -> None:
-    """Requests of which no client has seen anything begin again, and all end well."""
-    with serving(*OPTIONS, "--engine-restart", "1") as server:
+@pytest.mark.parametrize("restarts", ["0", "1"])
+def test_untouched_requests_move(pool: ThreadPoolExecutor, restarts: str) -> None:
+    """No client notices, whether the engine is replaced or not; each counts once."""
+    with serving(*OPTIONS, "--engine-restart", restarts) as server:
         sent = burst(pool, server)
+        os.kill(engines_of(server.process.pid)[0], signal.SIGKILL)
+        wait(sent)
+        moved = server.metric("hookline_requests_moved_total", engine="0")
+
+        assert Counter(each.result() for each in sent) == {200: REQUESTS}
+        assert moved == REQUESTS / 2
+        assert finished(server, REQUESTS) == {"length": REQUESTS}
+        assert_books_balance(server, REQUESTS)
+
+
+def test_an_engine_that_crashes_leaves_the_last_one_alone(
+    pool: ThreadPoolExecutor,
+) -> None:
+    """A fault may be the work of a request, which would end the other one, too."""
+    with serving(*OPTIONS) as server:
+        sent = burst(pool, server)
+        os.kill(engines_of(server.process.pid)[0], signal.SIGSEGV)
+        wait(sent)
+
+        seen = Counter(each.result() for each in sent)
+        assert seen == {200: REQUESTS / 2, 503: REQUESTS / 2}
+        assert finished(server, REQUESTS) == {
+            "length": REQUESTS / 2,
+            "error": REQUESTS / 2,
+        }
+        assert_books_balance(server, REQUESTS)
+
+
+def test_a_request_that_ends_engines_leaves_the_last_ones(tmp_path: Path) -> None:
+    """Of four engines it ends two; the last two serve on."""
+    options = (*OPTIONS, "--data-parallel-size", "4")
+    with serving(*options, environment=poisonable(tmp_path)) as server:
+        poisoned, _ = server.post("/v1/completions", BODY | {"prompt": [POISON]})
+        served = [ask(server, number) for number in range(4)]
+        up = [server.metric("hookline_engine_up", engine=index) for index in "0123"]
+
+    assert poisoned == 503
+    assert served == [200] * 4
+    assert sum(up) == 2
+
+
+def test_it_is_replaced_if_that_is_allowed(pool: ThreadPoolExecutor) -> None:
+    """Streams that have begun end with an error; the new process serves others."""
+    with serving(*OPTIONS, "--engine-restart", "1") as server:
+        sent = burst(pool, server, stream)
         os.kill(engines_of(server.process.pid)[1], signal.SIGKILL)
         wait(sent)
         deadline = time.monotonic() + DEADLINE
@@ -126,7 +195,7 @@ def test_it_is_replaced_if_that_is_allowed(pool: ThreadPoolExecutor) -> None:
             for engine in ("0", "1")
         ]
 
-        assert statuses == {200: REQUESTS}
+        assert statuses == {200: REQUESTS / 2, 503: REQUESTS / 2}
         assert restarts == [0, 1]
 
 

@@ -215,6 +215,15 @@ UNKNOWN = '{"method": "nothing", "num_speculative_tokens": 2}'
         ),
         (["serve", "--config", "/nonexistent.yaml"], "cannot read"),
         (["generate"], "give a --prompt"),
+        (["serve", "-dp", "2", "-dpn", "2"], "data-parallel-rank: 2 is not below"),
+        (
+            ["serve", "--headless", "-dp", "2", "-dpn", "1"],
+            "headless: cannot be combined with data-parallel-rank",
+        ),
+        (
+            ["serve", "--headless", "-dp", "2", "-dpl", "1", "-dph"],
+            "headless: cannot be combined with data-parallel-hybrid-lb",
+        ),
         (["generate", "--prompt", "x", "--temperature=-1"], "temperature"),
         (["generate", "--prompt", "x", "--max-tokens=0"], "max_tokens"),
         (["generate", "--prompt-file", "/nonexistent"], "cannot read"),

@@ -26,6 +26,7 @@ ENGINE = """
     data-parallel-address data-parallel-rpc-port data-parallel-secret-file
     data-parallel-join-timeout data-parallel-backend ray-address load-balancing
     autoscale autoscale-target autoscale-quiet
+    data-parallel-rank data-parallel-external-lb data-parallel-hybrid-lb
     logits-processor structured-outputs-config
     stat-logger stat-logger-option heartbeat-seconds
     slo keep-prompts otlp-traces-endpoint otlp-metrics-endpoint otlp-traces-sample

@@ -13,6 +13,11 @@ from hookline.openmp import patient_threads
 
 _LAST_LINES_SECONDS = 1.0
 """Time for the last log lines of a process that has ended."""
+_FAULTS = (
+    *(signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL),
+    *(signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP),
+)
+"""Signals by which a process ends because of what it does itself."""
 
 
 class OwnedProcess:
@@ -68,6 +73,12 @@ class OwnedProcess:
         """How the process ended, in one clause; None while it runs."""
         code = self._process.poll()
         return None if code is None else describe_exit(code)
+
+    @property
+    def has_crashed(self) -> bool:
+        """Whether it has ended by an error or a fault of its own."""
+        code = self._process.poll()
+        return code is not None and (code > 0 or -code in _FAULTS)
 
     @property
     def pipe(self) -> int | None:

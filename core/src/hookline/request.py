@@ -93,6 +93,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
             relative, because the clocks of two processes are never compared.
         completion_index: Index among the client's completions, which differ in seeds.
         pooling: How its hidden states are pooled; None if it generates tokens.
+        is_moved: Whether another engine has received it before, and counts it.
     """
 
     request_id: int
@@ -106,6 +107,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     timeout_seconds: Seconds | None = None
     completion_index: int = 0
     pooling: Pooling | None = None
+    is_moved: bool = False
 
 
 class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False):

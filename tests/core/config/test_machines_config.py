@@ -94,3 +94,78 @@ def test_a_shared_option_must_be_the_head_nodes() -> None:
     assert contradiction(head, {"new-option": "1"}) == (
         "--new-option is 1 there and unknown on the head node"
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "here"),
+    [
+        ({"data_parallel_rank": 2}, [2]),
+        ({"data_parallel_rank": 3, "data_parallel_external_lb": True}, [3]),
+        ({"data_parallel_rank": 1, "data_parallel_size_local": 1}, [1]),
+        ({"data_parallel_hybrid_lb": True, "data_parallel_size_local": 2}, [0, 1]),
+        (
+            {
+                "data_parallel_hybrid_lb": True,
+                "data_parallel_size_local": 2,
+                "data_parallel_start_rank": 2,
+            },
+            [2, 3],
+        ),
+    ],
+)
+def test_a_server_behind_another_balancer_has_its_own_engines(
+    options: dict[str, object], here: list[int]
+) -> None:
+    """It has numbers among all engines, and waits for no other machine."""
+    config = made(**options)
+
+    assert list(config.local_indices) == list(config.engine_indices) == here
+    assert config.remote_indices == []
+    assert [each.engine_index for each in config.per_engine()] == here
+    assert config.num_concurrent == len(here)
+    assert config_hash(config) == config_hash(made())
+
+
+HYBRID: dict[str, object] = {
+    "data_parallel_hybrid_lb": True,
+    "data_parallel_size_local": 2,
+}
+ALONE: list[dict[str, object]] = [{"data_parallel_rank": 1}, HYBRID]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"data_parallel_external_lb": True}, "external-lb: requires data-parallel-r"),
+        ({"data_parallel_hybrid_lb": True}, "hybrid-lb: requires data-parallel-size-l"),
+        (HYBRID | {"data_parallel_size_local": 0}, "hybrid-lb: requires"),
+        (HYBRID | {"data_parallel_rank": 1}, "hybrid-lb: cannot be combined"),
+        ({"data_parallel_rank": 4}, "data-parallel-rank: 4 is not below"),
+        ({"data_parallel_rank": -1}, "data-parallel-rank: must be at least 0"),
+        (
+            {"data_parallel_rank": 1, "data_parallel_size_local": 2},
+            "size-local: must be 1 with data-parallel-rank",
+        ),
+        (
+            {"data_parallel_rank": 1, "data_parallel_start_rank": 2},
+            "start-rank: must be data-parallel-rank, 1",
+        ),
+        (HYBRID | {"data_parallel_start_rank": 3}, "size-local: 2 engines from 3 on"),
+        *(
+            (alone | {f"data_parallel_{name}": value}, f"{flag}: .*cannot be combined")
+            for alone in ALONE
+            for name, flag, value in (
+                ("backend", "backend", "ray"),
+                ("address", "address", "10.0.0.1"),
+                ("rpc_port", "rpc-port", 29551),
+                ("secret_file", "secret-file", "secret"),
+            )
+        ),
+    ],
+)
+def test_what_such_a_server_cannot_have_is_refused(
+    options: dict[str, object], error: str
+) -> None:
+    """The error names the option."""
+    with pytest.raises(ConfigError, match=error):
+        made(**options)

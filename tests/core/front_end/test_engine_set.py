@@ -1,5 +1,6 @@
 """Two engines behind one front end: each is charged with what is its own."""
 
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -234,25 +235,32 @@ def test_a_death_ends_the_requests_of_its_engine_only(
     assert payloads(site, EngineStopped) == []
 
 
-def test_a_killed_process_leaves_the_other(configs: list[EngineConfig]) -> None:
-    """Of two processes one is killed: its requests end, the other's are served."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_killed_process_leaves_the_other(
+    configs: list[EngineConfig], number: signal.Signals
+) -> None:
+    """Its requests move there, unless they may be the reason of its end."""
     with two_engines(configs, in_process=False) as driven:
         client = driven.front_end.engines.client
         assert isinstance(client, ProcessClient)
         chosen = [driven.submit(max_tokens=100) for _ in range(4)]
-        client._launched[0]._process.kill()
+        client._launched[0].signal(number)
         driven.drive()
         kinds = [type(driven.news[number][-1]) for number in range(4)]
         assert driven.front_end.failure is None
-        assert driven.front_end.engines[0].failure == (
-            "its process was killed by SIGKILL, probably because memory ran out"
-        )
+        assert number.name in (driven.front_end.engines[0].failure or "")
         assert driven.submit(max_tokens=2) == 1
         driven.drive()
+        first, second = driven.front_end.engines
 
-    assert [kind is EngineDeadError for kind in kinds] == [
-        index == 0 for index in chosen
-    ]
+    is_kill = number is signal.SIGKILL
+    for index, kind in zip(chosen, kinds, strict=True):
+        assert kind is (RequestOutput if is_kill or index else EngineDeadError)
+    assert first.accounting.finished == ({} if is_kill else {"error": 2})
+    assert second.accounting.finished == {"length": 5 if is_kill else 3}
+    assert [first.stats.received, second.stats.received] == [2, 3]
+    assert [first.accounting.residue, second.accounting.residue] == [0, 0]
+    assert second.stats.residue == Residue()
 
 
 def test_a_death_is_told_while_others_keep_sending(
@@ -281,13 +289,13 @@ def test_a_death_is_told_while_others_keep_sending(
 def test_a_killed_process_is_replaced_beside_the_other(
     configs: list[EngineConfig], site: PluginSite
 ) -> None:
-    """The other engine serves meanwhile; then both do, and every request ends well."""
+    """What was sent for this engine begins again there; the other serves meanwhile."""
     supervision = SupervisionConfig(engine_restart=1)
     configs = [replace(each, supervision=supervision) for each in configs]
     with two_engines(configs, in_process=False) as driven:
         client = driven.front_end.engines.client
         assert isinstance(client, ProcessClient)
-        chosen = [driven.submit(max_tokens=100) for _ in range(4)]
+        chosen = [driven.submit(max_tokens=100, to=index) for index in (0, 1, 0, 1)]
         client._launched[0]._process.kill()
         while driven.front_end.engines[0].death is None:
             driven.take(0.02)

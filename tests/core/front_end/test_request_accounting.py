@@ -318,6 +318,31 @@ def test_a_request_that_begins_again_waits_and_is_prefilled_once() -> None:
     assert [each.prefill_seconds for each in token.first_tokens] == [1.75]
 
 
+def test_a_request_that_moves_is_received_once() -> None:
+    """It is never in both books or in none; what it has waited for begins again."""
+    first, second = OtherFrontEnd(), OtherFrontEnd()
+    first.admit(1)
+    first.admit(2)
+    first.take(1, queued=[queued(1, 0)], scheduled=[scheduled(1, 0.5)])
+
+    accounts = first.accounting.release([1, 2])
+    second.accounting.take_over(accounts)
+    waiting = second.accounting.num_waiting_tokens
+    unheard = second.accounting.num_unheard
+    begun = second.take(2, queued=[queued(1, 1)], scheduled=[scheduled(1, 1.5)])
+    ended = second.take(3, finished=[length(1, 3, 1), length(2, 3, 1)])
+
+    for each, counts in ((first, (2, 0, 2, 0)), (second, (0, 2, 0, 2))):
+        books = each.accounting
+        finished = books.finished.get("length", 0)
+        assert (books.received, books.taken_over, books.moved, finished) == counts
+        assert books.residue == books.num_waiting_tokens == books.num_in_flight == 0
+    assert (waiting, unheard) == (20, 0)
+    assert begun.first_scheduled == ()
+    assert [each.request_id for each in ended.finished] == [1, 2]
+    assert [each.queue_seconds for each in ended.finished] == [0.5, None]
+
+
 def test_engine_that_died() -> None:
     """Every request ends once; its stall ends now, on the engine's clock."""
     front = OtherFrontEnd()

@@ -392,6 +392,8 @@ FIRST_STEP = IterationStats(
 OUTSIDE_STEPS = IterationStats(
     finished=(ABORTED, REJECTED, LIMITED),
     finished_groups=(FinishedGroup(requests=(ABORTED,)),),
+    moved=3,
+    taken_over=2,
 )
 
 LANE = LaneStats(
@@ -521,7 +523,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_engine_stall_seconds": {(): 0},
     "hookline_engine_stalls": {(): 1},
     "hookline_engine_restarts": dict.fromkeys(
-        [("failed",), ("exited",), ("stalled",), ("start",), ("lost",)], 0
+        [("failed",), ("crashed",), ("exited",), ("stalled",), ("start",), ("lost",)], 0
     ),
     "hookline_last_step_age_seconds": {(): 2.5},
     "hookline_snapshot_age_seconds": {(): 0.5},
@@ -681,6 +683,8 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_engines_removed": {(): 6},
     "hookline_engine_starts_failed": {(): 7},
     "hookline_engine_start_seconds": {(): 2.5},
+    "hookline_requests_moved": {(): 3},
+    "hookline_requests_taken_over": {(): 2},
     "hookline_engine_machine_info": {("1", "node-a"): 0, ("1", "node-b"): 1},
     "hookline_engine_link_round_trip_seconds": {("1",): 0.25, ("2",): 0},
     "hookline_engine_link_losses": {("1",): 1, ("2",): 0},

@@ -13,7 +13,7 @@ from hookline.frozen import plain
 from hookline.transport.link_messages import ToHead, ToRemoteEngine
 from hookline.transport.messages import ToClient, ToEngine, ToGuest
 
-DIGESTS = {40: "64d4b1029c72b67ad33bdd530398cafbbe92dc653e74978278053c282de127a9"}
+DIGESTS = {41: "2cd9eb7bb1f9034019b4f356cd67b751fc4d6950c2a4e5571cdec2ca7d7f8d37"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -215,7 +215,9 @@ class EngineConfig:
 
     @property
     def engine_indices(self) -> range:
-        """The indices of all engines that share this configuration."""
+        """The indices of all engines of this server, if this is the first one's."""
+        if self.machines.is_one_of_many:
+            return self.local_indices
         first = self.engine_index
         return range(first, first + self.parallel.data_parallel_size)
 
@@ -237,12 +239,16 @@ class EngineConfig:
     def local_indices(self) -> range:
         """The indices of the engines on this machine."""
         size, start = self.parallel.data_parallel_size, self.machines.start_rank
+        if (rank := self.machines.rank) is not None:
+            return range(rank, rank + 1)
         local = self.machines.num_local
         return range(start, size if local is None else start + local)
 
     @property
     def remote_indices(self) -> list[int]:
-        """The indices of the engines on other machines."""
+        """The indices of the engines on other machines that this server has, too."""
+        if self.machines.is_one_of_many:
+            return []
         size, local = self.parallel.data_parallel_size, self.local_indices
         return [index for index in range(size) if index not in local]
 
@@ -271,8 +277,9 @@ class EngineConfig:
     def _check_machines(self) -> None:
         size, local = self.parallel.data_parallel_size, self.local_indices
         if local.start >= size:
+            is_one = self.machines.rank is not None
             raise ConfigError(
-                "data-parallel-start-rank",
+                "data-parallel-rank" if is_one else "data-parallel-start-rank",
                 f"{local.start} is not below data-parallel-size, {size}",
             )
         if local.stop > size:

@@ -1,4 +1,4 @@
-"""Configuration of engines on several machines: which run where, and how they meet."""
+"""Configuration of engines on several machines: which run where, and who meets whom."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +15,11 @@ OWN_PROCESSES = "mp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachinesConfig:
-    """The engines of this machine, and where the head node listens for the others."""
+    """The engines of this machine, and where the head node listens for the others.
+
+    Servers behind somebody else's load balancer do not meet: each has its own engines,
+    which are some of all engines only by their numbers.
+    """
 
     size_local: int | None = field(
         default=None,
@@ -35,6 +39,32 @@ class MachinesConfig:
             flag="data-parallel-start-rank",
             metavar="INDEX",
             minimum=0,
+        ),
+    )
+    rank: int | None = field(
+        default=None,
+        metadata=option(
+            "Index of this server's only engine, one of data-parallel-size behind "
+            "another load balancer. Implies data-parallel-external-lb.",
+            flag="data-parallel-rank",
+            metavar="INDEX",
+            minimum=0,
+        ),
+    )
+    external_lb: bool = field(
+        default=False,
+        metadata=option(
+            "Another load balancer divides requests among servers of one engine each; "
+            "requires data-parallel-rank.",
+            flag="data-parallel-external-lb",
+        ),
+    )
+    hybrid_lb: bool = field(
+        default=False,
+        metadata=option(
+            "Another load balancer divides requests among servers, one on each machine "
+            "with the engines of that machine; requires data-parallel-size-local.",
+            flag="data-parallel-hybrid-lb",
         ),
     )
     backend: str = field(
@@ -101,6 +131,29 @@ class MachinesConfig:
         check_options(self)
         if self.ray_address is not None and self.backend != "ray":
             raise ConfigError("ray-address", "requires --data-parallel-backend ray")
+        if self.external_lb and self.rank is None:
+            raise ConfigError(
+                "data-parallel-external-lb", "requires data-parallel-rank"
+            )
+        if self.rank is not None:
+            self._check_rank(self.rank)
+        if self.hybrid_lb and not self.size_local:
+            raise ConfigError(
+                "data-parallel-hybrid-lb",
+                "requires data-parallel-size-local, at least 1",
+            )
+        if self.is_one_of_many:
+            self._check_meets_nobody()
+
+    @property
+    def is_one_of_many(self) -> bool:
+        """Whether another load balancer stands before this server and others."""
+        return self.hybrid_lb or self.rank is not None
+
+    @property
+    def mode(self) -> str:
+        """The option that puts this server behind another load balancer."""
+        return "data-parallel-hybrid-lb" if self.hybrid_lb else "data-parallel-rank"
 
     @property
     def is_placed(self) -> bool:
@@ -111,3 +164,42 @@ class MachinesConfig:
     def num_local(self) -> int | None:
         """Number of engines on this machine; None for all that are left."""
         return 0 if self.size_local is None and self.is_placed else self.size_local
+
+    def _check_rank(self, rank: int) -> None:
+        """Checks a server of one engine behind another load balancer."""
+        if self.hybrid_lb:
+            raise ConfigError(
+                "data-parallel-hybrid-lb",
+                "cannot be combined with data-parallel-rank: a server has the engines "
+                "of a machine, or one engine",
+            )
+        if self.size_local not in (None, 1):
+            raise ConfigError(
+                "data-parallel-size-local",
+                f"must be 1 with data-parallel-rank, not {self.size_local}",
+            )
+        if self.start_rank not in (0, rank):
+            raise ConfigError(
+                "data-parallel-start-rank",
+                f"must be data-parallel-rank, {rank}, not {self.start_rank}",
+            )
+
+    def _check_meets_nobody(self) -> None:
+        """Checks that nothing is said about other machines, which it does not meet."""
+        if self.is_placed:
+            raise ConfigError(
+                "data-parallel-backend",
+                f"{self.backend} cannot be combined with {self.mode}: all engines of "
+                "the server run on this machine",
+            )
+        for flag, given in (
+            ("data-parallel-address", self.address),
+            ("data-parallel-rpc-port", self.rpc_port),
+            ("data-parallel-secret-file", self.secret_file),
+        ):
+            if given is not None:
+                raise ConfigError(
+                    flag,
+                    f"cannot be combined with {self.mode}: servers behind another load "
+                    "balancer do not talk to each other",
+                )

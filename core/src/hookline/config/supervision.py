@@ -40,7 +40,8 @@ class SupervisionConfig:
         default=0,
         metadata=option(
             "Maximum number of times per hour that an engine process which has ended "
-            "is replaced; requests of which the client has got nothing start again.",
+            "is replaced; requests of which the client has got nothing start again, "
+            "unless they move to another engine.",
             metavar="COUNT",
             minimum=0,
         ),

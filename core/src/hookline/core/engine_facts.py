@@ -50,7 +50,7 @@ def engine_facts(
         enable_kv_cache_events=config.follows_cache,
         kv_cache_spec_kind=shape.kv_cache_spec_kind,
         pooling=shape.pooling,
-        data_parallel_size=config.parallel.data_parallel_size,
+        data_parallel_size=len(config.engine_indices),
         tensor_parallel_size=config.parallel.tensor_parallel_size,
         pipeline_parallel_size=config.parallel.pipeline_parallel_size,
         cache=_cache_facts(config, shape, tiers.get(_HOST_TIER, _NO_TIER)),

@@ -40,6 +40,10 @@ class RequestAccounting:
     Attributes:
         received: Number of requests admitted or rejected.
         finished: Number of requests ended, by finish reason.
+        moved: Number of requests that left for another engine, because this one has
+            ended.
+        taken_over: Number of requests that came from another engine; they are not in
+            `received`.
         num_waiting_tokens: Prompt tokens of requests that were not scheduled yet.
         wall: Places times of the engine and the front end on the wall clock.
     """
@@ -64,6 +68,8 @@ class RequestAccounting:
         """
         self.received = 0
         self.finished: dict[str, int] = {}
+        self.moved = 0
+        self.taken_over = 0
         self.num_waiting_tokens = 0
         self.wall = WallTime(clock, engine_clock)
         self._clock = clock
@@ -78,14 +84,21 @@ class RequestAccounting:
 
     @property
     def num_unheard(self) -> int:
-        """Number of requests in flight for which no QUEUED has come yet."""
-        accounts = self._accounts.values()
-        return sum(not each.timeline.was_queued for each in accounts)
+        """Number of requests in flight for which no QUEUED has come yet.
+
+        Those that another engine has counted as received are left out.
+        """
+        return sum(
+            not (each.timeline.was_queued or each.is_moved)
+            for each in self._accounts.values()
+        )
 
     @property
     def residue(self) -> int:
-        """Received − finished − in flight; 0, or there is a bug."""
-        return self.received - sum(self.finished.values()) - len(self._accounts)
+        """Came − left − in flight; 0, or there is a bug."""
+        came = self.received + self.taken_over
+        left = sum(self.finished.values()) + self.moved
+        return came - left - len(self._accounts)
 
     def facts_of(self, request_ids: Iterable[int]) -> dict[int, RequestFacts]:
         """Facts about those of the requests that are in flight.
@@ -125,6 +138,23 @@ class RequestAccounting:
             if account.timeline.was_scheduled:
                 self.num_waiting_tokens += account.admitted.prompt_tokens
             account.restart()
+
+    def release(self, request_ids: Iterable[int]) -> list[RequestAccount]:
+        """Lets requests move to another engine, because this one has ended."""
+        accounts = [self._accounts.pop(each) for each in request_ids]
+        for account in accounts:
+            self._no_longer_waits(account)
+        self.moved += len(accounts)
+        return accounts
+
+    def take_over(self, accounts: Sequence[RequestAccount]) -> None:
+        """Adds requests that another engine's accounting has released."""
+        for account in accounts:
+            account.restart()
+            account.is_moved = True
+            self._accounts[account.admitted.request_id] = account
+            self.num_waiting_tokens += account.admitted.prompt_tokens
+        self.taken_over += len(accounts)
 
     def reject(self, facts: RequestFacts, cause: Rejected) -> IterationStats:
         """Counts a request that was refused before it reached the engine."""

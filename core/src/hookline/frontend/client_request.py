@@ -179,9 +179,10 @@ class ClientRequest:
         kv_transfer_params: Parameters from the KV connector for the client, if any.
         is_streamed: Whether the client gets output with each step.
         engine_index: The engine that runs all of them.
+        is_named: Whether its client has named that engine.
         timeout_seconds: Time from its arrival after which it ends; None without limit.
         has_delivered: Whether the client has got any output.
-        num_restarts: How often it has begun again at another engine process.
+        num_restarts: How often it has begun again, at another engine or process.
         vectors: Its pooled hidden states, if it has a pooling and they have come.
     """
 
@@ -204,6 +205,7 @@ class ClientRequest:
         self.kv_transfer_params: dict[str, object] | None = None
         self.is_streamed = is_streamed
         self.engine_index = 0
+        self.is_named = False
         self.timeout_seconds: float | None = None
         self.has_delivered = False
         self.num_restarts = 0
@@ -217,6 +219,35 @@ class ClientRequest:
             return None
         spent = (now - self.completions[0].account.admitted.arrived_at) / NANOSECONDS
         return max(0.0, self.timeout_seconds - spent)
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether it can begin again without its client noticing.
+
+        A request that was there when two engines ended may have caused both ends.
+        """
+        return not (self.has_delivered or self.num_restarts)
+
+    @property
+    def open_ids(self) -> list[int]:
+        """Ids of the completions whose client still expects output."""
+        return [each.request_id for each in self.completions if each.is_open]
+
+    def restart(self, texts: Sequence[TextStream]) -> None:
+        """Forgets what an engine has told that has ended; another one tells it again.
+
+        Completions that have ended stay as they are.
+
+        Args:
+            texts: An empty text stream for each completion.
+        """
+        for completion, text in zip(self.completions, texts, strict=True):
+            if completion.is_open:
+                completion.restart(text)
+        if self.completions[0].is_open:
+            self.prompt_logprobs = None
+        self.kv_transfer_params = None
+        self.num_restarts += 1
 
     def deliver_output(self) -> None:
         """Delivers output: each time if streamed, otherwise once all have ended.

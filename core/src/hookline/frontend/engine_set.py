@@ -146,6 +146,7 @@ class EngineSet:
 
     Attributes:
         client: The connection to all of them.
+        clock: The front end's clock.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class EngineSet:
         engine_restarts: int = 0,
     ) -> None:
         self.client = client
-        self._clock = clock
+        self.clock = clock
         self._make_outputs = make_outputs
         self._engine_restarts = engine_restarts
         self._ended_of_left = 0
@@ -176,7 +177,7 @@ class EngineSet:
         return len(self._engines)
 
     def _made(self, index: int, info: EngineInfo) -> EngineState:
-        budget = RestartBudget(self._engine_restarts, self._clock)
+        budget = RestartBudget(self._engine_restarts, self.clock)
         return EngineState(index, info, self._make_outputs(info), budget)
 
     def add(self, index: int, info: EngineInfo) -> EngineState:
@@ -292,6 +293,6 @@ class EngineSet:
         """
         if engine.failure is not None:
             raise EngineDeadError(engine.failure)
-        engine.vitals.sent(command, self._clock.now())
+        engine.vitals.sent(command, self.clock.now())
         with suppress(EngineDeadError):
             self.client.send(engine.index, command)

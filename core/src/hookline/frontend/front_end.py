@@ -107,8 +107,9 @@ class FrontEnd(ToldLoggers):
         self._ids = RequestIds(client.index)
         self._calls = PendingCalls(client.index)
         self._sleep_operations = SleepOperations(clock, observers.front_end_changed)
+        policy = supervision.on_engine_stall
         self._supervisor = Supervisor(
-            self.engines, self._calls, observers, supervision.on_engine_stall, clock
+            self.engines, self.placement, self._calls, observers, policy
         )
         self.scaling = EngineScaling(
             self.engines, self.placement, self._calls, observers, clock
@@ -203,6 +204,7 @@ class FrontEnd(ToldLoggers):
             is_streamed=is_streamed,
         )
         request.engine_index = engine.index
+        request.is_named = to is not None
         request.timeout_seconds = timeout_seconds
         engine.sent(prepared.params.n, arrived_at)
         eos = engine.facts.eos_token_ids

@@ -48,6 +48,8 @@ class PreparedRequest:
         request_id: int,
         eos_token_ids: tuple[int, ...],
         timeout_seconds: float | None = None,
+        *,
+        is_moved: bool = False,
     ) -> EngineRequest:
         """Returns the engine request of one completion."""
         return EngineRequest(
@@ -62,6 +64,7 @@ class PreparedRequest:
             timeout_seconds=timeout_seconds,
             completion_index=index,
             pooling=self.pooling,
+            is_moved=is_moved,
         )
 
 

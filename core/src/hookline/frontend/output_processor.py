@@ -155,18 +155,9 @@ class OutputProcessor:
         }
 
     @property
-    def restartable(self) -> set[int]:
-        """Ids of the completions that can begin again without their client noticing.
-
-        A request that was there when two processes ended may have caused both ends.
-        """
-        return {
-            request_id
-            for request_id, completion in self._completions.items()
-            if completion.is_open
-            and not completion.request.has_delivered
-            and not completion.request.num_restarts
-        }
+    def untouched(self) -> list[ClientRequest]:
+        """The requests that can begin again without their client noticing."""
+        return [each for each in self.open_requests if each.is_untouched]
 
     def end_all(
         self,
@@ -195,13 +186,22 @@ class OutputProcessor:
         """Lets all completions begin again; returns them in order of arrival."""
         completions = list(self._completions.values())
         for request in self.open_requests:
-            texts = self._make_texts(request.prepared)
-            for completion, text in zip(request.completions, texts, strict=True):
-                if completion.is_open:
-                    completion.restart(text)
-            request.prompt_logprobs = None
-            request.num_restarts += 1
+            request.restart(self._make_texts(request.prepared))
         self.accounting.restart(each.account for each in completions)
+        return completions
+
+    def release(self, request: ClientRequest) -> None:
+        """Lets a request move to another engine, because this one has ended."""
+        for request_id in request.open_ids:
+            del self._completions[request_id]
+        self.accounting.release(request.open_ids)
+
+    def take_over(self, request: ClientRequest) -> list[Completion]:
+        """Adds a request that another engine has released; returns what moves."""
+        request.restart(self._make_texts(request.prepared))
+        completions = [each for each in request.completions if each.is_open]
+        self._completions.update((each.request_id, each) for each in completions)
+        self.accounting.take_over([each.account for each in completions])
         return completions
 
     def _take_tokens(

@@ -50,8 +50,19 @@ class Placement:
             EngineRestartingError: All that are left are being replaced, or `to` is.
         """
         choice = self._choose(prepared) if to is None else self._named(prepared, to)
-        self._counts[str(choice.engine_index), choice.reason.value] += 1
-        return self._engines[choice.engine_index]
+        return self._chosen(choice.engine_index, choice.reason)
+
+    def move(
+        self, prepared: PreparedRequest, among: Sequence[EngineState]
+    ) -> EngineState:
+        """Returns the one of these engines that gets a request whose own one ended."""
+        choice = self._one_of(among, prepared)
+        return self._chosen(choice.engine_index, Reason.MOVED)
+
+    @property
+    def working(self) -> list[EngineState]:
+        """The engines that run, have not stalled, are awake and stay."""
+        return [each for each in self._engines.running if not any(_ailing(each))]
 
     def take(self, received: Received) -> None:
         """Takes note of what engines have cached."""
@@ -94,6 +105,10 @@ class Placement:
         self._balancer.sent(index, prepared)
         return Choice(index, Reason.NAMED)
 
+    def _chosen(self, index: int, reason: Reason) -> EngineState:
+        self._counts[str(index), reason.value] += 1
+        return self._engines[index]
+
     def _choose(self, prepared: PreparedRequest) -> Choice:
         """Chooses among engines that work, are awake and stay, if there are any."""
         running = self._engines.staying
@@ -104,6 +119,9 @@ class Placement:
         ailing = [_ailing(each) for each in running]
         least = min(ailing)
         able = [each for each, its in zip(running, ailing, strict=True) if its == least]
+        return self._one_of(able, prepared)
+
+    def _one_of(self, able: Sequence[EngineState], prepared: PreparedRequest) -> Choice:
         if len(able) > 1:
             return self._balancer.choose(able, prepared)
         self._balancer.sent(able[0].index, prepared)

@@ -51,6 +51,8 @@ class RequestAccount:
         output_token_ids: Generated tokens; None unless they are kept for observers.
         had_schedule: Whether an engine that has ended had scheduled it.
         had_token: Whether an engine that has ended had generated a token of it.
+        is_moved: Whether its engine does not count it as received, because another one
+            has.
     """
 
     __slots__ = (
@@ -60,6 +62,7 @@ class RequestAccount:
         "group",
         "had_schedule",
         "had_token",
+        "is_moved",
         "output_token_ids",
         "timeline",
     )
@@ -75,9 +78,11 @@ class RequestAccount:
         self.output_token_ids: list[int] | None = [] if keeps_tokens else None
         self.had_schedule = False
         self.had_token = False
+        self.is_moved = False
 
     def restart(self) -> None:
         """Forgets what an engine did that has ended; the arrival stays."""
+        self.is_moved = False
         self.had_schedule = self.had_schedule or self.timeline.was_scheduled
         self.had_token = self.had_token or self.timeline.output_tokens > 0
         self.timeline = Timeline(self.admitted.arrived_at)

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import msgspec
 
-from hookline.clock import Clock
 from hookline.config import StallPolicy
-from hookline.core.commands import Add, Finish
+from hookline.core.commands import Finish
 from hookline.events import Finished, StepOutput
 from hookline.exceptions import (
     EngineDeadError,
@@ -17,12 +16,14 @@ from hookline.exceptions import (
 )
 from hookline.finish_cause import Aborted, Failed
 from hookline.frontend.calls import PendingCalls
-from hookline.frontend.client_request import Completion
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
+from hookline.frontend.moving import Moving, resubmit
 from hookline.frontend.observing import Observing
+from hookline.frontend.placement import Placement
 from hookline.request import FinishReason
 from hookline.transport.engine_client import (
+    DeathKind,
     EngineDied,
     EngineLeaving,
     EngineReplaced,
@@ -33,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Ends, or begins again, the requests of engines; for the front end's thread.
+    """Ends, moves or begins again the requests of engines; for the front end's thread.
 
     That of the engines' owner also kills and replaces them, and tells other front ends.
     """
@@ -41,16 +42,16 @@ class Supervisor:
     def __init__(
         self,
         engines: EngineSet,
+        placement: Placement,
         calls: PendingCalls,
         observers: Observing,
         stall_policy: StallPolicy,
-        clock: Clock,
     ) -> None:
         self._engines = engines
         self._calls = calls
         self._observers = observers
+        self._moving = Moving(engines, placement, observers)
         self._stall_policy = stall_policy
-        self._clock = clock
 
     def take(
         self, news: EngineDied | EngineReplaced | EngineLeaving | EngineVerdict
@@ -112,22 +113,31 @@ class Supervisor:
     # -- deaths ------------------------------------------------------------------
 
     def take_death(self, death: EngineDied) -> None:
-        """Has the engine's process replaced, if that is allowed; else it is dead."""
+        """Moves requests to other engines; ends those that neither move nor wait.
+
+        The engine's process is replaced if that is allowed; else it is dead.
+        """
         engine = self._engines[death.engine_index]
+        leaving = self._moving.leaving(engine, death)
+        self._bury(engine, death, {i for each in leaving for i in each.open_ids})
+        self._moving.move(engine, leaving)
+
+    def _bury(self, engine: EngineState, death: EngineDied, keep: set[int]) -> None:
+        """Ends requests that are neither in `keep` nor wait for the engine."""
         processes = self._engines.client.processes
         if processes is not None and processes.returns(engine.index):
-            self._await_return(engine, death)
+            self._await_return(engine, death, keep)
             return
         may_return = processes is not None and not engine.is_surplus
         delay = engine.restarts.take() if may_return else None
         is_replaced = death.is_replaced or delay is not None
         if not is_replaced:
-            self.fail(engine, death.reason)
+            self.fail(engine, death.reason, death.kind, keep)
             return
         if processes is not None:
             processes.tell_death(death, is_replaced=True)
         if engine.death is None:
-            keep = engine.outputs.restartable
+            keep |= {i for each in engine.outputs.untouched for i in each.open_ids}
             error = EngineRestartingError(death.reason)
             self._report_failure(engine, death.reason, error, keep, is_final=False)
         engine.await_replacement(death)
@@ -142,14 +152,16 @@ class Supervisor:
         )
         processes.replace(engine.index, delay)
 
-    def _await_return(self, engine: EngineState, death: EngineDied) -> None:
+    def _await_return(
+        self, engine: EngineState, death: EngineDied, keep: Collection[int]
+    ) -> None:
         """Ends the requests of an engine on another machine, which may come back.
 
         None of them waits for that: nobody knows when it will be.
         """
         if engine.death is None:
             error = EngineRestartingError(death.reason)
-            self._report_failure(engine, death.reason, error, is_final=False)
+            self._report_failure(engine, death.reason, error, keep, is_final=False)
         _log.error(
             "engine %d has ended: %s; it serves again once its machine starts it again",
             engine.index,
@@ -157,15 +169,21 @@ class Supervisor:
         )
         engine.await_replacement(death)
 
-    def fail(self, engine: EngineState, reason: str) -> None:
-        """Ends all requests of an engine that is dead for good."""
+    def fail(
+        self,
+        engine: EngineState,
+        reason: str,
+        kind: DeathKind = DeathKind.FAILED,
+        keep: Collection[int] = (),
+    ) -> None:
+        """Ends the requests of an engine that is dead for good, but those in `keep`."""
         if engine.failure is None:
             error, was_up = EngineDeadError(reason), engine.death is None
-            self._report_failure(engine, reason, error, was_up=was_up)
+            self._report_failure(engine, reason, error, keep, was_up=was_up)
             engine.end(reason)
             client = self._engines.client
             if client.processes is not None:
-                death = EngineDied(engine.index, reason)
+                death = EngineDied(engine.index, reason, kind)
                 client.processes.tell_death(death, is_replaced=False)
             if client.owns_engines:
                 _log.error(
@@ -252,7 +270,7 @@ class Supervisor:
             len(completions),
         )
         for completion in completions:
-            self._resubmit(engine, completion)
+            resubmit(self._engines, engine, completion)
 
     def _end_abandoned(self, engine: EngineState, death: EngineDied) -> None:
         """Ends requests whose clients left while there was no process."""
@@ -262,18 +280,6 @@ class Supervisor:
         error = EngineRestartingError(death.reason)
         cause = Failed(death.reason)
         self._end_all(engine, cause, "failed", error, keep, was_up=False)
-
-    def _resubmit(self, engine: EngineState, completion: Completion) -> None:
-        """Sends a completion again, with the time that it has left."""
-        request = completion.request
-        arrived_at = completion.account.admitted.arrived_at
-        left = request.seconds_left(self._clock.now())
-        eos = engine.facts.eos_token_ids
-        child = request.prepared.child(
-            completion.index, completion.request_id, eos, left
-        )
-        engine.sent(1, arrived_at)
-        self._engines.send(engine, Add(child))
 
 
 def _verdict(engine_index: int, stall: Stall | None) -> EngineVerdict:

@@ -15,6 +15,8 @@ class Ledger:
 
     Attributes:
         received: Number of requests received.
+        taken_over: Number of requests that another engine had received before it ended;
+            they are not in `received`.
         finished: Number of finished requests by reason.
         preemptions: Number of preemptions.
         preempted_prompt_tokens: Prompt tokens of preempted requests, once for each
@@ -32,6 +34,7 @@ class Ledger:
     """
 
     received: int = 0
+    taken_over: int = 0
     finished: dict[str, int] = field(default_factory=dict)
     preemptions: int = 0
     preempted_prompt_tokens: int = 0
@@ -43,6 +46,12 @@ class Ledger:
     recomputed_tokens: int = 0
     prefix_cache: PrefixCacheCounts = field(default_factory=PrefixCacheCounts)
     residue: Residue = field(default_factory=Residue)
+
+    def receive(self, *, is_moved: bool) -> None:
+        if is_moved:
+            self.taken_over += 1
+        else:
+            self.received += 1
 
     def end(self, reason: FinishReason, output_tokens: int) -> None:
         self.finished[reason] = self.finished.get(reason, 0) + 1
@@ -79,7 +88,10 @@ class Ledger:
         entries = sum(map(len, tables))
         outputs = sum(request.num_output_tokens for request in live)
         self.residue = Residue(
-            requests=self.received - sum(self.finished.values()) - len(live),
+            requests=self.received
+            + self.taken_over
+            - sum(self.finished.values())
+            - len(live),
             tokens=self.sampled_tokens - self.finished_tokens - outputs,
             blocks=abs(pool.num_used - len(held)) + abs(pool.num_references - entries),
         )

@@ -74,7 +74,7 @@ class RequestLifecycle:
             max_tokens=room if limit is None else min(limit, room),
         )
         self.requests[request.request_id] = request
-        self.ledger.received += 1
+        self.ledger.receive(is_moved=inner.is_moved)
         self._deadlines.add(request, now)
         if self.queues.fair is not None:
             self.queues.fair.arrived(request)
@@ -96,7 +96,7 @@ class RequestLifecycle:
         )
         if inner.request_id in self.requests:
             return
-        self.ledger.received += 1
+        self.ledger.receive(is_moved=inner.is_moved)
         num_tokens = len(inner.prompt_token_ids)
         self.events.queued.append(Queued(inner.request_id, now, num_tokens))
         cause = Failed(detail)

@@ -70,6 +70,9 @@ class IterationStats:
         received_correction: To be added to the engine's total of received requests, if
             several front ends share it: requests that ended before it confirmed them
             count, those that its new process got again do not count twice.
+        moved: Requests that left the engine for another one, because it has ended.
+        taken_over: Requests that moved to the engine; it does not count them as
+            received.
     """
 
     prompt_tokens_computed: int = 0
@@ -88,6 +91,8 @@ class IterationStats:
     connector_events: tuple[ConnectorEvent, ...] = ()
     compilings: tuple[GrammarCompiling, ...] = ()
     received_correction: int = 0
+    moved: int = 0
+    taken_over: int = 0
 
     @property
     def prompt_tokens(self) -> int:

@@ -14,7 +14,7 @@ class Residue(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Remainders of the conservation laws; anything but 0 is a bug.
 
     Attributes:
-        requests: Received − finished − in flight.
+        requests: Received + taken over − finished − in flight.
         tokens: Sampled − those of finished requests − those of requests in flight.
         blocks: Pool size − free − held, and references − entries of block tables and
             KV transfers.
@@ -82,6 +82,8 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
             likewise.
         evicted_blocks: Total blocks evicted from the prefix cache.
         grammars: Grammars of structured outputs.
+        taken_over: Total requests that another engine had received before it ended;
+            they are not in `received`.
     """
 
     running: int = 0
@@ -111,6 +113,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     preempted_output_tokens: int = 0
     evicted_blocks: int = 0
     grammars: GrammarStats = GrammarStats()
+    taken_over: int = 0
 
     @property
     def kv_usage(self) -> float:

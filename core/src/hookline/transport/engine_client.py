@@ -26,11 +26,12 @@ class EngineInfo(NamedTuple):
 class DeathKind(StrEnum):
     """What ended an engine.
 
-    An exception, its process, a stall, a failing start, or the loss of the connection
-    to its machine.
+    An exception, a fault of its process, the end of its process from outside, a stall,
+    a failing start, or the loss of the connection to its machine.
     """
 
     FAILED = "failed"
+    CRASHED = "crashed"
     EXITED = "exited"
     STALLED = "stalled"
     START = "start"

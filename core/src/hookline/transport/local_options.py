@@ -21,7 +21,8 @@ LOCAL_FLAGS = frozenset(
         *("data-parallel-size-local", "data-parallel-start-rank"),
         *("data-parallel-address", "data-parallel-rpc-port"),
         *("data-parallel-secret-file", "data-parallel-join-timeout"),
-        *("data-parallel-backend", "ray-address"),
+        *("data-parallel-backend", "ray-address", "data-parallel-rank"),
+        *("data-parallel-external-lb", "data-parallel-hybrid-lb"),
     }
 )
 """Options that each machine has for itself, or else the head node's."""

@@ -351,7 +351,9 @@ class ProcessClient:
             return EngineDied(index, reason, DeathKind.START)
         if (killed := self._kill_reasons.pop(index, None)) is not None:
             return EngineDied(index, killed, DeathKind.STALLED)
-        return EngineDied(index, reason, DeathKind.EXITED)
+        has_crashed = self._launched[index].has_crashed
+        kind = DeathKind.CRASHED if has_crashed else DeathKind.EXITED
+        return EngineDied(index, reason, kind)
 
     def _key_of(self, peer: Party) -> bytes | None:
         if peer.role is Role.CLIENT:

@@ -144,6 +144,8 @@ ITERATION = IterationStats(
         ),
     ),
     compilings=(GrammarCompiling(0.5),),
+    moved=1,
+    taken_over=1,
 )
 """Of everything there is, at least once."""
 

@@ -52,6 +52,11 @@ def http(make: StandardPanels) -> Row:
                 "Time spent starting engines beside others",
                 "hookline_engine_start_seconds",
             ),
+            make.rates(
+                "Requests moved from dead engines to others",
+                "hookline_requests_moved",
+                "hookline_requests_taken_over",
+            ),
             make.each("Engines of other machines", "hookline_engine_machine_info"),
             make.each(
                 "Round trip to other machines",

@@ -14,8 +14,8 @@ class Reason(StrEnum):
     """Why an engine got a request.
 
     The client or a probe named it, it was the only one that could be chosen, it had the
-    least load, it was its turn, it had cached most of the prompt, or those that had
-    cached more had too much load.
+    least load, it was its turn, it had cached most of the prompt, those that had cached
+    more had too much load, or the request's engine had ended.
     """
 
     NAMED = "named"
@@ -24,6 +24,7 @@ class Reason(StrEnum):
     TURN = "turn"
     PREFIX = "prefix"
     SPILL = "spill"
+    MOVED = "moved"
 
 
 class Candidate(Protocol):

@@ -54,7 +54,8 @@ class _ToldEngine:
 
     def told_again(self) -> list[Notice]:
         """Its start, and its end; requests that have ended were not received since."""
-        ended = 0 if self.stats is None else sum(self.stats.finished.values())
+        stats = SchedulerStats() if self.stats is None else self.stats
+        ended = sum(stats.finished.values()) - stats.taken_over
         started = Started(self.facts, self.clock, resubmitted=ended, since=self.at)
         return [started] if self.failed is None else [started, self.failed]
 

@@ -47,10 +47,14 @@ LIVE_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="restarts",
         help="Number of times that the engine's process was replaced, by what ended "
-        "it: an exception (failed), the end of its process (exited), a stall "
-        "(stalled), a failing start (start) or the loss of the connection to its "
-        "machine (lost).",
-        labels=(Label("reason", ("failed", "exited", "stalled", "start", "lost")),),
+        "it: an exception (failed), a fault of its process (crashed), the end of its "
+        "process from outside (exited), a stall (stalled), a failing start (start) or "
+        "the loss of the connection to its machine (lost).",
+        labels=(
+            Label(
+                "reason", ("failed", "crashed", "exited", "stalled", "start", "lost")
+            ),
+        ),
         value=Reading(
             EngineStarted, lambda started: by_label({started.restart_cause: 1.0})
         ),

@@ -32,11 +32,12 @@ class Arrivals:
         self._seconds = self._seconds * kept + weight
         is_queued = self._last_waiting > 0 and scheduler.waiting > 0
         self._queued_seconds = self._queued_seconds * kept + weight * is_queued
-        new = max(0, scheduler.received - self._last_received)
+        received = scheduler.received + scheduler.taken_over
+        new = max(0, received - self._last_received)
         self._received = self._received * kept + new
         growth = scheduler.waiting - self._last_waiting
         self._growth = self._growth * kept + growth
-        self._last_received = scheduler.received
+        self._last_received = received
         self._last_waiting = scheduler.waiting
 
     @property

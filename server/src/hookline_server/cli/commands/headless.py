@@ -22,9 +22,14 @@ def run_headless(config: EngineConfig, settings: ServerSettings) -> int:
     The engines then finish their requests; a second signal ends them at once.
 
     Raises:
-        ConfigError: The head node's address or the secret does not fit, or a backend
-            starts the engines.
+        ConfigError: The head node's address or the secret does not fit, a backend
+            starts the engines, or each machine has a server of its own.
     """
+    if config.machines.is_one_of_many:
+        raise ConfigError(
+            "headless",
+            f"cannot be combined with {config.machines.mode}: each server has its API",
+        )
     if config.machines.is_placed:
         raise ConfigError(
             "data-parallel-backend",
