@@ -182,6 +182,10 @@ MACHINES = ParallelConfig(data_parallel_size=2)
     ("config", "option"),
     [
         (EngineConfig(), "in-process"),
+        (
+            EngineConfig(machines=MachinesConfig(rank=0), in_process=False),
+            "data-parallel-rank",
+        ),
         (replace(CONFIG, engine="other"), "engine"),
         (
             replace(CONFIG, parallel=MACHINES, machines=MachinesConfig(size_local=1)),

@@ -18,6 +18,10 @@ def check_scalable(config: EngineConfig) -> None:
             "engines in the front end's process cannot come and go: they need "
             "processes of their own",
         )
+    if machines.is_one_of_many:
+        raise ConfigError(
+            machines.mode, "other servers have the engines of all other numbers"
+        )
     if config.remote_indices and (not machines.is_placed or config.local_indices):
         raise ConfigError(
             "data-parallel-size-local",

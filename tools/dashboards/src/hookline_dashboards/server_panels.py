@@ -37,7 +37,7 @@ def http(make: StandardPanels) -> Row:
                 "hookline_transport_messages_dropped",
             ),
             make.rates("Requests sent to engines", "hookline_requests_placed"),
-            make.totals("Engines", "hookline_engines"),
+            make.totals("Engines by state", "hookline_engines"),
             make.each(
                 "Engines wanted", "hookline_engines_wanted", "hookline_engines_limit"
             ),
@@ -53,7 +53,7 @@ def http(make: StandardPanels) -> Row:
                 "hookline_engine_start_seconds",
             ),
             make.rates(
-                "Requests moved from dead engines to others",
+                "Requests of dead engines that moved",
                 "hookline_requests_moved",
                 "hookline_requests_taken_over",
             ),
