@@ -130,9 +130,11 @@ def compare(sides: Sides, model: Path, loads: Sequence[Load]) -> None:
             f"median ratio of {name} {median:.3f} "
             f"({min(ratios):.2f} to {max(ratios):.2f})"
         )
-    for name, turns in zip(("first", "second"), zip(*pairs, strict=True), strict=True):
+    firsts = [first for first, _ in pairs]
+    seconds = [second for _, second in pairs]
+    for name, side in (("first", firsts), ("second", seconds)):
         spent: Counter[str] = Counter()
-        for turn in turns:
+        for turn in side:
             spent.update(turn.spent)
-        shown = per_1000_tokens(spent, sum(turn.tokens for turn in turns))
+        shown = per_1000_tokens(spent, sum(turn.tokens for turn in side))
         print(f"{name}: ms of processor time per 1000 tokens: {shown}")

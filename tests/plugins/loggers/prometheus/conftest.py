@@ -56,6 +56,7 @@ from hookline.stats import (
     GrammarStats,
     IterationStats,
     KVLoad,
+    RankUse,
     SchedulerStats,
     TenantStats,
     TierAllocation,
@@ -87,8 +88,13 @@ RenderTheirs = Callable[[list[Metric], MediaType], bytes]
 NOW = 1_800_000_000 * NANOSECONDS
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 
-WITH_DRAFTS = msgspec.structs.replace(
-    RECORD, drafts=1, draft_tokens=3, accepted_tokens=2, accepted_by_position=[1, 1]
+WITH_ALL = msgspec.structs.replace(
+    RECORD,
+    drafts=1,
+    draft_tokens=3,
+    accepted_tokens=2,
+    accepted_by_position=[1, 1],
+    rank_use=RankUse(expert_tokens=(3, 1)),
 )
 
 LANE = LaneStats(
@@ -232,7 +238,7 @@ def feed() -> Feed:
     """Shows a logger, whose engine has started, something of everything."""
 
     def show(logger: PrometheusLogger) -> None:
-        logger.step_finished(make_step(ITERATION, SCHEDULER, record=WITH_DRAFTS))
+        logger.step_finished(make_step(ITERATION, SCHEDULER, record=WITH_ALL))
         logger.state_changed(make_state(scheduler=SCHEDULER, lanes=(LANE,)))
         logger.http_answered(ANSWERED)
         logger.front_end_changed(
