@@ -186,8 +186,8 @@ def test_prompts_are_replayed(
     )
 
     assert replayed == plain
-    assert (counts.several > 10) == REPLAYS_BFLOAT16
-    assert (counts.mixed >= 3) == REPLAYS_BFLOAT16
+    assert counts.several > 10
+    assert counts.mixed >= 3
 
 
 def test_long_prompts_are_not_recorded(
@@ -263,7 +263,7 @@ def test_what_is_shared_is_attended_to_once(
     replayed, plain = both_ways(tiled, monkeypatch, generate, cache=TILED_POOL)
 
     assert replayed == plain
-    assert (len(calls) > 2 * 3 * 15) == REPLAYS_BFLOAT16  # in both, 3 layers
+    assert len(calls) > 2 * 3 * 15  # in both, 3 layers
     assert 10 < counts.done < 2 * 20 + 25
 
 
