@@ -40,6 +40,25 @@ def test_records_arrive_as_they_were(caplog: pytest.LogCaptureFixture) -> None:
     assert failed.exc_text.endswith("ValueError: no such step")
 
 
+def test_records_of_a_process_of_the_process_have_both_names(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A rank's record passes through its engine's process."""
+    read, write = os.pipe()
+    handler = ForwardingHandler(write)
+    receiver = RecordReceiver(os.fdopen(read, "rb"), "engine 3")
+    record = logging.LogRecord("hookline", logging.INFO, "", 1, "hello", (), None)
+    record.processName = "rank 1"
+
+    with caplog.at_level(logging.INFO):
+        handler.emit(record)
+        handler.close()
+        os.close(write)
+        receiver.close(10)
+
+    assert [each.processName for each in caplog.records] == ["engine 3 rank 1"]
+
+
 def test_odd_fields_cost_no_other_record(caplog: pytest.LogCaptureFixture) -> None:
     """Many and long fields are cut, and what is not text becomes text if it can."""
 

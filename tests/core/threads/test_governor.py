@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -121,3 +122,45 @@ def test_threads_keep_their_cores_beside_a_neighbour(
 
     assert (threads, kept) == (1 if quota else 2, expected)
     assert not team.keeps_cores
+
+
+class Restless:
+    """Neighbours that want another number of cores at each look."""
+
+    def __init__(self) -> None:
+        self.wanted = 0.0
+
+    def update(self, **_: float) -> None:
+        self.wanted += 1.0
+
+    def leave_a_core(self, _cores: int) -> bool:
+        return False
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_neighbours_are_logged_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A line each ten seconds is enough; a change of the quota has one of its own."""
+    now = [1_000_000_000_000]
+    clock = SimpleNamespace(monotonic_ns=lambda: now[0], process_time_ns=lambda: 0)
+    monkeypatch.setattr(governing, "time", clock)
+    monkeypatch.setattr(governing, "Neighbours", Restless)
+    write(tmp_path, quota="max")
+    monkeypatch.setattr(governing, "CpuQuota", lambda: CpuQuota(tmp_path))
+    governor = ThreadGovernor(Team(), is_fixed=False)
+
+    def seconds_pass(count: int) -> int:
+        before = len(caplog.messages)
+        for _ in range(count):
+            now[0] += 1_000_000_000
+            governor.begin_step()
+            governor.end_step()
+        return len(caplog.messages) - before
+
+    with caplog.at_level("INFO", governing.__name__):
+        lines = [seconds_pass(20)]
+        write(tmp_path, quota="100000")
+        lines.append(seconds_pass(1))
+
+    assert lines == [2, 1]

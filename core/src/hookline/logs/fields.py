@@ -1,10 +1,11 @@
-"""The fields that a caller added to a log record."""
+"""What a log record has beside its message: its process, and its caller's fields."""
 
 import logging
 
 _STANDARD = frozenset(
     {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
 )
+_MAIN_PROCESS = "MainProcess"
 
 
 def extra_fields(record: logging.LogRecord) -> dict[str, object]:
@@ -12,3 +13,9 @@ def extra_fields(record: logging.LogRecord) -> dict[str, object]:
     return {
         name: value for name, value in record.__dict__.items() if name not in _STANDARD
     }
+
+
+def process_of(record: logging.LogRecord) -> str:
+    """Returns the process that wrote a record; empty for this one."""
+    name = record.processName
+    return "" if name in {None, _MAIN_PROCESS} else str(name)

@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from hookline.logs.fields import extra_fields
+from hookline.logs.fields import extra_fields, process_of
 from hookline.logs.line_writer import LineWriter
 from hookline.logs.logged_record import FieldValue
 from hookline_registry import Failure, isolate
@@ -31,6 +31,7 @@ class ForwardedRecord(msgspec.Struct, frozen=True, array_like=True):
         path: Source file of the call.
         line: Line of the call.
         fields: At most `MAX_FIELDS` fields that the caller added.
+        process: Name of the process that wrote it, if that is not the sender.
     """
 
     logger: str
@@ -41,6 +42,7 @@ class ForwardedRecord(msgspec.Struct, frozen=True, array_like=True):
     path: str
     line: int
     fields: dict[str, FieldValue] = {}
+    process: str = ""
 
 
 class ForwardingHandler(logging.Handler):
@@ -68,6 +70,7 @@ class ForwardingHandler(logging.Handler):
             record.pathname,
             record.lineno,
             _fields(record),
+            process_of(record),
         )
         self._writer.write(sent, is_urgent=record.levelno >= logging.WARNING)
 
@@ -102,7 +105,8 @@ class RecordReceiver:
         Args:
             pipe: Where the records arrive; closed at the end.
             process: Name of the process, such as `engine 0`, for the records'
-                `processName`.
+                `processName`. Those of its own processes get both names, such as
+                `engine 0 rank 1`.
         """
         self._pipe = pipe
         self._process = process
@@ -139,7 +143,7 @@ class RecordReceiver:
             "exc_text": sent.traceback or None,
             "pathname": sent.path,
             "lineno": sent.line,
-            "processName": self._process,
+            "processName": f"{self._process} {sent.process}".rstrip(),
         }
         logger.handle(logging.makeLogRecord(fields))
 

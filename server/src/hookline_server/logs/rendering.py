@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 from structlog.typing import Processor
 
-from hookline.logs.fields import extra_fields
+from hookline.logs.fields import extra_fields, process_of
 from hookline.logs.logged_record import FieldValue
 from hookline_server.logs.options import LogFormat
 from hookline_server.logs.redaction import (
@@ -21,7 +21,6 @@ from hookline_server.logs.redaction import (
 EventDict = MutableMapping[str, Any]
 
 _IN_FRONT = frozenset({"timestamp", "level", "event", "logger"})
-_MAIN_PROCESS = "MainProcess"
 
 
 class LineRenderer:
@@ -76,12 +75,6 @@ class LineRenderer:
             at = datetime.fromtimestamp(whole, UTC)
             self._second_text = f"{at:%Y-%m-%dT%H:%M:%S}"
         return f"{self._second_text}.{int((seconds - whole) * 1000):03}Z"
-
-
-def process_of(record: logging.LogRecord) -> str:
-    """Returns the process that wrote a record; empty for this one."""
-    name = record.processName
-    return "" if name in {None, _MAIN_PROCESS} else str(name)
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, FieldValue]:

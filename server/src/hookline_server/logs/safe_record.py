@@ -4,6 +4,7 @@ import logging
 
 from hookline.clock import NANOSECONDS
 from hookline.frozen import frozen_map
+from hookline.logs.fields import process_of
 from hookline.logs.logged_record import FieldValue, LoggedRecord
 from hookline_server.logs.redaction import (
     in_one_line,
@@ -11,7 +12,7 @@ from hookline_server.logs.redaction import (
     safe_lines,
     without_secrets,
 )
-from hookline_server.logs.rendering import fields_of, process_of
+from hookline_server.logs.rendering import fields_of
 
 MAX_EXCEPTION = 8192
 """Maximum number of characters of a traceback, which keeps its end."""

@@ -21,6 +21,8 @@ _INTERVAL_NS = 200_000_000
 """Time between two readings of the machine's state."""
 _NOTABLE = 0.5
 """Change of the cores that are used, or that neighbours want, that is logged."""
+_CALM_NS = 10_000_000_000
+"""Time between two lines of the log that are about neighbours alone."""
 
 
 class ComputingTeam(Protocol):
@@ -71,6 +73,7 @@ class ThreadGovernor:
         self._pacer, self._neighbours = CorePacer(), Neighbours()
         self._quota = QuotaShare(CpuQuota(), engines)
         self._looked_at = self._stepped_at = time.monotonic_ns()
+        self._told_at = self._looked_at - _CALM_NS
         self._cpu_at_look = self._cpu_at_step = time.process_time_ns()
         self._busy = busy_ns(os.sched_getaffinity(0))
         self._times = self._thread_times()
@@ -149,9 +152,11 @@ class ThreadGovernor:
             cores <= self._most <= self._cores and self._neighbours.leave_a_core(cores)
         )
         found = (self._cores, self._neighbours.wanted)
-        if max(abs(a - b) for a, b in zip(found, self._told, strict=True)) < _NOTABLE:
+        own, others = (abs(a - b) for a, b in zip(found, self._told, strict=True))
+        is_calm = self._looked_at - self._told_at < _CALM_NS
+        if own < _NOTABLE and (others < _NOTABLE or is_calm):
             return
-        self._told = found
+        self._told, self._told_at = found, self._looked_at
         quota = self._quota.quota
         _log.info(
             "steps use %.1f of %d cores; neighbours want %.1f; %s",
