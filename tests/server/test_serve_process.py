@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -261,7 +262,9 @@ def test_server_lifecycle() -> None:
         raw = b"data: " + response.read().split(b"data: ", 1)[1]
         connection.close()
         status = server.process.wait(60)
+        log = server.log.read_text()
 
+    assert re.search("shutting down: .* 30 s to finish .* open_requests=1", log)
     assert refused == 503
     assert events(raw)[-1]["choices"][0]["finish_reason"] == "length"
     assert status == 0
@@ -279,7 +282,9 @@ def test_drain_ends_at_its_timeout() -> None:
         status = server.end(signal.SIGINT)
         raw = response.read()
         connection.close()
+        log = server.log.read_text()
 
+    assert re.search("aborting requests .* open_requests=1", log)
     assert status == 0
     assert b'"code":"aborted"' in raw
 

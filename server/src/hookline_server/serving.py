@@ -24,6 +24,7 @@ from hookline_server.pages_app import PAGES_APP
 from hookline_server.settings import ServerSettings
 from hookline_server.sites import LAST_WRITES_SECONDS, sites
 from hookline_server.stop_signals import FORCED_END_SECONDS, StopSignals
+from hookline_server.streams import OpenStreams
 
 logger = logging.getLogger(__name__)
 
@@ -94,9 +95,25 @@ async def serve_engine(
         watching = asyncio.create_task(log_failure(engine))
         await stopping.wait()
         connections.drain()
-        if not await engine.drain(settings.shutdown_timeout):
-            app[OPEN_STREAMS].abort_all("shutdown")
+        await drain(engine, app[OPEN_STREAMS], settings.shutdown_timeout)
         watching.cancel()
+
+
+async def drain(
+    engine: ServingEngine, streams: OpenStreams, timeout_seconds: float
+) -> None:
+    """Lets open requests finish, and aborts those that have not in time."""
+    logger.info(
+        "shutting down: open requests have %g s to finish",
+        timeout_seconds,
+        extra={"open_requests": streams.own_count},
+    )
+    if not await engine.drain(timeout_seconds):
+        logger.warning(
+            "aborting requests that have not finished",
+            extra={"open_requests": streams.own_count},
+        )
+        streams.abort_all("shutdown")
 
 
 def report_parts(

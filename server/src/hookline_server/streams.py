@@ -68,6 +68,11 @@ class OpenStreams:
         """Number of open streams, of all servers on the port."""
         return len(self._streams) if self._share is None else self._share.num_streams
 
+    @property
+    def own_count(self) -> int:
+        """Number of open streams of this server."""
+        return len(self._streams)
+
     @asynccontextmanager
     async def opened(
         self,
