@@ -79,6 +79,8 @@ class EngineFacts:
         tensor_parallel_size: Number of ranks that share each layer.
         pipeline_parallel_size: Number of stages that divide the layers.
         rank_pids: Process ids of its ranks; none if it computes in its own process.
+        rank_hosts: Names of the machines of its ranks, by rank, if they have been
+            placed on machines of a cluster.
     """
 
     engine_index: int
@@ -111,6 +113,7 @@ class EngineFacts:
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     rank_pids: tuple[int, ...] = ()
+    rank_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

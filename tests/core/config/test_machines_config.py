@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hookline.config import EngineConfig
+from hookline.config import EngineConfig, ParallelConfig
 from hookline.core.config_hash import config_hash
 from hookline.exceptions import ConfigError
 from hookline.transport.local_options import contradiction, localized, shared_options
@@ -169,3 +169,34 @@ def test_what_such_a_server_cannot_have_is_refused(
     """The error names the option."""
     with pytest.raises(ConfigError, match=error):
         made(**options)
+
+
+def test_the_cluster_is_for_engines_or_ranks() -> None:
+    """
+    Its address means nothing without either, and it does not place both.
+    """
+    engines = EngineConfig.from_options(
+        data_parallel_size=2, data_parallel_backend="ray", ray_address="auto"
+    )
+    ranks = EngineConfig.from_options(
+        tensor_parallel_size=2, distributed_executor_backend="ray", ray_address="auto"
+    )
+
+    assert (engines.executor_name, ranks.executor_name) == ("uniproc", "ray")
+    assert ranks.parallel.world_size == 2
+    with pytest.raises(ConfigError, match="ray-address: requires"):
+        EngineConfig.from_options(ray_address="auto")
+    with pytest.raises(ConfigError, match="cannot be combined with the executor ray"):
+        EngineConfig.from_options(data_parallel_backend="ray", executor="ray")
+
+
+def test_ranks_divide_the_machine_that_they_are_on() -> None:
+    """
+    All of an engine, unless something has placed them.
+    """
+    together = ParallelConfig(tensor_parallel_size=4)
+    apart = replace(together, ranks_here=1)
+
+    assert (together.num_here, apart.num_here) == (4, 1)
+    assert EngineConfig(parallel=together).num_concurrent == 4
+    assert EngineConfig(parallel=apart).num_concurrent == 1

@@ -10,7 +10,7 @@ import pytest
 
 from hookline.config import EngineConfig, MachinesConfig
 from hookline.events import ClockPair
-from hookline.exceptions import ConfigError, EngineDeadError
+from hookline.exceptions import EngineDeadError
 from hookline.models.description import find_folder
 from hookline.models.folder_digest import digest_of_folder
 from hookline.transport.endpoint import endpoint_of
@@ -200,12 +200,6 @@ def test_local_engines_are_counted_with_a_backend() -> None:
 
     assert (machines.num_local, some.num_local) == (0, 1)
     assert MachinesConfig().num_local is None
-
-
-def test_the_cluster_is_rays() -> None:
-    """Its address alone means nothing."""
-    with pytest.raises(ConfigError, match="ray-address: requires"):
-        MachinesConfig(ray_address="auto")
 
 
 def test_engines_are_added_and_removed(nodes: ThreadNodes) -> None:

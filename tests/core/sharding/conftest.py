@@ -1,6 +1,6 @@
 """A model whose ranks are threads, decoding one prompt."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -136,9 +136,15 @@ def greedy_on_ranks() -> GreedyOnRanks:
     """Loads all ranks and decodes; returns each rank's tokens."""
 
     def run(
-        folder: Path, size: int, prompt: list[int], count: int, **options: object
+        folder: Path,
+        size: int,
+        prompt: list[int],
+        count: int,
+        *,
+        make_groups: Callable[[int], Sequence[StepGroup]] = thread_groups,
+        **options: object,
     ) -> list[list[int]]:
-        groups = thread_groups(size)
+        groups = make_groups(size)
         ranks = [load_rank(folder, group, **options) for group in groups]  # type: ignore[arg-type]
         for rank in ranks:
             rank.join()

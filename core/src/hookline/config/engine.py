@@ -25,6 +25,8 @@ from hookline.exceptions import ConfigError
 _EXECUTOR_NAMES = {"uni": "uniproc"}
 """vLLM's names of executors."""
 _ONE_RANK = ("uniproc", "simulated")
+_RAY = "ray"
+"""Name of a data-parallel backend and of an executor."""
 """Executors without a rank for each part of a layer."""
 
 
@@ -154,6 +156,7 @@ class EngineConfig:
         if self.engine_index < 0:
             raise ConfigError("engine-index", "must be at least 0")
         self._check_machines()
+        self._check_ray()
         if self.speculative is not None and self.scheduler.async_scheduling:
             raise ConfigError(
                 OPTION,
@@ -180,6 +183,22 @@ class EngineConfig:
             raise ConfigError("load-balancing", "prefix requires enable-prefix-caching")
         if self.follows_cache and not self.cache.enable_prefix_caching:
             raise ConfigError(KV_EVENTS_OPTION, "requires enable-prefix-caching")
+
+    def _check_ray(self) -> None:
+        places_engines = self.machines.backend == _RAY
+        places_ranks = self.executor_name == _RAY
+        if places_engines and places_ranks:
+            raise ConfigError(
+                "data-parallel-backend",
+                "ray cannot be combined with the executor ray: the one keeps the ranks "
+                "of an engine on one node, the other places each rank",
+            )
+        if self.machines.ray_address is not None and not (
+            places_engines or places_ranks
+        ):
+            raise ConfigError(
+                "ray-address", "requires --data-parallel-backend ray or --executor ray"
+            )
 
     def _check_pipeline(self) -> None:
         if self.executor_name == "uniproc":
@@ -264,7 +283,7 @@ class EngineConfig:
     def num_concurrent(self) -> int:
         """Number of ranks that compute at the same time, on the same cores."""
         engines = 1 if self.in_process else self.most_local
-        return engines * self.parallel.world_size
+        return engines * self.parallel.num_here
 
     def of_engine(self, engine_index: int) -> Self:
         """Returns the configuration of an engine; all differ in their index only."""

@@ -89,7 +89,8 @@ class ExecutorConfig:
         metadata=option(
             "Installed executor that runs the model: uniproc in the engine's process, "
             "mp with a process for each rank, auto the former for one rank and the "
-            "latter for several; simulated runs none and sleeps instead.",
+            "latter for several; ray with each rank as an actor on a Ray cluster; "
+            "simulated runs none and sleeps instead.",
             flag="executor",
             metavar="NAME",
         ),

@@ -120,7 +120,8 @@ class MachinesConfig:
         default=600.0,
         metadata=option(
             "Time that the head node waits at its start for engines of other machines, "
-            "and that these wait for the head node.",
+            "that these wait for the head node, and that ranks wait for a place on a "
+            "Ray cluster.",
             flag="data-parallel-join-timeout",
             metavar="SECONDS",
             above=0,
@@ -129,8 +130,6 @@ class MachinesConfig:
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.ray_address is not None and self.backend != "ray":
-            raise ConfigError("ray-address", "requires --data-parallel-backend ray")
         if self.external_lb and self.rank is None:
             raise ConfigError(
                 "data-parallel-external-lb", "requires data-parallel-rank"

@@ -28,6 +28,7 @@ class ParallelConfig:
 
     Attributes:
         rank: Index of this process among those that share the model's weights.
+        ranks_here: Number of them that divide this machine; None for all.
     """
 
     tensor_parallel_size: int = field(
@@ -105,6 +106,7 @@ class ParallelConfig:
         ),
     )
     rank: int = 0
+    ranks_here: int | None = None
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -140,6 +142,11 @@ class ParallelConfig:
     def world_size(self) -> int:
         """Number of ranks that share the model's weights."""
         return self.tensor_parallel_size * self.pipeline_parallel_size
+
+    @property
+    def num_here(self) -> int:
+        """Number of ranks of an engine that divide this machine."""
+        return self.world_size if self.ranks_here is None else self.ranks_here
 
     @property
     def tensor_rank(self) -> int:

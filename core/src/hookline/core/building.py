@@ -57,6 +57,7 @@ def build_core(config: EngineConfig, clock: Clock) -> EngineCore:
     core.facts = replace(
         core.facts,
         rank_pids=executor.pids,
+        rank_hosts=executor.hosts,
         startup=timer.phases(),
         structured_outputs="" if grammars is None else grammars.backend_name,
         enable_in_reasoning=config.structured_outputs.enable_in_reasoning,

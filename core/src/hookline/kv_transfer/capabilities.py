@@ -36,7 +36,10 @@ class WorkerCapabilities:
             another fingerprint. All get the same metadata. A transfer has ended once it
             has on all ranks; the scheduler's side gets the layout and the payloads of
             one of them.
+        works_on_machines: Whether it also works where these ranks are on several
+            machines.
     """
 
     needs_layers: bool = True
     works_in_ranks: bool = False
+    works_on_machines: bool = False

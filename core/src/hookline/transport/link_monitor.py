@@ -34,6 +34,7 @@ class ConnectionEvents:
         refused: Accepted connections that ended before a handshake.
         failures: Handshakes that have failed since the last one that succeeded.
         succeeded: Handshakes that succeeded.
+        ended: Connections that have ended, with a handshake or without.
         is_lost: Whether a connection has ended after its handshake.
         is_stopped: Whether no more events come.
     """
@@ -41,6 +42,7 @@ class ConnectionEvents:
     refused: int = 0
     failures: int = 0
     succeeded: int = 0
+    ended: int = 0
     is_lost: bool = False
     is_stopped: bool = False
     _accepted: dict[int, int] = field(default_factory=dict)
@@ -55,6 +57,7 @@ class ConnectionEvents:
             self.succeeded += 1
             self.failures = 0
         elif kind == zmq.EVENT_DISCONNECTED:
+            self.ended += 1
             self._ended(value)
         elif kind in _FAILURES:
             self.failures += 1

@@ -128,7 +128,9 @@ class ProcessClient:
         if (launched := self._launched.get(engine_index)) is None:
             return None
         pid, info = launched.pid, self.engines.get(engine_index)
-        ranks = () if info is None else info.facts.rank_pids
+        facts = None if info is None else info.facts
+        # On other machines other processes have these ids.
+        ranks = () if facts is None or facts.rank_hosts else facts.rank_pids
         return ProcessInspector(pid, stacks_file(self._folder, engine_index), ranks)
 
     def kill(self, engine_index: int, reason: str) -> None:

@@ -94,6 +94,11 @@ class TcpHub:
         """Connections that ended before they had proved a key."""
         return self._events.refused
 
+    @property
+    def num_ended(self) -> int:
+        """Number of connections that have ended, of strangers too."""
+        return self._events.ended
+
     def connect(self, peer: Party, address: str, *, max_waiting: int) -> None:
         del max_waiting  # the same for all engines
         with self._lock:
@@ -133,11 +138,19 @@ class TcpHub:
         self._origin, *frames = self._router.recv_multipart()
         return frames[0] if len(frames) == _FRAMES_OF_MAIL - 1 else b""
 
+    def flush(self) -> None:
+        """Passes on what other threads, or this one, have sent; for the receiving one.
+
+        `receive` does so, too, when it is called.
+        """
+        while self._pipe.poll(0):
+            self._forward()
+
     def close(self, linger_seconds: float = 0.0) -> None:
         if self._context.closed:
             return
-        while linger_seconds and self._pipe.poll(0):
-            self._forward()
+        if linger_seconds:
+            self.flush()
         self._router.disable_monitor()
         _end(self._context, linger_seconds)
 

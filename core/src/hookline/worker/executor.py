@@ -38,10 +38,13 @@ class Executor(Protocol):
         shape: The loaded model, and the size of its KV cache.
         pids: Process ids of its ranks, in their order; none if it computes in this
             process.
+        hosts: Names of the machines of its ranks, in their order; empty if it is this
+            one.
     """
 
     shape: ModelShape
     pids: tuple[int, ...]
+    hosts: tuple[str, ...]
 
     def start(self, plan: StepPlan) -> StartedStep:
         """Accepts a step without waiting; steps are computed in this order.

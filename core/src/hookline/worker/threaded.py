@@ -23,7 +23,8 @@ class ThreadedExecutor:
             undoing.callback(self._thread.shutdown)
             self._inner = self._thread.submit(build).result()
             undoing.pop_all()
-        self.shape, self.pids = self._inner.shape, self._inner.pids
+        self.shape = self._inner.shape
+        self.pids, self.hosts = self._inner.pids, self._inner.hosts
 
     def start(self, plan: StepPlan) -> Future[StepResult]:
         return self._thread.submit(self._compute, plan)

@@ -18,6 +18,7 @@ class UniprocExecutor:
     """
 
     pids: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
 
     def __init__(self, context: ExecutorContext, ranks: RankParts = ALONE) -> None:
         """Loads the model and allocates its KV cache.

@@ -32,14 +32,22 @@ class Nodes:
     @property
     def engines(self) -> dict[int, tuple[Any, int, int]]:
         """Node, actor's and engine's process ids of each engine, by its index."""
+        return self._running("hookline.transport.remote_engine_process")
+
+    @property
+    def ranks(self) -> dict[int, tuple[Any, int, int]]:
+        """Node, actor's and rank's process ids of each rank, by its index."""
+        return self._running("hookline.transport.connected_rank_process")
+
+    def _running(self, module: str) -> dict[int, tuple[Any, int, int]]:
         found: dict[int, tuple[Any, int, int]] = {}
         for node in self.cluster.list_all_nodes():
             raylet = node.all_processes["raylet"][0].process.pid
             for actor in children_of(raylet):
-                for engine in children_of(actor):
-                    words = command_of(engine)
-                    if "hookline.transport.remote_engine_process" in words:
-                        found[int(words[3])] = (node, actor, engine)
+                for process in children_of(actor):
+                    words = command_of(process)
+                    if module in words:
+                        found[int(words[3])] = (node, actor, process)
         return found
 
     def kill_node(self, node: Any) -> None:

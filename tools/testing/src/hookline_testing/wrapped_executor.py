@@ -9,7 +9,7 @@ class WrappedExecutor:
     """Passes every call on to the inner executor."""
 
     def __init__(self, inner: Executor) -> None:
-        self.shape, self.pids = inner.shape, inner.pids
+        self.shape, self.pids, self.hosts = inner.shape, inner.pids, inner.hosts
         self._inner = inner
 
     def start(self, plan: StepPlan) -> StartedStep:

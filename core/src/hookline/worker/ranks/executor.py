@@ -15,8 +15,8 @@ from hookline.stats import RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.executor_factory import ExecutorContext
+from hookline.worker.ranks.ends import StartRanks
 from hookline.worker.ranks.joined_transfers import JoinedTransfers
-from hookline.worker.ranks.links import ExecutorLinks
 from hookline.worker.ranks.messages import (
     Allocate,
     Answer,
@@ -38,7 +38,6 @@ from hookline.worker.ranks.messages import (
     Warm,
     WarmUp,
 )
-from hookline.worker.ranks.rank_processes import RankProcesses
 
 A = TypeVar("A", bound=msgspec.Struct)
 
@@ -66,10 +65,15 @@ class RanksExecutor:
     Attributes:
         shape: The loaded model, and the size of its KV cache.
         pids: Process ids, by rank.
+        hosts: Names of the machines of these processes; empty if it is this one.
     """
 
-    def __init__(self, context: ExecutorContext) -> None:
+    def __init__(self, context: ExecutorContext, start: StartRanks) -> None:
         """Starts the ranks, which load the model and allocate its KV cache.
+
+        Args:
+            context: What the executor is built from.
+            start: Starts the processes of the ranks.
 
         Raises:
             ModelLoadError: The model cannot be loaded or served.
@@ -78,19 +82,16 @@ class RanksExecutor:
         """
         parallel = context.config.parallel
         self._output_rank = parallel.output_rank
+        self._num_ranks = parallel.world_size
         self._ended_ns = 0
         self._transfers = JoinedTransfers(parallel.world_size)
         self._encoder = msgspec.msgpack.Encoder(enc_hook=plain)
         self._decoder = msgspec.msgpack.Decoder(Answer)
-        self._links = ExecutorLinks(parallel)
+        with context.timer.phase("start ranks"):
+            self._ranks = start(context.config)
+        self.pids, self.hosts = self._ranks.pids, self._ranks.hosts
         with ExitStack() as undoing:
-            undoing.callback(self._links.close)
-            with context.timer.phase("start ranks"):
-                wake = self._links.answers[self._output_rank].wake
-                self._processes = RankProcesses(self._links.ranks, wake)
-            undoing.pop_all()
             undoing.callback(self.close)
-            self._links.close_inherited()
             self._load(context)
             undoing.pop_all()
 
@@ -104,7 +105,6 @@ class RanksExecutor:
         warm = ranks[self._output_rank]
         size = context.config.parallel.tensor_parallel_size
         self.shape = warm.shape.of_ranks([each.shape for each in ranks], size)
-        self.pids = self._processes.pids
         self._expert_tokens()  # none that counts: no request asked for them
         context.timer.include(warm.phases)
 
@@ -132,15 +132,15 @@ class RanksExecutor:
 
     def _expert_tokens(self) -> tuple[int, ...]:
         """What each rank's experts have computed since the last call."""
-        counts = self._links.expert_counts
+        counts = self._ranks.expert_counts
         return () if counts is None else counts.take()
 
     def _join(self, own: TransferReport | None) -> TransferReport | None:
         """Joins the output rank's report on transfers with those of the others."""
-        if own is None or len(self._links.ranks) == 1:
+        if own is None or self._num_ranks == 1:
             return own
         reports = [own]
-        for rank in range(len(self._links.ranks)):
+        for rank in range(self._num_ranks):
             if rank != self._output_rank:
                 report = self._computed(rank).result.transfers
                 assert report is not None, "all ranks have a connector"
@@ -156,13 +156,13 @@ class RanksExecutor:
         return answer
 
     def check(self) -> None:
-        if not self._processes.has_failed:
+        if (failure := self._ranks.find_failure()) is None:
             return
-        for rank in range(len(self._links.ranks)):
+        for rank in range(self._num_ranks):
             while (answer := self._read(rank, 0.0)) is not None:
                 if isinstance(answer, Refused):
                     raise RankError(rank, answer.detail)
-        raise self._processes.failure
+        raise failure
 
     def sleep(self, level: SleepLevel) -> None:
         self._ask(Sleep(level), Done)
@@ -172,10 +172,9 @@ class RanksExecutor:
         self._expert_tokens()
 
     def close(self) -> None:
-        if not self._processes.has_failed:
+        if self._ranks.find_failure() is None:
             self._write(End())
-        self._processes.close()
-        self._links.close()
+        self._ranks.close()
 
     def _ask(self, order: Order, kind: type[A]) -> Sequence[A]:
         """Has all ranks carry out an order; returns their answers by rank.
@@ -187,7 +186,7 @@ class RanksExecutor:
         """
         self._write(order)
         found: dict[int, A] = {}
-        ranks = range(len(self._links.ranks))
+        ranks = range(self._num_ranks)
         while len(found) < len(ranks):
             for rank in ranks:
                 if rank in found:
@@ -201,10 +200,10 @@ class RanksExecutor:
         return [found[rank] for rank in ranks]
 
     def _write(self, order: Order) -> None:
-        self._links.orders.write(self._encoder.encode(order), self.check)
+        self._ranks.orders.write(self._encoder.encode(order), self.check)
 
     def _read(self, rank: int, timeout_seconds: float) -> Answer | None:
-        message = self._links.answers[rank].read(timeout_seconds)
+        message = self._ranks.answers[rank].read(timeout_seconds)
         return None if message is None else self._decoder.decode(message)
 
 

@@ -22,8 +22,9 @@ def create(context: ExecutorContext) -> Executor:
     if sys.platform != "linux":
         raise ConfigError("executor", "mp requires Linux; uniproc does not")
     from hookline.worker.ranks.executor import RanksExecutor  # noqa: PLC0415
+    from hookline.worker.ranks.local_ranks import LocalRanks  # noqa: PLC0415
 
-    return RanksExecutor(context)
+    return RanksExecutor(context, LocalRanks)
 
 
 MP = ExecutorFactory(create, RUNS_MODEL, has_processes=True)

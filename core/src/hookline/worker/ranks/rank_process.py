@@ -17,6 +17,7 @@ import msgspec
 from hookline.logs.forwarding import forward_log
 from hookline.owner_watch import wait_for_owners_end
 from hookline.worker.ranks.links import RankLinks
+from hookline.worker.ranks.memory_end import MemoryEnd
 from hookline.worker.ranks.rank_server import RankServer
 
 _SET_DEATH_SIGNAL = 1
@@ -31,7 +32,7 @@ def main(links: RankLinks, owner_pid: int) -> int:
         os.set_inheritable(descriptor, False)  # by what plugins start
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     threading.Thread(target=_end_with_owner, args=[owner_pid], daemon=True).start()
-    return 0 if RankServer(links).serve() else 1
+    return 0 if RankServer(MemoryEnd(links)).serve() else 1
 
 
 def _end_with_owner(owner_pid: int) -> None:

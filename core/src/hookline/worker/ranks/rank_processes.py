@@ -49,15 +49,9 @@ class RankProcesses:
         return tuple(each.pid for each in self._processes)
 
     @property
-    def has_failed(self) -> bool:
-        """Whether a rank has ended, although nobody has ended it."""
-        return self._failure is not None
-
-    @property
-    def failure(self) -> RankError:
-        """The error about the rank that has ended first."""
-        assert self._failure is not None
-        return RankError(*self._failure)
+    def failure(self) -> RankError | None:
+        """The error about the rank that has ended first, although nobody ended it."""
+        return None if self._failure is None else RankError(*self._failure)
 
     def close(self) -> None:
         """Ends the processes: those that have been asked to end get two seconds."""
@@ -75,11 +69,11 @@ class RankProcesses:
             rank = len(self._processes)
             self._failure = (rank, f"its process cannot be started: {error}")
         self._has_begun.set()
-        if not self.has_failed:
+        if self._failure is None:
             self._watch()
         deadline = time.monotonic() + _GRACE_SECONDS
         for process in self._processes:
-            left = 0.0 if self.has_failed else deadline - time.monotonic()
+            left = 0.0 if self._failure is not None else deadline - time.monotonic()
             process.end(max(0.0, left))
             process.ask_to_end()
 
@@ -95,7 +89,7 @@ class RankProcesses:
                 reason = process.end_reason or "its process has ended"
                 self._failure = self._failure or (self._links[rank].rank, reason)
             os.close(descriptor)
-        if not self.has_failed:
+        if self._failure is None:
             return
         for process in self._processes:
             process.kill()

@@ -16,8 +16,8 @@ from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 from hookline.structured.settings import GrammarSettings
+from hookline.worker.ranks.ends import RankEnd
 from hookline.worker.ranks.grammars import RankGrammars
-from hookline.worker.ranks.links import RankLinks
 from hookline.worker.ranks.messages import (
     Allocate,
     Answer,
@@ -40,8 +40,6 @@ from hookline.worker.ranks.messages import (
     Warm,
     WarmUp,
 )
-from hookline.worker.ranks.ring import RingReader, RingWriter, ring_bytes
-from hookline.worker.ranks.shared_memory import SharedMemory
 from hookline.worker.startup_timer import StartupTimer
 from hookline_registry import Failure, isolate
 
@@ -68,21 +66,15 @@ class RankWorker(Protocol):
 class RankServer:
     """One rank's worker, driven by orders."""
 
-    def __init__(self, links: RankLinks) -> None:
-        """Attaches to the links; imports neither torch nor plugins."""
-        self._links = links
+    def __init__(self, end: RankEnd) -> None:
+        """Gets ready for orders; imports neither torch nor plugins."""
+        self._end = end
         self._clock = SystemClock()
         self._timer = StartupTimer(self._clock)
         self._grammars: RankGrammars | None = None
         self._made: RankWorker | None = None
         self._decoder = msgspec.msgpack.Decoder(Order)
         self._encoder = msgspec.msgpack.Encoder(enc_hook=plain)
-        orders = SharedMemory(ring_bytes(links.world_size), links.orders)
-        self._orders = RingReader(
-            orders, links.orders_bell, index=links.rank, readers=links.world_size
-        )
-        answers = SharedMemory(ring_bytes(1), links.answers)
-        self._answers = RingWriter(answers, [links.answers_bell])
 
     def serve(self) -> bool:
         """Carries out orders until the end; returns whether none has failed.
@@ -137,7 +129,8 @@ class RankServer:
         if self._grammars is not None:
             self._grammars.expect(plan)
         result = self._worker.execute(_with_shared(plan))
-        if not self._links.is_output:
+        self._end.end_step()
+        if not self._end.is_output:
             if result.transfers is None:
                 return None
             result = StepResult(transfers=result.transfers)
@@ -160,23 +153,23 @@ class RankServer:
                 make_worker,
                 rank_config,
             )
-        config = rank_config(config, self._links.rank)
-        settings = GrammarSettings.of(config) if self._links.is_output else None
+        config = rank_config(config, self._end)
+        settings = GrammarSettings.of(config) if self._end.is_output else None
         if settings is not None:
             self._grammars = RankGrammars(settings)
         self._made = make_worker(
-            config, self._links, self._clock, self._timer, self._grammars
+            config, self._end, self._clock, self._timer, self._grammars
         )
         self._worker.init_device()
 
     def _next(self) -> Order:
-        while (message := self._orders.read(None)) is None:
+        while (message := self._end.orders.read(None)) is None:
             pass
         order: Order = self._decoder.decode(message)
         return order
 
     def _answer(self, answer: Answer) -> None:
-        self._answers.write(self._encoder.encode(answer), _wait_on)
+        self._end.answers.write(self._encoder.encode(answer), _wait_on)
 
 
 def _with_shared(plan: StepPlan) -> StepPlan:

@@ -39,6 +39,7 @@ class SimulatedExecutor:
     """
 
     pids: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
 
     def __init__(
         self,

@@ -40,7 +40,9 @@ class WorkerSide:
     All is copied before the forward pass, so no layer needs to wait.
     """
 
-    capabilities = WorkerCapabilities(needs_layers=False, works_in_ranks=True)
+    capabilities = WorkerCapabilities(
+        needs_layers=False, works_in_ranks=True, works_on_machines=True
+    )
 
     def __init__(self, options: OffloadOptions, clock: Clock | None = None) -> None:
         self._options = options

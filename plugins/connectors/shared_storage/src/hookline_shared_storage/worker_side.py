@@ -30,7 +30,7 @@ _MOST_PROMISED = 64
 class WorkerSide:
     """Loads blocks in several threads and saves them in one."""
 
-    capabilities = WorkerCapabilities(works_in_ranks=True)
+    capabilities = WorkerCapabilities(works_in_ranks=True, works_on_machines=True)
 
     def __init__(self, options: StorageOptions) -> None:
         self._options = options

@@ -1,1 +1,1 @@
-"""Engines as actors on a Ray cluster: the data-parallel backend `ray`."""
+"""Engines, or their ranks, as actors on a Ray cluster."""

@@ -1,11 +1,11 @@
 """The Ray driver: `python -m hookline_ray.driver_process`.
 
-Its arguments are the descriptor to which it writes events, the process id of the front
-end that owns it, and the descriptor and the level of the log. Commands come through
+Its arguments are the descriptor to which it writes events, the process id of its
+owner, and the descriptor and the level of the log. Commands come through
 standard input. Once that closes, the actors and this process end.
 
 Ray has a process of its own, because it ends the process of a driver whose cluster it
-has lost, and so that its threads and memory are not the server's.
+has lost, and so that its threads and memory are not the server's or the engine's.
 """
 
 import os
@@ -21,15 +21,7 @@ from ray.exceptions import RayError
 from hookline.framed_pipes import framed, read_frame, write_all
 from hookline.logs.forwarding import forward_log
 from hookline_ray.driver import Driver
-from hookline_ray.messages import (
-    NotOpened,
-    Open,
-    Opened,
-    Start,
-    Stop,
-    ToDriver,
-    ToFrontEnd,
-)
+from hookline_ray.messages import FromDriver, NotOpened, Open, Opened, ToDriver
 
 _LOOK_SECONDS = 0.1
 _CLOSE_SECONDS = 8.0
@@ -38,14 +30,14 @@ _OBJECT_STORE_BYTES = 80_000_000
 
 
 def main(events: int) -> int:
-    """Serves until the front end goes away."""
+    """Serves until the owner goes away."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the front end decides when to end
+        signal.signal(number, signal.SIG_IGN)  # the owner decides when to end
     commands: queue.SimpleQueue[ToDriver | None] = queue.SimpleQueue()
     threading.Thread(target=_read_commands, args=[commands], daemon=True).start()
     opening = commands.get()
     if not isinstance(opening, Open):
-        return 0  # the front end has gone already
+        return 0  # the owner has gone already
     try:
         address = _connect(opening.address)
     except (ConnectionError, ValueError, RuntimeError, RayError) as error:
@@ -69,12 +61,8 @@ def _serve(
             command = commands.get()
             if command is None:
                 return
-            if isinstance(command, Start):
-                driver.start(command)
-            elif isinstance(command, Stop):
-                driver.stop(command.engine_index)
-                if command.gives_back:
-                    driver.give_back(command.engine_index)
+            if not isinstance(command, Open):
+                driver.carry_out(command)
         for ended in driver.look(_LOOK_SECONDS):
             _send(events, ended)
 
@@ -106,7 +94,7 @@ def _read_commands(commands: "queue.SimpleQueue[ToDriver | None]") -> None:
     os._exit(0)
 
 
-def _send(events: int, message: ToFrontEnd) -> None:
+def _send(events: int, message: FromDriver) -> None:
     write_all(events, framed(msgspec.msgpack.encode(message)))
 
 

@@ -1,22 +1,34 @@
-"""What the front end and the Ray driver process tell each other, as frames in pipes."""
+"""What Hookline and its Ray driver process tell each other, as frames in pipes."""
+
+from enum import StrEnum
 
 import msgspec
 
 from hookline.config import EngineConfig
+from hookline.transport.rank_messages import RankEnlistment
+
+
+class Kind(StrEnum):
+    """What the actors of a driver are."""
+
+    ENGINE = "engine"
+    RANK = "rank"
 
 
 class Open(msgspec.Struct, frozen=True, tag=True):
-    """Connects to the cluster and reserves a place for each engine; sent first.
+    """Connects to the cluster and reserves a place for each actor; sent first.
 
     Attributes:
         address: Address of the cluster; None starts one on this machine.
-        engines: Indices of the engines.
+        kind: Engines of a server, or ranks of an engine.
+        indices: Indices of the engines or ranks.
         cpus: CPUs of each.
         deadline_seconds: Time that each may take to start.
     """
 
     address: str | None
-    engines: tuple[int, ...]
+    kind: Kind
+    indices: tuple[int, ...]
     cpus: int
     deadline_seconds: float
 
@@ -33,6 +45,16 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     launch: int
     config: EngineConfig
     secret: bytes
+
+
+class StartRank(msgspec.Struct, frozen=True, tag=True):
+    """Starts a rank's actor.
+
+    Attributes:
+        enlisted: What the rank's process is told, without its node's address.
+    """
+
+    enlisted: RankEnlistment
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
@@ -64,12 +86,18 @@ class NotOpened(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """An actor has ended, or was not started in time."""
+    """An actor has ended, or was not started in time.
 
-    engine_index: int
+    Attributes:
+        index: Index of the engine or rank.
+        launch: Number of its start.
+        reason: Why, in one clause.
+    """
+
+    index: int
     launch: int
     reason: str
 
 
-ToDriver = Open | Start | Stop
-ToFrontEnd = Opened | NotOpened | Ended
+ToDriver = Open | Start | StartRank | Stop
+FromDriver = Opened | NotOpened | Ended

@@ -1,4 +1,4 @@
-"""A place on the cluster for each engine: a bundle of a placement group."""
+"""A place on the cluster for each engine or rank: a bundle of a placement group."""
 
 from collections.abc import Sequence
 
@@ -12,43 +12,50 @@ from ray.util.placement_group import (
 )
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from hookline_ray.engine_actor import EngineActor
+from hookline_ray.messages import Kind
+from hookline_ray.process_actor import ProcessActor
+
+_STRATEGIES = {Kind.ENGINE: "SPREAD", Kind.RANK: "PACK"}
+"""Engines are on as many nodes as possible, ranks on as few: these talk a lot."""
 
 
 class Placement:
-    """Reserves CPUs for engines, on as many nodes as possible.
+    """Reserves CPUs for engines or ranks.
 
-    The first engines share a group; those that are added have one each. Ray moves the
+    The first ones share a group; engines that are added have one each. Ray moves the
     bundles of a node that has died to another one that has room.
     """
 
-    def __init__(self, engines: Sequence[int], cpus: int) -> None:
+    def __init__(self, kind: Kind, indices: Sequence[int], cpus: int) -> None:
         """Asks for the places; does not wait for them.
 
         Args:
-            engines: Indices of the engines.
+            kind: What is placed.
+            indices: Their indices.
             cpus: CPUs of each.
         """
-        self._cpus = cpus
-        self._bundles = {index: bundle for bundle, index in enumerate(engines)}
-        bundles = [{"CPU": float(cpus)} for _ in engines]
-        self._group: PlacementGroup = placement_group(bundles, strategy="SPREAD")
+        self._kind, self._cpus = kind, cpus
+        self._bundles = {index: bundle for bundle, index in enumerate(indices)}
+        bundles = [{"CPU": float(cpus)} for _ in indices]
+        self._group: PlacementGroup = placement_group(
+            bundles, strategy=_STRATEGIES[kind]
+        )
         self._added: dict[int, PlacementGroup] = {}
 
-    def make_actor(self, engine_index: int) -> ActorHandle[EngineActor]:
-        """Asks for an actor in the engine's place; does not wait for it."""
-        group, bundle = self._place_of(engine_index)
+    def make_actor(self, index: int) -> ActorHandle[ProcessActor]:
+        """Asks for an actor in a place; does not wait for it."""
+        group, bundle = self._place_of(index)
         strategy = PlacementGroupSchedulingStrategy(
             group, placement_group_bundle_index=bundle
         )
-        actor_class = ray.remote(EngineActor)
+        actor_class = ray.remote(ProcessActor)
         return actor_class.options(
             num_cpus=self._cpus, scheduling_strategy=strategy, max_restarts=0
         ).remote()
 
-    def num_beside(self, engine_index: int) -> int:
-        """Returns the number of engines on the node of an engine, with itself."""
-        group, bundle = self._place_of(engine_index)
+    def num_beside(self, index: int) -> int:
+        """Returns the number of places on the node of one of them, with itself."""
+        group, bundle = self._place_of(index)
         own = placement_group_table(group)["bundles_to_node_id"][bundle]
         return sum(
             node == own
@@ -56,9 +63,9 @@ class Placement:
             for node in placement_group_table(each)["bundles_to_node_id"].values()
         )
 
-    def give_back(self, engine_index: int) -> None:
-        """Gives the place of an engine back, unless it is one of the first."""
-        if (group := self._added.pop(engine_index, None)) is not None:
+    def give_back(self, index: int) -> None:
+        """Gives a place back, unless it is one of the first."""
+        if (group := self._added.pop(index, None)) is not None:
             remove_placement_group(group)
 
     def shortage(self) -> str:
@@ -68,7 +75,7 @@ class Placement:
         free = ray.available_resources().get("CPU", 0.0)
         count = len(self._bundles) + len(self._added)
         return (
-            f"{count} engine{'s' * (count > 1)} with {self._cpus} CPU"
+            f"{count} {self._kind}{'s' * (count > 1)} with {self._cpus} CPU"
             f"{'s' * (self._cpus > 1)} each were asked for, and the cluster has "
             f"{len(nodes)} node{'s' * (len(nodes) > 1)} with {', '.join(cpus)} CPUs, "
             f"of which {free:g} are not in use"
@@ -79,10 +86,10 @@ class Placement:
         for group in (self._group, *self._added.values()):
             remove_placement_group(group)
 
-    def _place_of(self, engine_index: int) -> tuple[PlacementGroup, int]:
+    def _place_of(self, index: int) -> tuple[PlacementGroup, int]:
         """Returns a group and the bundle in it; asks for a place if there is none."""
-        if engine_index in self._bundles:
-            return self._group, self._bundles[engine_index]
-        if engine_index not in self._added:
-            self._added[engine_index] = placement_group([{"CPU": float(self._cpus)}])
-        return self._added[engine_index], 0
+        if index in self._bundles:
+            return self._group, self._bundles[index]
+        if index not in self._added:
+            self._added[index] = placement_group([{"CPU": float(self._cpus)}])
+        return self._added[index], 0

@@ -1,0 +1,50 @@
+"""What ranks of one machine have of each other, in memory that they share."""
+
+from dataclasses import replace
+from functools import partial
+
+from hookline.config import EngineConfig
+from hookline.worker.rank_parts import ALONE, RankParts
+from hookline.worker.ranks.expert_counts import ExpertCounts, counts_bytes
+from hookline.worker.ranks.links import RankLinks
+from hookline.worker.ranks.memory_group import SharedMemoryGroup, group_bytes
+from hookline.worker.ranks.shared_memory import SharedMemory
+from hookline.worker.ranks.shared_stages import SharedStages
+from hookline.worker.ranks.tokens import TokenReceiver, TokenSender
+
+
+def parts_of(config: EngineConfig, links: RankLinks) -> RankParts:
+    """Attaches to what a rank shares with others."""
+    if links.world_size == 1:
+        return ALONE
+    parts = RankParts(stages=_stages(config, links))
+    parallel = config.parallel
+    if (size := parallel.tensor_parallel_size) > 1:
+        memory = SharedMemory(group_bytes(size), links.group)
+        group = SharedMemoryGroup(memory, parallel.tensor_rank, size)
+        parts = replace(parts, group=group)
+    if links.expert_counts is not None:
+        memory = SharedMemory(counts_bytes(links.world_size), links.expert_counts)
+        count = partial(ExpertCounts(memory).add, links.rank)
+        parts = replace(parts, count_expert_tokens=count)
+    if size > 1 and links.after is None:
+        share = (
+            TokenSender(links).sharing
+            if links.is_output
+            else TokenReceiver(links).following
+        )
+        parts = replace(parts, share_samples=share)
+    return parts
+
+
+def _stages(config: EngineConfig, links: RankLinks) -> SharedStages | None:
+    stages = config.parallel.pipeline_parallel_size
+    if stages == 1:
+        return None
+    return SharedStages(
+        links.before,
+        links.after,
+        rank=links.rank,
+        num_slots=stages,
+        max_tokens=config.scheduler.max_num_batched_tokens,
+    )

@@ -1,0 +1,50 @@
+"""What the processes of engines and ranks are told on their nodes."""
+
+from dataclasses import replace
+
+import msgspec
+
+from hookline.config import EngineConfig
+from hookline.config.machines import MachinesConfig
+from hookline.transport.enlistment import Enlistment
+from hookline_ray.messages import Start, StartRank
+from hookline_ray.process_actor import Program
+
+_ENGINE = "hookline.transport.remote_engine_process"
+_RANK = "hookline.transport.connected_rank_process"
+
+
+def engine_program(start: Start, num_beside: int) -> Program:
+    """Returns the program of an engine.
+
+    Args:
+        start: What it is.
+        num_beside: Number of engines on its node, with itself.
+    """
+    index = start.config.engine_index
+    told = Enlistment(_among(start.config, num_beside), start.secret).packed()
+    return Program(_ENGINE, (index,), f"engine {index}", told)
+
+
+def rank_program(start: StartRank, num_beside: int, address: str) -> Program:
+    """Returns the program of a rank.
+
+    Args:
+        start: What it is.
+        num_beside: Number of the engine's ranks on its node, with itself.
+        address: Address of the node.
+    """
+    told = msgspec.structs.replace(
+        start.enlisted, ranks_here=num_beside, address=address
+    )
+    return Program(_RANK, (told.rank,), f"rank {told.rank}", told.packed())
+
+
+def _among(config: EngineConfig, engines: int) -> EngineConfig:
+    """Returns the configuration of one of several engines on a node.
+
+    They divide its memory.
+    """
+    most = config.parallel.data_parallel_size  # engines that were added are beyond it
+    machines: MachinesConfig = replace(config.machines, size_local=min(engines, most))
+    return replace(config, machines=machines)

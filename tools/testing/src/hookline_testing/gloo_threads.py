@@ -1,0 +1,32 @@
+"""Groups of gloo whose ranks are threads of one process, over its loopback."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from hookline.worker.ranks.gloo import Group, host_store, meet, reach_store
+from hookline.worker.ranks.gloo_group import GlooGroup
+
+LOOPBACK = "127.0.0.1"
+
+
+def process_groups(size: int, deadline_seconds: float = 60.0) -> list[Group]:
+    """Returns each rank's side of a new group, whose store is closed already."""
+    hosted = host_store(LOOPBACK, deadline_seconds)
+
+    def join(rank: int) -> Group:
+        return meet(
+            reach_store(LOOPBACK, hosted.port, deadline_seconds),
+            "all",
+            rank,
+            size,
+            address=LOOPBACK,
+            deadline_seconds=deadline_seconds,
+        )
+
+    with ThreadPoolExecutor(size) as pool:
+        return list(pool.map(join, range(size)))
+
+
+def gloo_groups(size: int, deadline_seconds: float = 60.0) -> list[GlooGroup]:
+    """Returns each rank's side of a new group, as models call it."""
+    groups = process_groups(size, deadline_seconds)
+    return [GlooGroup(each, rank) for rank, each in enumerate(groups)]

@@ -1,0 +1,75 @@
+"""Ranks that are connected as on several machines, all of them on this one.
+
+`CONNECTED` is the executor; `PluginSite` can install it under a name.
+"""
+
+import msgspec
+
+from hookline.config import EngineConfig
+from hookline.owned_process import OwnedProcess
+from hookline.transport.connected_ranks import ConnectedRanks, RankEnded
+from hookline.transport.rank_messages import RankEnlistment
+from hookline.worker.executor import Executor
+from hookline.worker.executor_factory import (
+    RUNS_MODEL,
+    ExecutorContext,
+    ExecutorFactory,
+)
+from hookline.worker.ranks.executor import RanksExecutor
+
+_MODULE = "hookline.transport.connected_rank_process"
+_GRACE_SECONDS = 2.0
+
+
+class LoopbackNodes:
+    """Implements `RankNodes` by processes of this machine.
+
+    Attributes:
+        tells_ends: Whether it tells that a process has ended, as a machine does that
+            still lives.
+        running: The processes, by rank.
+    """
+
+    address = "127.0.0.1"
+
+    def __init__(self, *, tells_ends: bool = True) -> None:
+        self.tells_ends = tells_ends
+        self.running: dict[int, OwnedProcess] = {}
+
+    def start(self, enlisted: RankEnlistment) -> None:
+        """Implements `RankNodes`."""
+        process = OwnedProcess(_MODULE, [enlisted.rank], name=f"rank {enlisted.rank}")
+        told = msgspec.structs.replace(enlisted, address=self.address)
+        process.tell(told.packed())
+        self.running[enlisted.rank] = process
+
+    def take_end(self) -> RankEnded | None:
+        """Implements `RankNodes`."""
+        for rank, process in self.running.items() if self.tells_ends else ():
+            if (reason := process.end_reason) is not None:
+                self._end(rank)
+                return RankEnded(rank, reason)
+        return None
+
+    def close(self) -> None:
+        """Implements `RankNodes`."""
+        for process in self.running.values():
+            process.ask_to_end()
+        for rank in list(self.running):
+            self._end(rank)
+
+    def _end(self, rank: int) -> None:
+        process = self.running.pop(rank)
+        process.end(_GRACE_SECONDS)
+        process.ask_to_end()
+
+
+def _start(config: EngineConfig) -> ConnectedRanks:
+    return ConnectedRanks(config, LoopbackNodes())
+
+
+def _create(context: ExecutorContext) -> Executor:
+    return RanksExecutor(context, _start)
+
+
+CONNECTED = ExecutorFactory(_create, RUNS_MODEL, has_processes=True)
