@@ -26,8 +26,16 @@ COUNT = 12
 GREEDY = SamplingParams(max_tokens=COUNT, temperature=0.0)
 PROMPTS = [[*range(5, 25), 300, 317], [8, 9, 10, 11, 12], [5, 6, 7, 5, 6, 7, 5, 6]]
 DIVISIONS: dict[str, dict[str, object]] = {
-    "TP 2": {"tensor_parallel_size": 2, "max_num_batched_tokens": 16},
-    "PP 2": {"pipeline_parallel_size": 2, "max_num_batched_tokens": 16},
+    "TP 2": {
+        "tensor_parallel_size": 2,
+        "max_num_batched_tokens": 16,
+        "max_num_seqs": 4,
+    },
+    "PP 2": {
+        "pipeline_parallel_size": 2,
+        "max_num_batched_tokens": 16,
+        "max_num_seqs": 4,
+    },
     "TP 2 x PP 2": {"tensor_parallel_size": 2, "pipeline_parallel_size": 2},
     "one rank": {},
     "drafts": {
