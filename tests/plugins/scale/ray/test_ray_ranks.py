@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -111,14 +111,15 @@ async def engine(on_ranks: EngineConfig) -> AsyncIterator[AsyncEngine]:
     ids=["TP 2", "PP 2"],
 )
 def test_output_is_that_of_one_process(
-    nodes: "Nodes", division: dict[str, int]
+    nodes: "Nodes", division: dict[str, Any]
 ) -> None:
     """Token for token; each node computes a rank, and none is left after the end."""
-    with LLM("demo", num_kv_blocks=256, threads=1) as here:
+    with LLM("demo", dtype="float32", num_kv_blocks=256, threads=1) as here:
         expected = texts(here)
 
     with LLM(
         "demo",
+        dtype="float32",
         num_kv_blocks=256,
         threads=1,
         distributed_executor_backend="ray",

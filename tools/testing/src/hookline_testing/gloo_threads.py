@@ -2,17 +2,19 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from hookline.worker.ranks.gloo import Group, host_store, meet, reach_store
+from torch._C._distributed_c10d import ProcessGroup
+
+from hookline.worker.ranks.gloo import host_store, meet, reach_store
 from hookline.worker.ranks.gloo_group import GlooGroup
 
 LOOPBACK = "127.0.0.1"
 
 
-def process_groups(size: int, deadline_seconds: float = 60.0) -> list[Group]:
+def process_groups(size: int, deadline_seconds: float = 60.0) -> list[ProcessGroup]:
     """Returns each rank's side of a new group, whose store is closed already."""
     hosted = host_store(LOOPBACK, deadline_seconds)
 
-    def join(rank: int) -> Group:
+    def join(rank: int) -> ProcessGroup:
         return meet(
             reach_store(LOOPBACK, hosted.port, deadline_seconds),
             "all",

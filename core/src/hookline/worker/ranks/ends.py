@@ -59,11 +59,16 @@ class Ranks(Protocol):
             of all of them.
     """
 
-    pids: tuple[int, ...]
-    hosts: tuple[str, ...]
-    orders: MessageWriter
-    answers: Sequence[MessageReader]
-    expert_counts: CountedTokens | None
+    @property
+    def pids(self) -> tuple[int, ...]: ...
+    @property
+    def hosts(self) -> tuple[str, ...]: ...
+    @property
+    def orders(self) -> MessageWriter: ...
+    @property
+    def answers(self) -> Sequence[MessageReader]: ...
+    @property
+    def expert_counts(self) -> CountedTokens | None: ...
 
     def find_failure(self) -> RankError | None:
         """Returns the error about the rank that has ended first, if one has.
@@ -98,8 +103,11 @@ class RankEnd(Protocol):
     rank: int
     is_output: bool
     ranks_here: int
-    orders: MessageReader
-    answers: MessageWriter
+
+    @property
+    def orders(self) -> MessageReader: ...
+    @property
+    def answers(self) -> MessageWriter: ...
 
     def parts(self, config: EngineConfig) -> "RankParts":
         """Meets the other ranks; called once, by all of them.

@@ -9,9 +9,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import cast
 
 import torch
-import torch.distributed as dist
+from torch._C._distributed_c10d import (
+    PrefixStore,
+    ProcessGroup,
+    ProcessGroupGloo,
+    Store,
+    TCPStore,
+)
 
 from hookline.exceptions import RankError
 
@@ -23,12 +30,8 @@ _NOTICE_SECONDS = 3.0
 which one."""
 _BACKLOG = 128
 
-Group = dist.ProcessGroupGloo
 
-
-def host_store(
-    address: str, deadline_seconds: float = DEADLINE_SECONDS
-) -> dist.TCPStore:
+def host_store(address: str, deadline_seconds: float = DEADLINE_SECONDS) -> TCPStore:
     """Opens a store at a free port of this machine's address; `port` tells which.
 
     It closes with the object, so that ranks meet through connections of their own.
@@ -42,7 +45,7 @@ def host_store(
     listening.bind((address, 0))  # by itself it would listen on all interfaces
     listening.listen(_BACKLOG)
     port = listening.getsockname()[1]
-    return dist.TCPStore(
+    return TCPStore(
         address,
         port,
         is_master=True,
@@ -54,20 +57,20 @@ def host_store(
 
 def reach_store(
     address: str, port: int, deadline_seconds: float = DEADLINE_SECONDS
-) -> dist.Store:
+) -> Store:
     """Connects to the store of another rank."""
-    return dist.TCPStore(address, port, timeout=timedelta(seconds=deadline_seconds))
+    return TCPStore(address, port, timeout=timedelta(seconds=deadline_seconds))
 
 
 def meet(
-    store: dist.Store,
+    store: Store,
     name: str,
     rank: int,
     size: int,
     *,
     address: str,
     deadline_seconds: float = DEADLINE_SECONDS,
-) -> Group:
+) -> ProcessGroup:
     """Connects all ranks of a group to each other, and waits for all of them.
 
     Args:
@@ -82,11 +85,12 @@ def meet(
         RankError: They do not come.
     """
     with meeting(rank):
-        options = Group._Options()  # noqa: SLF001 - it has no other name
+        options = ProcessGroupGloo._Options()  # type: ignore[attr-defined]  # noqa: SLF001
         options._timeout = timedelta(seconds=deadline_seconds)  # noqa: SLF001
-        options._devices = [Group.create_device(hostname=address)]  # noqa: SLF001
+        options._devices = [ProcessGroupGloo.create_device(hostname=address)]  # noqa: SLF001
         options._threads = 1  # noqa: SLF001 - one call at a time
-        group = Group(dist.PrefixStore(name, store), rank, size, options)
+        made = ProcessGroupGloo(PrefixStore(name, store), rank, size, options)
+        group = cast("ProcessGroup", made)  # has all its calls, but not by its stub
         group.barrier().wait()
     return group
 

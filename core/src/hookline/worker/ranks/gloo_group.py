@@ -4,10 +4,14 @@ import time
 
 import numpy as np
 import torch
-import torch.distributed as dist
+from torch._C._distributed_c10d import (
+    BroadcastOptions,
+    GatherOptions,
+    ProcessGroup,
+)
 
 from hookline.worker.input_batch import Int64
-from hookline.worker.ranks.gloo import Group, as_bytes, meeting
+from hookline.worker.ranks.gloo import as_bytes, meeting
 
 
 class GlooGroup:
@@ -27,7 +31,7 @@ class GlooGroup:
     is_recordable = False
     is_capturable = False
 
-    def __init__(self, group: Group, rank: int) -> None:
+    def __init__(self, group: ProcessGroup, rank: int) -> None:
         """Wraps a process group.
 
         Args:
@@ -51,7 +55,7 @@ class GlooGroup:
     def gather(self, part: torch.Tensor) -> torch.Tensor | None:
         """Implements `TensorGroup`."""
         own = part.contiguous()
-        options = dist.GatherOptions()
+        options = GatherOptions()
         options.rootRank = 0
         parts = [
             torch.empty_like(own) for _ in range(self.size if not self.rank else 0)
@@ -86,7 +90,7 @@ class GlooGroup:
         self._spent_ns += time.perf_counter_ns() - started
 
     def _broadcast(self, token_ids: torch.Tensor) -> None:
-        options = dist.BroadcastOptions()
+        options = BroadcastOptions()
         options.rootRank = options.rootTensor = 0
         with meeting(self._whole_rank):
             self._group.broadcast([token_ids], options).wait()

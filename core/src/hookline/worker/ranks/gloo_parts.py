@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-import torch.distributed as dist
+from torch._C._distributed_c10d import Store
 
 from hookline.config import EngineConfig
 from hookline.models.sharding.whole_experts import CountTokens
@@ -17,7 +17,7 @@ from hookline.worker.sampling.step_sampler import StepSampler
 
 def parts_over_gloo(
     config: EngineConfig,
-    store: dist.Store,
+    store: Store,
     *,
     address: str,
     count_expert_tokens: CountTokens,

@@ -3,9 +3,9 @@
 from collections import deque
 
 import torch
-import torch.distributed as dist
+from torch._C._distributed_c10d import ProcessGroup, Work
 
-from hookline.worker.ranks.gloo import Group, meeting
+from hookline.worker.ranks.gloo import meeting
 from hookline.worker.stage_links import NO_FEATURES, PassedFeatures, StageStates
 
 _HEAD, _STATES = 1, 2
@@ -24,7 +24,7 @@ class GlooStages:
         forward_ns: Time of the forward passes of the stages before, ns.
     """
 
-    def __init__(self, group: Group, *, stride: int, num_slots: int) -> None:
+    def __init__(self, group: ProcessGroup, *, stride: int, num_slots: int) -> None:
         """Wraps a process group.
 
         Args:
@@ -38,7 +38,7 @@ class GlooStages:
         self.has_after = self._after < group.size()
         self.forward_ns = 0
         self._num_slots = num_slots
-        self._sending: deque[tuple[dist.Work, dist.Work]] = deque()
+        self._sending: deque[tuple[Work, Work]] = deque()
         self._width, self._dtype = 0, torch.float32
         self._features = NO_FEATURES
 
