@@ -2,6 +2,7 @@
 
 import logging
 import secrets
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -87,7 +88,7 @@ class ConnectedRanks:
     """Implements `Ranks` over encrypted connections, all to one port of this machine.
 
     A rank counts as ended once its machine says so, or half a second after its
-    connection is lost: a machine that still lives knows more.
+    connection is lost: a machine that still lives knows more. Then all ranks end.
     """
 
     def __init__(self, config: EngineConfig, nodes: RankNodes) -> None:
@@ -107,6 +108,7 @@ class ConnectedRanks:
         self._ranks_of: dict[str, int] = {}
         self._inboxes: list[deque[bytes]] = [deque() for _ in range(world)]
         self._failure: RankError | None = None
+        self._ending: threading.Thread | None = None
         self._suspects: dict[int, float] = {}
         self._num_ended, self._probes_end, self._next_probe = 0, 0.0, 0.0
         self._encoder = msgspec.msgpack.Encoder()
@@ -132,7 +134,7 @@ class ConnectedRanks:
         self.hosts = tuple(each.host for each in hellos)
 
     def write(self, message: bytes, check: Callable[[], None]) -> None:
-        """Implements `MessageWriter`: the message goes to each rank."""
+        """Implements `MessageWriter`: the message goes to each rank that is left."""
         del check  # there is room: ranks take orders as long as they live
         self._send_all(Ordered(message))
 
@@ -159,9 +161,12 @@ class ConnectedRanks:
 
     def close(self) -> None:
         """Implements `Ranks`; ranks that were told to end have two seconds."""
+        if self._ending is not None:
+            self._ending.join()
+            return
         end = time.monotonic() + (_GRACE_SECONDS if self._hellos else 0.0)
         running = set(self._hellos)
-        while running and self._failure is None and time.monotonic() < end:
+        while running and time.monotonic() < end:
             self._turn(_PROBE_SECONDS)
             while (ended := self._nodes.take_end()) is not None:
                 running.discard(ended.rank)
@@ -201,6 +206,8 @@ class ConnectedRanks:
 
     def _turn(self, timeout_seconds: float) -> bool:
         """Waits for a message and takes it; returns whether there was one."""
+        if self._failure is not None:
+            return False
         if (frame := self._hub.receive(timeout_seconds)) is None:
             return False
         try:
@@ -229,6 +236,8 @@ class ConnectedRanks:
             self.expert_counts.add(rank, message.tokens)
 
     def _send_all(self, message: ToRank) -> None:
+        if self._failure is not None:
+            return
         frame = bytearray(self._encoder.encode(message))
         for rank in self._hellos:
             self._hub.send(_party(rank), frame, waits=False)
@@ -236,8 +245,11 @@ class ConnectedRanks:
 
     def _look(self) -> None:
         """Finds out whether a rank has ended."""
-        while (ended := self._nodes.take_end()) is not None:
-            self._failure = self._failure or RankError(ended.rank, ended.reason)
+        if self._failure is not None:
+            return
+        if (ended := self._nodes.take_end()) is not None:
+            self._fail(RankError(ended.rank, ended.reason))
+            return
         now = time.monotonic()
         if self._num_ended != self._hub.num_ended:
             self._num_ended = self._hub.num_ended
@@ -251,8 +263,19 @@ class ConnectedRanks:
         for rank, since in self._suspects.items():
             if now - since > _REASON_SECONDS:
                 host = self._hellos[rank].host
-                lost = RankError(rank, f"the connection to {host} is lost")
-                self._failure = self._failure or lost
+                self._fail(RankError(rank, f"the connection to {host} is lost"))
+                return
+
+    def _fail(self, failure: RankError) -> None:
+        """Ends all ranks; what they have said before is kept."""
+        while self._turn(0.0):
+            pass
+        self._failure = failure
+        self._ending = threading.Thread(
+            target=self._nodes.close, name="hookline-ranks-end", daemon=True
+        )
+        self._ending.start()
+        self._hub.close()
 
 
 class _Answers:
