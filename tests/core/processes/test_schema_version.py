@@ -13,7 +13,7 @@ from hookline.frozen import plain
 from hookline.transport.link_messages import ToHead, ToRemoteEngine
 from hookline.transport.messages import ToClient, ToEngine, ToGuest
 
-DIGESTS = {41: "2cd9eb7bb1f9034019b4f356cd67b751fc4d6950c2a4e5571cdec2ca7d7f8d37"}
+DIGESTS = {42: "2b4b3cfc5806a079f55cf6d164fcc38218bd9cb02ac9e4f65823a6785527d9d9"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 
