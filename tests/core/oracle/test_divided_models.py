@@ -30,7 +30,7 @@ DIVISIONS: dict[str, dict[str, object]] = {
     "TP 4": {"tensor_parallel_size": 4},
     "PP 2": {"pipeline_parallel_size": 2},
     "TP 2 x PP 2": {"tensor_parallel_size": 2, "pipeline_parallel_size": 2},
-    "DP 2": {"data_parallel_size": 2},
+    "DP 2": {"data_parallel_size": 2, "load_balancing": "prefix"},
 }
 WAYS = ("drafts", "offload", "stored")
 REFUSED = {("falcon-new", "TP 4"): "cannot divide its 2 KV heads"}
