@@ -1,14 +1,17 @@
-"""Measures ranks with whole experts against ranks with a part of every expert.
+"""Measures whole experts against a part, or a copy, of every expert.
 
 usage: python benchmarks/experts.py [--pairs 10] [--batches 1 8 32] [--tokens 64]
-                                    [--ranks 2]
+                                    [--ranks 2] [--engines 1]
 
-Both engines live at the same time and generate for the same random prompts in turns, as
-in `benchmarks/ranks.py`; each rank has one thread.
+Both sides live at the same time and generate for the same random prompts in turns, as
+in `benchmarks/ranks.py`; each rank has one thread. With one engine, ranks have whole
+experts or a part of every expert. With several, of `--ranks` ranks each, experts are
+spread over all of them, or each engine has all; requests go to engines in turns.
 
 Prints milliseconds a step of each turn, the median of the ratios (above 1 whole experts
 are faster), the imbalance of the experts' ranks and the part of the time that
-exchanges between ranks took, waiting included.
+exchanges between ranks took, waiting included; of several engines also the part that
+their steps waited for each other, the dummy steps, and the memory of each process.
 """
 
 import argparse
@@ -22,14 +25,22 @@ from ranks import prompts, step_ms
 
 from hookline import LLM
 
+MIB = 1 << 20
+EXCHANGE, WAIT = "hookline_rank_exchange_seconds", "hookline_expert_wait_seconds"
+BUSIEST, ALL = "hookline_expert_busiest_tokens", "hookline_expert_tokens"
 
-def engine(model: Path, ranks: int, *, has_whole_experts: bool) -> LLM:
+
+def start(model: Path, engines: int, ranks: int, *, has_whole_experts: bool) -> LLM:
     return LLM(
         str(model),
+        data_parallel_size=engines,
         tensor_parallel_size=ranks,
         enable_expert_parallel=has_whole_experts,
+        load_balancing="round-robin",
         threads=1,
+        kv_cache_memory="64MiB",
         enable_prefix_caching=False,
+        heartbeat_seconds=0.1,
     )
 
 
@@ -44,13 +55,28 @@ def total(llm: LLM, name: str) -> float:
     )
 
 
-def compare(whole: LLM, parts: LLM, batch: int, *, pairs: int, tokens: int) -> None:
-    sides = (whole, parts)
+def megabytes(llm: LLM) -> str:
+    """Memory of each process that computes, shared pages divided by its users."""
+    processes = llm.front_end.engines.client.processes
+    engines = [each.facts for each in llm.front_end.engines]
+    pids = [pid for facts in engines for pid in facts.rank_pids]
+    if not pids and processes is not None:
+        pids = list(processes.pids.values())  # type: ignore[attr-defined]
+    found = []
+    for pid in pids:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        [line] = [line for line in lines if line.startswith("Pss:")]
+        found.append(f"{int(line.split()[1]) * 1024 / MIB:.0f}")
+    return " and ".join(found) + " MiB"
+
+
+def compare(whole: LLM, others: LLM, batch: int, *, pairs: int, tokens: int) -> None:
+    sides = (whole, others)
     for llm in sides:
         step_ms(llm, prompts(batch, 1001), tokens)
-    names = ("hookline_expert_busiest_tokens", "hookline_expert_tokens")
+    names = (BUSIEST, ALL, WAIT, "hookline_dummy_steps")
     before = [total(whole, name) for name in names]
-    waited = [total(llm, "hookline_rank_exchange_seconds") for llm in sides]
+    exchanged = [total(llm, EXCHANGE) for llm in sides]
     found: list[tuple[float, float]] = []
     for pair in range(pairs):
         given = prompts(batch, pair)
@@ -58,23 +84,27 @@ def compare(whole: LLM, parts: LLM, batch: int, *, pairs: int, tokens: int) -> N
         times = {side: step_ms(sides[side], given, tokens) for side in order}
         found.append((times[0], times[1]))
         print(
-            f"batch {batch}: whole {times[0]:6.2f} ms, parts {times[1]:6.2f} ms a step",
+            f"batch {batch}: whole {times[0]:6.2f} ms, others {times[1]:6.2f} ms a "
+            "step",
             flush=True,
         )
     ratios = [after / first for first, after in found]
-    busiest, all_tokens = (
-        total(whole, name) - start for name, start in zip(names, before, strict=True)
+    busiest, all_tokens, waited, dummies = (
+        total(whole, name) - first for name, first in zip(names, before, strict=True)
     )
+    engines = len(whole.front_end.engines)
+    seconds = [sum(each[side] for each in found) * tokens / 1000 for side in (0, 1)]
     exchanges = [
-        (total(llm, "hookline_rank_exchange_seconds") - start)
-        / (sum(each[side] for each in found) * tokens / 1000)
-        for side, (llm, start) in enumerate(zip(sides, waited, strict=True))
+        (total(llm, EXCHANGE) - first) / spent
+        for llm, first, spent in zip(sides, exchanged, seconds, strict=True)
     ]
     print(
         f"batch {batch}: whole experts have {statistics.median(ratios):.2f} × the "
         f"speed ({min(ratios):.2f} to {max(ratios):.2f}); imbalance "
         f"{busiest / all_tokens:.2f}; exchanges {exchanges[0]:.0%} of their time, "
-        f"{exchanges[1]:.0%} with parts",
+        f"{exchanges[1]:.0%} of the others'; steps waited for engines for "
+        f"{waited / engines / seconds[0]:.0%} of the time, and {dummies:.0f} were "
+        "dummies",
         flush=True,
     )
 
@@ -85,16 +115,18 @@ def main() -> int:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--engines", type=int, default=1)
     given = parser.parse_args()
     folder = Path(tempfile.gettempdir()) / "hookline-bench-models"
     write_models(folder, (WITH_EXPERTS,))
-    model = folder / WITH_EXPERTS
+    model, sizes = folder / WITH_EXPERTS, (given.engines, given.ranks)
     with (
-        engine(model, given.ranks, has_whole_experts=True) as whole,
-        engine(model, given.ranks, has_whole_experts=False) as parts,
+        start(model, *sizes, has_whole_experts=True) as whole,
+        start(model, *sizes, has_whole_experts=False) as others,
     ):
         for batch in given.batches:
-            compare(whole, parts, batch, pairs=given.pairs, tokens=given.tokens)
+            compare(whole, others, batch, pairs=given.pairs, tokens=given.tokens)
+        print(f"memory: whole {megabytes(whole)}, others {megabytes(others)}")
     return 0
 
 

@@ -95,12 +95,15 @@ def test_short_names_and_disabled_statistics() -> None:
 
 
 def test_experts_are_whole_by_a_short_name() -> None:
-    """`-ep`, with at least two ranks."""
+    """`-ep`, with at least two ranks, of one engine or of two."""
     made = engine_config(read("-tp", "2", "-ep"), in_process=False).parallel
 
+    several = engine_config(read("-ep", "-dp", "2"), in_process=False).parallel
+
     assert made.enable_expert_parallel
+    assert (made.spreads_experts, several.spreads_experts) == (False, True)
     with pytest.raises(ConfigError, match="enable-expert-parallel: requires tensor"):
-        engine_config(read("-ep", "-dp", "2"), in_process=False)
+        engine_config(read("-ep"), in_process=False)
 
 
 @pytest.mark.parametrize(

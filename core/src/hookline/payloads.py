@@ -78,6 +78,8 @@ class EngineFacts:
         data_parallel_size: Number of engines of the server, this one included.
         tensor_parallel_size: Number of ranks that share each layer.
         pipeline_parallel_size: Number of stages that divide the layers.
+        shares_experts: Whether all engines together have the model's experts, so that
+            they end together.
         rank_pids: Process ids of its ranks; none if it computes in its own process.
         rank_hosts: Names of the machines of its ranks, by rank, if they have been
             placed on machines of a cluster.
@@ -112,6 +114,7 @@ class EngineFacts:
     data_parallel_size: int = 1
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
+    shares_experts: bool = False
     rank_pids: tuple[int, ...] = ()
     rank_hosts: tuple[str, ...] = ()
 
@@ -124,7 +127,7 @@ class EngineStarted:
         facts: What the engine is.
         clock: Its clocks, read together.
         restart_cause: Why it replaces another process: `failed`, `crashed`, `exited`,
-            `stalled`, `start` or `lost`; empty for the first one.
+            `stalled`, `start`, `lost` or `peer`; empty for the first one.
         resubmitted: Number of requests of the old process that it gets again; they have
             been counted as received. If the loggers began later than the engine, the
             requests that had ended before.

@@ -52,6 +52,7 @@ from hookline.slo import Phase, Slo, SloMiss
 from hookline.stats import (
     BlockEviction,
     ConnectorLookup,
+    ExpertStats,
     FinishedGroup,
     FirstScheduled,
     FirstToken,
@@ -193,6 +194,7 @@ STEP = StepRecord(
         exchange_ns=2 * MILLISECOND,
         handover_ns=1 * MILLISECOND,
         expert_tokens=(12, 4, 8, 8),
+        expert_busiest_tokens=40,
     ),
 )
 
@@ -291,6 +293,9 @@ ANSWERED = HttpAnswered(
 )
 
 BUSY = SchedulerStats(
+    experts=ExpertStats(
+        tokens=(12, 4, 8, 8), busiest_tokens=40, dummy_steps=3, wait_ns=5 * MILLISECOND
+    ),
     grammars=GrammarStats(
         hits=7,
         misses=3,
@@ -522,9 +527,13 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_engine_stalled": {(): 0},
     "hookline_engine_stall_seconds": {(): 0},
     "hookline_engine_stalls": {(): 1},
-    "hookline_engine_restarts": dict.fromkeys(
-        [("failed",), ("crashed",), ("exited",), ("stalled",), ("start",), ("lost",)], 0
-    ),
+    "hookline_engine_restarts": {
+        (reason,): 0
+        for reason in (
+            *("failed", "crashed", "exited", "stalled"),
+            *("start", "lost", "peer"),
+        )
+    },
     "hookline_last_step_age_seconds": {(): 2.5},
     "hookline_snapshot_age_seconds": {(): 0.5},
     "hookline_generation_tokens_per_second": {(): 6},
@@ -621,7 +630,9 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_rank_exchange_seconds": {(): 0.002},
     "hookline_rank_handover_seconds": {(): 0.001},
     "hookline_expert_tokens": {("0",): 12, ("1",): 4, ("2",): 8, ("3",): 8},
-    "hookline_expert_busiest_tokens": {(): 2 * 12 + 2 * 8},
+    "hookline_expert_busiest_tokens": {(): 40},
+    "hookline_expert_wait_seconds": {(): 0.005},
+    "hookline_dummy_steps": {(): 3},
     "hookline_pipeline_stage_seconds": {(): 2 * 0.008},
     "hookline_estimated_flops": {(): 1600 + 1280 + 5},
     "hookline_estimated_read_bytes": {(): 1400},

@@ -13,7 +13,7 @@ from hookline.frozen import plain
 from hookline.transport.link_messages import ToHead, ToRemoteEngine
 from hookline.transport.messages import ToClient, ToEngine, ToGuest
 
-DIGESTS = {42: "2b4b3cfc5806a079f55cf6d164fcc38218bd9cb02ac9e4f65823a6785527d9d9"}
+DIGESTS = {43: "47d3691ef7aadaf9c094a43e97d22991eaecc1e9233657d1512b044df7f16fff"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -20,7 +20,7 @@ from hookline.models.forward_batch import ForwardBatch
 from hookline.models.sharding.whole_experts import CountTokens
 from hookline.worker.loaded_model import LoadedModel, load
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.rank_parts import RankParts, StepGroup
+from hookline.worker.rank_parts import RankParts, StepExperts, StepGroup
 from hookline.worker.startup_timer import StartupTimer
 from hookline_kernels import CPU
 from hookline_testing.rank_threads import on_ranks, thread_groups
@@ -35,16 +35,21 @@ class RankedModel:
 
     Attributes:
         loaded: Its part of the model.
-        group: Its side of the group.
+        group: Its side of the group; None if no other rank shares its layers.
+        experts: Its side of the engines that share experts; None without any.
     """
 
     loaded: LoadedModel
-    group: StepGroup
+    group: StepGroup | None
+    experts: StepExperts | None = None
 
     def join(self) -> None:
         """Makes it call the others from now on, over an empty cache."""
-        assert self.loaded.reduce is not None
-        self.loaded.reduce.join()
+        if self.loaded.reduce is not None:
+            self.loaded.reduce.join()
+        if self.experts is not None:
+            self.experts.open(self.loaded.hidden_size, self.loaded.dtype)
+            self.experts.join()
         self.loaded.forward.bind(
             PagedCache(
                 self.loaded.layers,
@@ -71,6 +76,8 @@ class RankedModel:
 
     def _agree(self, logits: torch.Tensor) -> int:
         """Rank 0's choice, on all ranks."""
+        if self.group is None:
+            return int(logits.argmax())
         own = int(logits.argmax()) if self.group.rank == 0 else 0
         return int(self.group.all_reduce(torch.tensor([own])))
 
@@ -93,20 +100,21 @@ def batch_of(tokens: list[int], start: int) -> ForwardBatch:
 
 def load_rank(
     folder: Path,
-    group: StepGroup,
+    group: StepGroup | None,
     kernels: Kernels = Kernels.TORCH,
     *,
     replays_steps: bool = True,
     count_expert_tokens: CountTokens | None = None,
+    experts: StepExperts | None = None,
     **model: object,
 ) -> RankedModel:
     """Loads one rank, which does not call the others yet.
 
-    Experts are whole if what they compute is counted.
+    Experts are whole if what they compute is counted, or engines share them.
     """
-    parts = RankParts(group=group, replays_steps=replays_steps)
+    parts = RankParts(group=group, replays_steps=replays_steps, experts=experts)
     parallel = ParallelConfig()
-    if count_expert_tokens is not None:
+    if count_expert_tokens is not None and group is not None:
         parts = replace(parts, count_expert_tokens=count_expert_tokens)
         parallel = ParallelConfig(
             tensor_parallel_size=group.size, enable_expert_parallel=True
@@ -125,7 +133,7 @@ def load_rank(
         needs_fingerprint=True,
         ranks=parts,
     )
-    return RankedModel(loaded, group)
+    return RankedModel(loaded, group, experts)
 
 
 GreedyOnRanks = Callable[..., list[list[int]]]

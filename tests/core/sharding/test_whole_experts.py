@@ -18,7 +18,7 @@ from transformers import (
     SolarOpenConfig,
 )
 
-from hookline.config import Kernels, LoadFormat, ModelConfig, ParallelConfig
+from hookline.config import Kernels, LoadFormat, ModelConfig
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.description import describe
 from hookline.models.loading import load_model
@@ -240,10 +240,3 @@ def test_models_without_enough_experts_are_refused(
         load_rank(tmp_path, thread_groups(size)[0], count_expert_tokens=print)
 
     assert caught.value.option == "enable-expert-parallel"
-
-
-@pytest.mark.parametrize("engines", [1, 2])
-def test_experts_are_not_spread_over_engines(engines: int) -> None:
-    """They are distributed over the ranks of an engine, of which there must be two."""
-    with pytest.raises(ConfigError, match="requires tensor-parallel-size of at least"):
-        ParallelConfig(data_parallel_size=engines, enable_expert_parallel=True)

@@ -5,6 +5,7 @@ from typing import Self
 
 from hookline.config.cache import CacheConfig
 from hookline.config.executor import AUTO, ExecutorConfig
+from hookline.config.expert_spread import check_expert_spread
 from hookline.config.kv_events import OPTION as KV_EVENTS_OPTION
 from hookline.config.kv_events import KVEventsConfig
 from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
@@ -163,6 +164,7 @@ class EngineConfig:
                 "cannot be combined with async-scheduling: drafts depend on the "
                 "previous step's tokens, so no step can be scheduled ahead",
             )
+        check_expert_spread(self)
         if self.parallel.pipeline_parallel_size > 1:
             self._check_pipeline()
         if self.parallel.tensor_parallel_size > 1 and self.executor_name in _ONE_RANK:

@@ -44,10 +44,10 @@ class ParallelConfig:
     enable_expert_parallel: bool = field(
         default=False,
         metadata=option(
-            "Give each of the ranks that share a layer some of its experts whole, "
-            "instead of a part of every expert. The experts of each engine are "
-            "distributed over its own ranks. Requires --tensor-parallel-size of at "
-            "least 2."
+            "Spread each layer's experts, whole, over all ranks of all engines, "
+            "instead of dividing or repeating every expert. Several engines then "
+            "compute their steps together. Requires --data-parallel-size or "
+            "--tensor-parallel-size of at least 2."
         ),
     )
     pipeline_parallel_size: int = field(
@@ -111,16 +111,19 @@ class ParallelConfig:
     def __post_init__(self) -> None:
         check_options(self)
         if self.enable_expert_parallel and self.tensor_parallel_size == 1:
-            raise ConfigError(
-                "enable-expert-parallel",
-                "requires tensor-parallel-size of at least 2: the experts of each "
-                "engine are distributed over its own tensor-parallel ranks, not over "
-                "the engines of data-parallel-size",
-            )
+            self._check_spread()
         self._check_autoscale()
         if not 0 <= self.rank < self.world_size:
             raise ConfigError(
                 "rank", f"must be 0 to {self.world_size - 1}, not {self.rank}"
+            )
+
+    def _check_spread(self) -> None:
+        if self.data_parallel_size == 1:
+            raise ConfigError(
+                "enable-expert-parallel",
+                "requires tensor-parallel-size or data-parallel-size of at least 2: "
+                "experts are spread over the ranks of all engines",
             )
 
     def _check_autoscale(self) -> None:
@@ -137,6 +140,11 @@ class ParallelConfig:
                 f"{limits} does not include data-parallel-size, "
                 f"{self.data_parallel_size}",
             )
+
+    @property
+    def spreads_experts(self) -> bool:
+        """Whether several engines share the model's experts."""
+        return self.enable_expert_parallel and self.data_parallel_size > 1
 
     @property
     def world_size(self) -> int:

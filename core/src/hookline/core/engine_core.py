@@ -12,6 +12,7 @@ from hookline.core.commands import SleepMode
 from hookline.core.engine_facts import engine_facts
 from hookline.core.making import make_scheduler
 from hookline.core.step_in_flight import StepInFlight
+from hookline.core.steps_together import StepsTogether
 from hookline.events import CacheChanges, ClockPair, StepOutput, StepRecord
 from hookline.finish_cause import Aborted, FinishCause
 from hookline.kv_transfer.guard import ConnectorGuard
@@ -37,6 +38,7 @@ class EngineCore:
         sleep_level: Memory that is released while it sleeps; None while it is awake.
         has_ranks: Whether other processes compute its steps.
         check: Raises `RankError` if the executor can compute no more steps.
+        together: Computes its steps, with other engines that share its experts.
     """
 
     def __init__(
@@ -63,8 +65,11 @@ class EngineCore:
         check_capacity(config, shape)
         self.clock = clock
         self.facts = engine_facts(config, shape, connector)
-        self._executor, self.has_ranks = executor, bool(executor.pids)
-        self.check = executor.check
+        self.together = (
+            executor if isinstance(executor, StepsTogether) else StepsTogether(executor)
+        )
+        self._executor: Executor = self.together
+        self.has_ranks, self.check = bool(executor.pids), executor.check
         self._lead = config.num_steps_ahead
         self._is_pipeline = config.parallel.pipeline_parallel_size > 1
         self._in_flight: deque[StepInFlight] = deque()
@@ -116,7 +121,8 @@ class EngineCore:
             return self._emit("start", self.clock.now())
         if not self._in_flight:
             return self._poll_transfers()
-        step, result = self._await_oldest()
+        step = self._in_flight.popleft()
+        result = step.started.result()
         executed_at = self.clock.now()
         self._scheduler.update(result, executed_at)
         record = self._record(step, result, executed_at)
@@ -142,10 +148,6 @@ class EngineCore:
             StepInFlight(plan, started, started_at, scheduled_at, evictions)
         )
         return plan
-
-    def _await_oldest(self) -> tuple[StepInFlight, StepResult]:
-        step = self._in_flight.popleft()
-        return step, step.started.result()
 
     def _poll_transfers(self) -> StepOutput:
         result = self._executor.start(self._scheduler.plan_transfers()).result()
@@ -268,7 +270,7 @@ class EngineCore:
         )
 
     def _stats(self) -> SchedulerStats:
-        stats = self._scheduler.stats()
+        stats = self.together.with_experts(self._scheduler.stats())
         if self.sleep_level is None:
             return stats
         return msgspec.structs.replace(stats, sleep_level=int(self.sleep_level))

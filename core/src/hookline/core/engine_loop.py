@@ -40,7 +40,7 @@ class EngineLoop:
     ) -> None:
         self.core = core
         self._tap = GuardedTap(tap) if tap is not None else None
-        self._sleep = SleepControl(core)
+        self._sleep = SleepControl(core, core.together)
         self._heartbeat = round(heartbeat_seconds * NANOSECONDS)
         self._last_state = core.clock.now()
         self._changed = ""
@@ -88,7 +88,8 @@ class EngineLoop:
             return self._step(receive, timeout_seconds)
         if self._changed:
             return self._state(self._changed)
-        self._wait(receive, timeout_seconds)
+        if not self.core.together.assist():
+            self._wait(receive, timeout_seconds)
         return []
 
     def _step(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:

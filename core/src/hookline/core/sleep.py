@@ -46,11 +46,23 @@ class Sleepable(Protocol):
         ...
 
 
+class Company(Protocol):
+    """Other engines, which may need this one."""
+
+    def rest(self) -> bool:
+        """Returns whether none needs it any more; it begins no step until `rise`."""
+        ...
+
+    def rise(self) -> None:
+        """Tells them that it may begin steps again."""
+        ...
+
+
 class SleepControl:
     """Carries out `Sleep` and `WakeUp` for an engine loop."""
 
-    def __init__(self, core: Sleepable) -> None:
-        self._core = core
+    def __init__(self, core: Sleepable, company: Company) -> None:
+        self._core, self._company = core, company
         self._pending: tuple[Call, SleepLevel] | None = None
         self._is_resuming = False
 
@@ -90,7 +102,10 @@ class SleepControl:
         if self._is_resuming:
             self._is_resuming = False
             self._core.resume()
+            self._company.rise()
         if self._pending is None or self._core.has_running:
+            return None
+        if not self._company.rest():
             return None
         (call, level), self._pending = self._pending, None
         self._core.sleep(level)
@@ -100,6 +115,7 @@ class SleepControl:
         """Wakes up; returns the reply to a `Sleep` that it cancels."""
         if self.is_asleep:
             self._core.wake_up()
+            self._company.rise()
         if self._pending is None:
             return None
         (call, _), self._pending = self._pending, None

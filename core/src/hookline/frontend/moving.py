@@ -42,6 +42,8 @@ class Moving:
         """
         if engine.failure is not None or engine.death is not None:
             return []
+        if engine.facts.shares_experts:
+            return []  # the others end with it
         if len(self._others(engine)) <= int(death.kind in _OWN_FAULTS):
             return []
         return [each for each in engine.outputs.untouched if not each.is_named]

@@ -18,6 +18,10 @@ def check_scalable(config: EngineConfig) -> None:
             "engines in the front end's process cannot come and go: they need "
             "processes of their own",
         )
+    if config.parallel.enable_expert_parallel:
+        raise ConfigError(
+            "enable-expert-parallel", "engines that share experts cannot come and go"
+        )
     if machines.is_one_of_many:
         raise ConfigError(
             machines.mode, "other servers have the engines of all other numbers"

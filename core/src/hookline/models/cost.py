@@ -9,7 +9,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from hookline.cost import ModelCost
 from hookline.models.probe import LayerCache
 from hookline.models.quantized.linear import QuantizedLinear
-from hookline.models.sharding.expert_placement import num_experts_of
+from hookline.models.sharding.expert_placement import OwnedExperts, num_experts_of
 from hookline.models.sharding.whole_experts import OwnExperts
 from hookline.models.stages.staged_model import OtherStages
 
@@ -30,8 +30,9 @@ def cost_of(
 
     Returns:
         All zeros if the model's output layer is not a `Linear`. Of a pipeline stage,
-        the cost of its own layers. A rank with whole experts counts those that ranks
-        have on average.
+        the cost of its own layers. A rank with whole experts counts the bytes of those
+        that ranks have on average, and the products of its tokens in the experts of all
+        engines.
     """
     output = model.get_output_embeddings()
     if not isinstance(output, (torch.nn.Linear, OtherStages)):
@@ -61,22 +62,27 @@ class _Weight(NamedTuple):
     nbytes: int
     products: int
 
-    def times(self, factor: float) -> "_Weight":
-        return _Weight(round(self.nbytes * factor), round(self.products * factor))
+    def times(self, owned: OwnedExperts | None) -> "_Weight":
+        """Returns what a rank has of it on average, if it is of whole experts."""
+        if owned is None:
+            return self
+        factor = owned.mean / len(owned.own)
+        products = round(self.products * factor * owned.engines)
+        return _Weight(round(self.nbytes * factor), products)
 
 
 def _inner_weights(
     model: PreTrainedModel, output: torch.nn.Module
 ) -> Iterator[tuple[str, _Weight]]:
     """Yields the weights between the embeddings and the output layer."""
-    uneven: dict[torch.nn.Module, float] = {}
+    experts: dict[torch.nn.Module, OwnedExperts] = {}
     for prefix, module in model.get_decoder().named_modules():
         if module is output or isinstance(module, (torch.nn.Embedding, OtherStages)):
             continue
         if isinstance(module, OwnExperts):
-            uneven[module.inner] = module.owned.mean / len(module.owned.own)
+            experts[module.inner] = module.owned
         for name, weight in _weights_of(module):
-            yield f"{prefix}.{name}", weight.times(uneven.get(module, 1.0))
+            yield f"{prefix}.{name}", weight.times(experts.get(module))
 
 
 def _weights_of(module: torch.nn.Module) -> Iterator[tuple[str, _Weight]]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -38,12 +39,20 @@ from hookline.models.quantized.scheme import (
 )
 from hookline.models.random_weights import random_model
 from hookline.models.sharding.division import Division, divide
+from hookline.models.sharding.expert_group import ExpertGroup
+from hookline.models.sharding.expert_placement import ExpertPlace, OwnedExperts
 from hookline.models.sharding.modules import join_parts
 from hookline.models.sharding.plan import WHOLE, ShardingPlan
 from hookline.models.sharding.rank_reduction import RankReduction
 from hookline.models.sharding.resizing import resized
+from hookline.models.sharding.spread_experts import SpreadExperts
 from hookline.models.sharding.stored_model import stored_parts
-from hookline.models.sharding.whole_experts import CountTokens, with_own_experts
+from hookline.models.sharding.whole_experts import (
+    CountTokens,
+    OwnExperts,
+    with_own_experts,
+    wrap_experts,
+)
 from hookline.models.stages.stage import ONLY, Stage
 from hookline.models.stages.staged_model import staged
 from hookline.models.support import refuse_own_code, refuse_unsupported
@@ -73,6 +82,7 @@ def load_model(
     *,
     reduce: RankReduction | None = None,
     count_expert_tokens: CountTokens | None = None,
+    expert_group: ExpertGroup | None = None,
     stage: Stage = ONLY,
     may_compile: bool = True,
     cache_dtype: torch.dtype | None = None,
@@ -88,8 +98,10 @@ def load_model(
             Hookline's.
         reduce: Joins the results of the ranks that share the model, of which each reads
             its part; None for the whole model.
-        count_expert_tokens: Ranks have whole experts, and this is told what they
-            compute; None if each rank has a part of every expert.
+        count_expert_tokens: The ranks that share the model have whole experts, and this
+            is told what they compute; None if each rank has a part of every expert, or
+            experts are spread further.
+        expert_group: The ranks of several engines, over which experts are spread.
         stage: The pipeline stage whose layers to load.
         may_compile: Quantized layers use kernels.
         cache_dtype: Data type of the KV cache, if it has 8 bits: the checkpoint may
@@ -109,6 +121,7 @@ def load_model(
                 attention=attention,
                 reduce=reduce,
                 count_expert_tokens=count_expert_tokens,
+                expert_group=expert_group,
                 stage=stage,
                 may_compile=may_compile,
                 cache_dtype=cache_dtype,
@@ -160,9 +173,19 @@ class _Job:
     attention: str
     reduce: RankReduction | None
     count_expert_tokens: CountTokens | None
+    expert_group: ExpertGroup | None
     stage: Stage
     may_compile: bool
     cache_dtype: torch.dtype | None
+
+    @property
+    def place(self) -> ExpertPlace | None:
+        """The rank's place among those that have whole experts; None without any."""
+        if self.expert_group is not None:
+            return self.expert_group.place
+        if self.reduce is None or self.count_expert_tokens is None:
+            return None
+        return ExpertPlace(rank=self.reduce.rank, size=self.reduce.size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,9 +243,19 @@ def _load(job: _Job, max_model_len: int) -> PreTrainedModel:
     if found.scheme is not None and found.scheme.bits is not None:
         bits = found.scheme.bits
         quantize(config.model, model, bits, may_compile=job.may_compile)
-    if found.division is not None and job.reduce is not None:
-        join_parts(model, found.division, job.reduce, job.count_expert_tokens)
+    if found.division is not None:
+        if (experts := found.division.experts) is not None:
+            wrap_experts(model, partial(_wrapped, job, experts))
+        if job.reduce is not None:
+            join_parts(model, found.division, job.reduce)
     return model
+
+
+def _wrapped(job: _Job, owned: OwnedExperts, experts: torch.nn.Module) -> OwnExperts:
+    if job.expert_group is not None:
+        return SpreadExperts(experts, owned, job.expert_group)
+    assert job.count_expert_tokens is not None
+    return OwnExperts(experts, owned, job.count_expert_tokens)
 
 
 def _find(job: _Job, max_model_len: int) -> _Found:
@@ -245,13 +278,11 @@ def _find(job: _Job, max_model_len: int) -> _Found:
         dtype = dtype_for(job.config, dtype, job.device)
     forget_quantization(found)
     whole, division = deepcopy(found), None
-    if (reduce := job.reduce) is not None:
-        division = divide(
-            found,
-            rank=reduce.rank,
-            size=reduce.size,
-            has_whole_experts=job.count_expert_tokens is not None,
-        )
+    if job.reduce is not None:
+        rank, size = job.reduce.rank, job.reduce.size
+        division = divide(found, rank=rank, size=size, experts=job.place)
+    elif job.place is not None:
+        division = divide(found, experts=job.place)
     return _Found(
         kind=kind,
         config=found,
@@ -363,7 +394,8 @@ def _key_name(key: object) -> str:
 
 def _with_random_weights(job: _Job, found: _Found) -> PreTrainedModel:
     """Initializes all weights, of which each of several ranks keeps its part."""
-    copies = found.plan.size * found.stage.size
+    engines = 1 if job.place is None else job.place.engines
+    copies = found.plan.size * found.stage.size * engines
     model = random_model(
         job.config,
         found.whole,
@@ -372,7 +404,7 @@ def _with_random_weights(job: _Job, found: _Found) -> PreTrainedModel:
         device=job.device,
         copies=copies,
     )
-    if copies == 1:
+    if found.plan.is_whole and found.stage == ONLY:
         return model
     return _made_of(job, found, stored_parts(model, found.plan))
 

@@ -10,6 +10,7 @@ from hookline.stats.connector_events import (
     TierLookup,
     TierMove,
 )
+from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.finished_request import (
     MAX_STALLS,
     FinishedGroup,
@@ -46,6 +47,7 @@ __all__ = [
     "BlockEviction",
     "ConnectorEvent",
     "ConnectorLookup",
+    "ExpertStats",
     "FinishedGroup",
     "FinishedRequest",
     "FirstScheduled",

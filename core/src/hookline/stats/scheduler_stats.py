@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hookline.frozen import EMPTY
+from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.grammars import GrammarStats
 from hookline.stats.prefix_cache import PrefixCacheCounts
 from hookline.stats.transfers import TransferStats
@@ -84,6 +85,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
         grammars: Grammars of structured outputs.
         taken_over: Total requests that another engine had received before it ended;
             they are not in `received`.
+        experts: What its whole experts have done, if it has any.
     """
 
     running: int = 0
@@ -114,6 +116,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     evicted_blocks: int = 0
     grammars: GrammarStats = GrammarStats()
     taken_over: int = 0
+    experts: ExpertStats = ExpertStats()
 
     @property
     def kv_usage(self) -> float:

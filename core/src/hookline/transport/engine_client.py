@@ -27,7 +27,8 @@ class DeathKind(StrEnum):
     """What ended an engine.
 
     An exception, a fault of its process, the end of its process from outside, a stall,
-    a failing start, or the loss of the connection to its machine.
+    a failing start, the loss of the connection to its machine, or the end of another
+    engine with which it shares experts.
     """
 
     FAILED = "failed"
@@ -36,6 +37,7 @@ class DeathKind(StrEnum):
     STALLED = "stalled"
     START = "start"
     LOST = "lost"
+    PEER = "peer"
 
 
 class EngineDied(NamedTuple):

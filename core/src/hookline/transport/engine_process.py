@@ -1,10 +1,10 @@
 """The engine process: `python -m hookline.transport.engine_process`.
 
 Its arguments are the folder of the sockets, which only this user may enter, the index
-of the engine, the index and process id of the client that owns it, and the file
-descriptor and the level of the log. The owner holds the other end of standard input,
-and sends the key of the messages through it. Once that closes, or the owner has ended,
-the process ends.
+of the engine, the index of the client that owns it, the links to engines that share
+its experts in JSON, the owner's process id, and the file descriptor and the level of
+the log. The owner holds the other end of standard input, and sends the key of the
+messages through it. Once that closes, or the owner has ended, the process ends.
 """
 
 import faulthandler
@@ -14,6 +14,8 @@ import signal
 import sys
 import threading
 from pathlib import Path
+
+import msgspec
 
 from hookline.clock import SystemClock
 from hookline.core.building import build_core, build_loop
@@ -25,14 +27,23 @@ from hookline.transport.engine_wire import EngineWire
 from hookline.transport.mailbox import KEY_BYTES
 from hookline.transport.messages import Ready
 from hookline.transport.process_inspector import STACKS_SIGNAL, stacks_file
+from hookline.worker.experts.links import ExpertLinks
 
 _IDLE_SECONDS = 60.0
 
 
-def main(folder: Path, engine_index: int, owner_index: int, owner_pid: int) -> int:
+def main(
+    folder: Path,
+    engine_index: int,
+    owner_index: int,
+    owner_pid: int,
+    experts: ExpertLinks | None,
+) -> int:
     """Serves until the owner goes away."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the front end decides when to end
+    for descriptor in () if experts is None else experts.descriptors:
+        os.set_inheritable(descriptor, False)  # by what plugins start
     stdin = sys.stdin.fileno()
     key = os.read(stdin, KEY_BYTES)
     if len(key) < KEY_BYTES:
@@ -44,15 +55,15 @@ def main(folder: Path, engine_index: int, owner_index: int, owner_pid: int) -> i
     _write_stacks_on_signal(stacks_file(folder, engine_index))
     try:
         with FailureNotice(wire.failed):
-            return _serve(wire)
+            return _serve(wire, experts)
     finally:
         wire.close()
 
 
-def _serve(wire: EngineWire) -> int:
+def _serve(wire: EngineWire, experts: ExpertLinks | None) -> int:
     config = wire.receive_config()
     try:
-        core = build_core(config, SystemClock())
+        core = build_core(config, SystemClock(), experts)
         loop = build_loop(config, core)
     except ConfigError as error:
         wire.start_failed("config", error.option, error.detail)
@@ -60,6 +71,7 @@ def _serve(wire: EngineWire) -> int:
     except ModelLoadError as error:
         wire.start_failed("model", error.model, error.reason)
         return 1
+    wire.listen_to(core.together.bell)
     wire.ready(Ready(core.facts, core.clock_pair()))
     while True:
         for message in loop.turn(wire.receive, _IDLE_SECONDS):
@@ -86,9 +98,11 @@ def _end_with_owner(stdin: int, owner_pid: int, folder: Path) -> None:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    engine_index, owner_index, owner_pid, log_end, level = map(int, sys.argv[2:])
+    engine_index, owner_index = map(int, sys.argv[2:4])
+    experts = msgspec.json.decode(sys.argv[4], type=ExpertLinks | None)
+    owner_pid, log_end, level = map(int, sys.argv[5:])
     log = forward_log(log_end, level)
     try:
-        sys.exit(main(folder, engine_index, owner_index, owner_pid))
+        sys.exit(main(folder, engine_index, owner_index, owner_pid, experts))
     finally:
         log.close()

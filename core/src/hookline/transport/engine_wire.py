@@ -71,6 +71,14 @@ class EngineWire:
         self._ready: Ready | None = None
         self._mailbox.send(self._owner, Hello(self._transport.address))
 
+    def listen_to(self, bell: int | None) -> None:
+        """Has `receive` return early once a descriptor is readable.
+
+        Args:
+            bell: The descriptor; None for none.
+        """
+        self._transport.bell = bell
+
     def receive_config(self) -> EngineConfig:
         """Waits for the owner's configuration.
 
@@ -84,7 +92,7 @@ class EngineWire:
                 return mail.message.config
 
     def receive(self, timeout_seconds: float) -> Command | None:
-        """Waits for a command; None if none came in time."""
+        """Waits for a command; None if none came in time, or a bell rang."""
         if self._commands:
             return self._commands.popleft()
         if (mail := self._mailbox.receive(timeout_seconds)) is None:

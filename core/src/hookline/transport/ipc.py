@@ -31,9 +31,13 @@ class IpcTransport:
 
     Only this user may enter the folder, and frames name their sender: that they are
     genuine is for the receiver to check.
+
+    Attributes:
+        bell: Descriptor that ends a wait for frames once it is readable; None for none.
     """
 
     def __init__(self, folder: Path, party: Party) -> None:
+        self.bell: int | None = None
         self._address = ipc_address(folder, party)
         self._context = zmq.Context(io_threads=1)
         self._inbox = self._context.socket(zmq.PULL)
@@ -75,9 +79,18 @@ class IpcTransport:
         return True
 
     def receive(self, timeout_seconds: float) -> bytes | None:
-        if not self._inbox.poll(round(timeout_seconds * 1000)):
+        if not self._wait(round(timeout_seconds * 1000)):
             return None
         return self._inbox.recv()
+
+    def _wait(self, milliseconds: int) -> bool:
+        """Returns whether a frame is there, at the latest after this time."""
+        if self.bell is None or not milliseconds:
+            return bool(self._inbox.poll(milliseconds))
+        poller = zmq.Poller()
+        poller.register(self._inbox, zmq.POLLIN)
+        poller.register(self.bell, zmq.POLLIN)
+        return self._inbox in dict(poller.poll(milliseconds))
 
     def close(self, linger_seconds: float = 0.0) -> None:
         if not self._context.closed:

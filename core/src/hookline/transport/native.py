@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
+from hookline.config.expert_spread import check_processes
 from hookline.core.building import build_core, build_loop
 from hookline.exceptions import ConfigError
 from hookline.transport.elastic_client import ElasticClient
@@ -36,6 +37,7 @@ def connect(config: EngineConfig) -> EngineClient:
         return ElasticClient(*configs)
     if config.supervision.engine_restart:
         raise ConfigError("engine-restart", "requires an engine process of its own")
+    check_processes(config.parallel)
     cores = [build_core(each, SystemClock()) for each in configs]
     return InprocClient(*map(build_loop, configs, cores))
 

@@ -27,6 +27,7 @@ from hookline.transport.engine_client import (
     GuestEnded,
     Received,
 )
+from hookline.transport.expert_memory import ExpertMemory
 from hookline.transport.forked_children import release_in_forked_children
 from hookline.transport.guest_list import GuestList
 from hookline.transport.ipc import IpcTransport, private_folder
@@ -87,6 +88,8 @@ class ProcessClient:
         self._is_closed = False
         self._ended: EngineDied | None = None
         self._looks_at = 0.0
+        sharing = [e.engine_index for e in configs if e.parallel.spreads_experts]
+        self._experts = ExpertMemory(sharing)
         self._folder = private_folder()
         release_in_forked_children(self._folder, self._pipes)
         me = Party(Role.CLIENT, client_index)
@@ -200,6 +203,7 @@ class ProcessClient:
         deadline = time.monotonic() + _GRACE_SECONDS
         for launched in self._launched.values():
             launched.end(max(0.0, deadline - time.monotonic()))
+        self._experts.close()
         self._transport.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -211,7 +215,7 @@ class ProcessClient:
         timer = StartupTimer(SystemClock())
         with timer.phase("start engine process"):
             for index in configs:
-                self._launched[index] = LaunchedEngine(self._folder, index, self.index)
+                self._launched[index] = self._start_process(index)
             while len(self.engines) < len(configs):
                 mail = self._next_mail(1.0)
                 if isinstance(mail, EngineDied):
@@ -305,9 +309,15 @@ class ProcessClient:
 
     def _launch(self, index: int) -> None:
         """Starts a process while others serve."""
-        self._launched[index] = LaunchedEngine(self._folder, index, self.index)
+        self._launched[index] = self._start_process(index)
         self._num_launched[index] = self._num_launched.get(index, 0) + 1
         self._starting.add(index)
+
+    def _start_process(self, index: int) -> LaunchedEngine:
+        links = self._experts.links(index)
+        launched = LaunchedEngine(self._folder, index, self.index, links)
+        self._experts.started()
+        return launched
 
     def _take_start(self, index: int, mail: Mail[ToClient]) -> Received | None:
         """Shakes hands with a process that starts while others serve."""
@@ -349,6 +359,8 @@ class ProcessClient:
         return now - self._last_words.setdefault(index, now) > _LIVENESS_SECONDS
 
     def _death(self, index: int, reason: str) -> EngineDied:
+        if (of_peer := self._experts.take_reason(index)) is not None:
+            return EngineDied(index, of_peer, DeathKind.PEER)
         if index in self._starting:
             return EngineDied(index, reason, DeathKind.START)
         if (killed := self._kill_reasons.pop(index, None)) is not None:
@@ -372,6 +384,8 @@ class ProcessClient:
         self._starting.discard(death.engine_index)
         self._last_words.pop(death.engine_index, None)
         self._deaths[death.engine_index] = death.reason
+        for peer in self._experts.ended(death):
+            self._launched[peer].kill()
         return death
 
 

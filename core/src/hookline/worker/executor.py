@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from hookline.stats import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
@@ -86,4 +87,16 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Releases all resources; also valid during sleep."""
+        ...
+
+
+@runtime_checkable
+class AssistingExecutor(Protocol):
+    """An executor whose model's experts several engines share; called likewise."""
+
+    def assist(self) -> RankUse:
+        """Computes its experts in a step of other engines, and waits for its end.
+
+        No started step may be without a result. Any exception is fatal to the engine.
+        """
         ...

@@ -11,6 +11,7 @@ from hookline.spec_decode.proposer import Proposer
 from hookline.step.capabilities import ExecutorCapabilities
 from hookline.structured.own_backends import MatcherSource
 from hookline.worker.executor import Executor
+from hookline.worker.experts.links import ExpertLinks
 from hookline.worker.startup_timer import StartupTimer
 from hookline_registry import RegistryError, load_value
 
@@ -32,6 +33,7 @@ class ExecutorContext:
             factory's capabilities offer.
         connector: The worker's side of the KV connector; None without one.
         matchers: Makes matchers of grammars; None without structured outputs.
+        experts: Links to engines that share the experts; None if it has all of them.
     """
 
     config: EngineConfig
@@ -40,6 +42,7 @@ class ExecutorContext:
     proposer: Proposer | None = None
     connector: WorkerConnector | None = None
     matchers: MatcherSource | None = None
+    experts: ExpertLinks | None = None
 
 
 @dataclass(frozen=True, slots=True)

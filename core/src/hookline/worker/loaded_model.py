@@ -149,6 +149,7 @@ def load(
             count_expert_tokens=ranks.count_expert_tokens
             if parallel.enable_expert_parallel
             else None,
+            expert_group=ranks.experts,
             stage=stage,
             may_compile=config.executor.kernels is not Kernels.TORCH,
             cache_dtype=eight_bits,

@@ -4,9 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
+
+from hookline.models.sharding.expert_group import ExpertGroup
 from hookline.models.sharding.tensor_group import TensorGroup
 from hookline.models.sharding.whole_experts import CountTokens
 from hookline.spec_decode.tree import DraftTree
+from hookline.stats import RankUse
 from hookline.worker.sampling.step_sampler import StepSampler
 from hookline.worker.stage_links import StageLinks
 
@@ -20,6 +24,34 @@ class StepGroup(TensorGroup, Protocol):
         Raises:
             RankError: A rank did not take part in all of them.
         """
+        ...
+
+
+class StepExperts(ExpertGroup, Protocol):
+    """An expert group of a rank that loads a model, serves, and may sleep."""
+
+    def open(self, width: int, dtype: torch.dtype) -> None:
+        """Gets ready to exchange hidden states of this size."""
+        ...
+
+    def join(self) -> None:
+        """Makes further calls with the others, which do the same in their steps."""
+        ...
+
+    def leave(self) -> None:
+        """Forgets the layers, and calls nobody until it joins again."""
+        ...
+
+    def assist(self) -> None:
+        """Takes part in a step of other engines, without tokens of its own.
+
+        Raises:
+            RankError: Another rank did not come.
+        """
+        ...
+
+    def end_step(self) -> RankUse:
+        """Returns what experts have computed, and how long this rank has waited."""
         ...
 
 
@@ -44,6 +76,10 @@ class RankParts:
             drafts are chains, or this rank drafts.
         replays_steps: Ranks may replay recorded steps. If drafts are made of hidden
             states, one rank must look into steps, and the others do as it does.
+        count_expert_tokens: Is told what this rank's whole experts compute, if they are
+            spread over the ranks of one engine.
+        experts: The ranks of several engines over which experts are spread; None if the
+            engine has all experts.
     """
 
     group: StepGroup | None = None
@@ -52,6 +88,7 @@ class RankParts:
     draft_tree: DraftTree | None = None
     replays_steps: bool = True
     count_expert_tokens: CountTokens = _ignore
+    experts: StepExperts | None = None
 
 
 ALONE = RankParts()

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
+from hookline.stats import RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
-from hookline.worker.executor import Executor
+from hookline.worker.executor import AssistingExecutor, Executor
 
 
 class ThreadedExecutor:
@@ -29,6 +30,9 @@ class ThreadedExecutor:
     def start(self, plan: StepPlan) -> Future[StepResult]:
         return self._thread.submit(self._compute, plan)
 
+    def assist(self) -> RankUse:
+        return self._thread.submit(self._assist).result()
+
     def check(self) -> None:
         self._inner.check()
 
@@ -42,6 +46,10 @@ class ThreadedExecutor:
         """Waits for the step under way; one queued after it is cancelled."""
         self._thread.shutdown(cancel_futures=True)
         self._inner.close()
+
+    def _assist(self) -> RankUse:
+        assert isinstance(self._inner, AssistingExecutor)
+        return self._inner.assist()
 
     def _compute(self, plan: StepPlan) -> StepResult:
         return self._inner.start(plan).result()

@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 
+from hookline.stats import RankUse
 from hookline.step.plan import StepPlan
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.executor import DeferredStep
@@ -25,7 +26,7 @@ class UniprocExecutor:
 
         Args:
             context: The engine's configuration and parts.
-            ranks: What the worker has of other ranks: none but in trials.
+            ranks: What the worker has of other ranks: of other engines', or in trials.
 
         Raises:
             ModelLoadError: The model cannot be loaded or served.
@@ -43,6 +44,9 @@ class UniprocExecutor:
 
     def start(self, plan: StepPlan) -> DeferredStep:
         return DeferredStep(self._worker.execute, plan)
+
+    def assist(self) -> RankUse:
+        return self._worker.assist()
 
     def check(self) -> None:
         """Has nothing to check: there is no other process."""

@@ -1,5 +1,7 @@
 """The executor `uniproc`, without the imports that it needs once it is chosen."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 
@@ -9,6 +11,7 @@ from hookline.worker.executor_factory import (
     ExecutorContext,
     ExecutorFactory,
 )
+from hookline.worker.experts.links import ExpertLinks
 from hookline.worker.threaded import ThreadedExecutor
 
 
@@ -21,9 +24,27 @@ def create(context: ExecutorContext) -> Executor:
     import_for(context)
     from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
+    build: Callable[[], Executor] = partial(UniprocExecutor, context)
+    if context.experts is not None:
+        build = _with_shared_experts(context, context.experts)
     if context.config.scheduler.async_scheduling:
-        return ThreadedExecutor(partial(UniprocExecutor, context))
-    return UniprocExecutor(context)
+        return ThreadedExecutor(build)
+    return build()
+
+
+def _with_shared_experts(
+    context: ExecutorContext, links: ExpertLinks
+) -> Callable[[], Executor]:
+    """Makes the engine's only rank one of those that share the experts."""
+    from hookline.worker.experts.shared_experts import SharedExperts  # noqa: PLC0415
+    from hookline.worker.rank_parts import RankParts  # noqa: PLC0415
+    from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
+
+    # Kernels that are tried while it serves would call the other engines.
+    executor = replace(context.config.executor, serve_while_compiling=False)
+    config = replace(context.config, executor=executor)
+    ranks = RankParts(experts=SharedExperts.of_rank(config, links))
+    return partial(UniprocExecutor, replace(context, config=config), ranks)
 
 
 def import_for(context: ExecutorContext) -> None:

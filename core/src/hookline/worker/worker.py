@@ -17,13 +17,14 @@ import gc
 import logging
 from dataclasses import replace
 
+import msgspec
 import torch
 
 from hookline.config import Kernels
 from hookline.exceptions import ModelLoadError
 from hookline.plugin_loading.proposers import bind_proposer, load_proposer
 from hookline.spec_decode.tree import tree_of
-from hookline.stats import RankUse
+from hookline.stats import NO_RANKS, RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
@@ -105,6 +106,8 @@ class Worker:
             ConfigError: An option or the proposer does not fit the model.
         """
         assert self._machine is not None
+        if (experts := self._ranks.experts) is not None:
+            experts.leave()  # others do not load and try models meanwhile
         model = load(
             self._config,
             self._machine.platform,
@@ -123,6 +126,8 @@ class Worker:
             )
         if model.reduce is not None:
             model.reduce.join()  # from here on all ranks compute the same steps
+        if experts is not None:
+            experts.open(model.hidden_size, model.dtype)
         is_final = model.with_kernels is None
         self._maker = RunnerMaker.of(
             self._config if is_final else without_kernels(self._config),
@@ -211,6 +216,8 @@ class Worker:
                 self._upgrade = KernelUpgrade(compiler, self._build_with_kernels)
             self._governor = self._governor or self._make_governor()
             settle_heap()
+        if (experts := self._ranks.experts) is not None:
+            experts.join()
         return shape
 
     def execute(self, plan: StepPlan) -> StepResult:
@@ -226,9 +233,24 @@ class Worker:
         if (stages := self._ranks.stages) is not None:
             forward_ns = result.forward_ns + stages.forward_ns
             result = replace(result, forward_ns=forward_ns)
-        if (group := self._ranks.group) is None:
-            return result
-        return replace(result, rank_use=RankUse(group.end_step()))
+        return replace(result, rank_use=self._rank_use())
+
+    def assist(self) -> RankUse:
+        """Computes this rank's experts in a step of other engines.
+
+        Any exception is fatal to the engine.
+        """
+        assert self._ranks.experts is not None
+        self._ranks.experts.assist()
+        return self._rank_use()
+
+    def _rank_use(self) -> RankUse:
+        """Looks at what passed between ranks since the last call."""
+        group, experts = self._ranks.group, self._ranks.experts
+        use = NO_RANKS if experts is None else experts.end_step()
+        if group is None:
+            return use
+        return msgspec.structs.replace(use, exchange_ns=group.end_step())
 
     def _run(self, plan: StepPlan) -> StepResult:
         assert self._runner is not None, "no step may be executed during sleep"
@@ -253,6 +275,8 @@ class Worker:
         if level is SleepLevel.WEIGHTS:
             self._close_drafter()
             self._maker = self._proposer = None
+            if self._ranks.experts is not None:
+                self._ranks.experts.leave()
         self._allocated.memory.release()
         gc.collect()
         return_freed_memory()

@@ -49,6 +49,7 @@ from hookline.request import RequestFacts
 from hookline.stats import (
     BlockEviction,
     ConnectorLookup,
+    ExpertStats,
     FinishedGroup,
     FirstScheduled,
     FirstToken,
@@ -156,6 +157,7 @@ ITERATION = IterationStats(
 """Of everything there is, at least once."""
 
 SCHEDULER = SchedulerStats(
+    experts=ExpertStats(tokens=(12, 4), busiest_tokens=24, dummy_steps=3),
     running=2,
     waiting=3,
     kv_blocks=40,

@@ -255,6 +255,15 @@ def model(make: StandardPanels) -> Row:
                 "hookline_expert_tokens",
             ),
             make.share(
+                "Share of the forward pass in which steps wait for other engines",
+                "hookline_expert_wait_seconds",
+                "hookline_model_forward_seconds",
+            ),
+            make.rates(
+                "Dummy steps, for other engines that share experts",
+                "hookline_dummy_steps",
+            ),
+            make.share(
                 "Share of the pipeline stages' time in which they compute",
                 "hookline_model_forward_seconds",
                 "hookline_pipeline_stage_seconds",

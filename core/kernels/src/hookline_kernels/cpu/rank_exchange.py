@@ -16,34 +16,25 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from hookline_kernels.cpu.elements import SCALARS, array_at, exact
+from hookline_kernels.cpu.elements import SCALARS, array_at
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.meeting import (
     CLOCK,
-    DEADLINE,
     HEAD_BYTES,
-    MOST_RANKS,
-    NAP,
     RANK,
-    SHARED,
     SIZE,
     SLOT_BYTES,
-    SPENT,
     STATUS,
-    WAITED,
-    WORDS,
-    YIELD,
     meet,
     slot_of,
 )
-from hookline_kernels.cpu.memory import int_at, set_int
-from hookline_kernels.cpu.system_calls import address_in_libc, nanoseconds
+from hookline_kernels.cpu.memory import int_at
+from hookline_kernels.cpu.rank_meeting import ALONE, RankMeeting, spend
+from hookline_kernels.cpu.system_calls import nanoseconds
 from hookline_kernels.cpu.vectors import INT64, LANES, Emit, load, offset, store
 
 SLOT = 1 << 20
 """Bytes of a slot: two ranks' slots stay in a core's caches."""
-_ALONE = 1
-"""Number of elements to give a launch, so that one thread runs it."""
 
 
 def shared_bytes(size: int) -> int:
@@ -62,68 +53,22 @@ def compile_for_ranks() -> None:
     _gather_kernel()
 
 
-class RankExchange:
-    """One rank's end of the exchange; for one thread. All ranks make the same calls.
-
-    Attributes:
-        rank: Index of this rank.
-        size: Number of ranks.
-    """
+class RankExchange(RankMeeting):
+    """One rank's end of the exchange; for one thread. All ranks make the same calls."""
 
     def __init__(
         self, shared: int, rank: int, size: int, *, deadline_seconds: float
     ) -> None:
-        """Attaches to the shared memory.
-
-        Args:
-            shared: Its address; `shared_bytes`, zero at first, alive as long as this.
-            rank: Index of this rank.
-            size: Number of ranks.
-            deadline_seconds: How long to wait for the others.
+        """Attaches to the shared memory, of `shared_bytes`; see `RankMeeting`.
 
         Raises:
             KernelError: No compiler is installed, or the system is not supported.
             ValueError: There are more ranks than `MOST_RANKS`.
         """
-        if size > MOST_RANKS:
-            raise ValueError(f"at most {MOST_RANKS} ranks, not {size}")
-        self.rank, self.size = rank, size
-        self._words = np.zeros(WORDS, np.int64)
-        for index, value in (
-            (RANK, rank),
-            (SIZE, size),
-            (SHARED, shared),
-            (SLOT_BYTES, SLOT),
-            (DEADLINE, round(deadline_seconds * 1e9)),
-            (CLOCK, address_in_libc("clock_gettime")),
-            (YIELD, address_in_libc("sched_yield")),
-            (NAP, address_in_libc("usleep")),
-        ):
-            self._words[index] = value
+        super().__init__(shared, rank, size, deadline_seconds=deadline_seconds)
+        self._words[SLOT_BYTES] = SLOT
         self._sums = {dtype: _sum_kernel(dtype.itemsize) for dtype in SCALARS}
         self._gather = _gather_kernel()
-
-    @property
-    def absent(self) -> int | None:
-        """The rank that has not come in time; None if all have."""
-        status = int(self._words[STATUS])
-        return status - 1 if status > 0 else None
-
-    @property
-    def contrary(self) -> int | None:
-        """A rank that has come with something else; None if none has."""
-        status = int(self._words[STATUS])
-        return -1 - status if status < 0 else None
-
-    @property
-    def spent_ns(self) -> int:
-        """Total time of all exchanges, ns."""
-        return int(self._words[SPENT])
-
-    @property
-    def waited_ns(self) -> int:
-        """What of it this rank has waited for others, ns."""
-        return int(self._words[WAITED])
 
     def all_reduce(self, values: torch.Tensor) -> None:
         """Replaces values by their sum over all ranks.
@@ -134,7 +79,7 @@ class RankExchange:
             values: Contiguous, bfloat16 or float32, in main memory.
         """
         self._sums[values.dtype](
-            _ALONE,
+            ALONE,
             numbers_of(values.data_ptr(), values.numel(), self._words.ctypes.data),
         )
 
@@ -148,7 +93,7 @@ class RankExchange:
         if self.rank == 0:
             joined = torch.empty((self.size, *part.shape), dtype=part.dtype)
         self._gather(
-            _ALONE,
+            ALONE,
             numbers_of(
                 part.data_ptr(),
                 part.nbytes,
@@ -177,7 +122,7 @@ def _sum_kernel(size: int) -> Kernel:
                 stride = int_at(words, SLOT_BYTES)
                 sum_slots(at, first, stride, ranks, number, size)
             done += number
-        _spend(words, begun)
+        spend(words, begun)
 
     return Kernel(sum_over_ranks, f"sum-over-ranks-{size}")
 
@@ -199,15 +144,9 @@ def _gather_kernel() -> Kernel:
                     source = first + other * int_at(words, SLOT_BYTES)
                     copy(output + other * total + done, source, number)
             done += number
-        _spend(words, begun)
+        spend(words, begun)
 
     return Kernel(gather_of_ranks, "gather-of-ranks")
-
-
-@exact
-def _spend(words: Any, begun: Any) -> None:
-    spent = nanoseconds(int_at(words, CLOCK)) - begun
-    set_int(words, SPENT, int_at(words, SPENT) + spent)
 
 
 def _copy(

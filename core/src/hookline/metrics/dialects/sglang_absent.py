@@ -32,13 +32,16 @@ _BY_REASON: Mapping[str, tuple[str, ...]] = {
         *("swa_available_tokens", "swa_evictable_tokens", "swa_token_usage"),
         "swa_used_tokens",
     ),
-    "engines do not keep step, and experts stay on their ranks": (
+    "engines that share experts keep step without a schedule of their own: see "
+    "hookline_dummy_steps, hookline_expert_wait_seconds and hookline_expert_tokens": (
         *("dp_attention_pairs_total", "dp_attention_steps_total"),
         *("dp_attention_sync_wait_seconds", "dp_attention_token_imbalance_ratio"),
         "dp_attention_tokens_total",
         "dp_cooperation_forward_execution_seconds_total",
         "dp_cooperation_realtime_tokens_total",
-        *("eplb_balancedness", "eplb_gpu_physical_count"),
+    ),
+    "experts stay on their ranks": ("eplb_balancedness", "eplb_gpu_physical_count"),
+    "no engine delays its prefills for those of others": (
         *("prefill_delayer_outcomes_total", "prefill_delayer_wait_forward_passes"),
         "prefill_delayer_wait_seconds",
     ),

@@ -48,11 +48,13 @@ LIVE_METRICS: tuple[Metric, ...] = (
         unit="restarts",
         help="Number of times that the engine's process was replaced, by what ended "
         "it: an exception (failed), a fault of its process (crashed), the end of its "
-        "process from outside (exited), a stall (stalled), a failing start (start) or "
-        "the loss of the connection to its machine (lost).",
+        "process from outside (exited), a stall (stalled), a failing start (start), "
+        "the loss of the connection to its machine (lost) or the end of another engine "
+        "that shares its experts (peer).",
         labels=(
             Label(
-                "reason", ("failed", "crashed", "exited", "stalled", "start", "lost")
+                "reason",
+                ("failed", "crashed", "exited", "stalled", "start", "lost", "peer"),
             ),
         ),
         value=Reading(

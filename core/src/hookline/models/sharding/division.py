@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from transformers import PreTrainedConfig
 
 from hookline.exceptions import ConfigError
-from hookline.models.sharding.expert_placement import OwnedExperts, experts_of_rank
+from hookline.models.sharding.expert_placement import (
+    ExpertPlace,
+    OwnedExperts,
+    experts_of_rank,
+)
 from hookline.models.sharding.families import FAMILIES, Family, Heads
 from hookline.models.sharding.plan import ShardingPlan
 from hookline.models.sharding.split import rows_of_rank, units_of
@@ -48,18 +52,19 @@ class Division:
 def divide(
     config: PreTrainedConfig,
     *,
-    rank: int,
-    size: int,
-    has_whole_experts: bool = False,
+    rank: int = 0,
+    size: int = 1,
+    experts: ExpertPlace | None = None,
 ) -> Division:
     """Plans one rank's part of a model.
 
     Args:
         config: The whole model's; becomes this rank's if the family's modules can be
             made from it.
-        rank: Index of the rank.
-        size: Number of ranks.
-        has_whole_experts: Each expert is on one rank, instead of a part on every rank.
+        rank: Index of the rank among those that share each layer.
+        size: Number of these ranks.
+        experts: The rank's place among those of which each has some experts whole; None
+            if each has a part of every expert.
 
     Raises:
         ConfigError: The family cannot be divided, or not among as many ranks.
@@ -74,16 +79,14 @@ def divide(
         )
     queries, keys = text.num_attention_heads, _kv_heads(text)
     heads = Heads(size=size, queries=queries, keys=keys)
-    experts = None
-    if has_whole_experts:
-        experts = experts_of_rank(text, rank=rank, size=size)
+    owned = None if experts is None else experts_of_rank(text, experts)
     try:
-        _check(text, heads, widths=() if has_whole_experts else _WIDTHS)
+        _check(text, heads, widths=_WIDTHS if owned is None else ())
         plan = ShardingPlan(
             rank=rank,
             size=size,
             splits=family.splits(text, heads),
-            experts=None if experts is None else experts.own,
+            experts=None if owned is None else owned.own,
         )
     except ValueError as error:
         reason = f"{error} (a model of type {text.model_type})"
@@ -93,7 +96,7 @@ def divide(
         plan=plan,
         heads=heads,
         vocab_size=text.vocab_size,
-        experts=experts,
+        experts=owned,
     )
     if not family.is_resized:
         _make_smaller(text, division)

@@ -12,16 +12,48 @@ _NUMBERS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertPlace:
+    """A rank's place among those over which experts are spread.
+
+    Attributes:
+        rank: Its index: all ranks of the first engine, then those of the next one.
+        size: Number of ranks, of all engines that share the experts.
+        engines: Number of these engines.
+    """
+
+    rank: int
+    size: int
+    engines: int = 1
+
+    @property
+    def ranks_of_engine(self) -> int:
+        """Number of ranks that share the layers of an engine."""
+        return self.size // self.engines
+
+    @property
+    def engine(self) -> int:
+        """Index of the rank's engine."""
+        return self.rank // self.ranks_of_engine
+
+    @property
+    def tensor_rank(self) -> int:
+        """Index of the rank among those of its engine."""
+        return self.rank % self.ranks_of_engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedExperts:
     """The experts of each layer that one rank has.
 
     Attributes:
         own: Their indices among all.
         mean: Number of experts of a rank on average.
+        engines: Number of engines that share all experts.
     """
 
     own: range
     mean: float
+    engines: int = 1
 
 
 def num_experts_of(config: PreTrainedConfig) -> int:
@@ -37,7 +69,7 @@ def set_num_experts(config: PreTrainedConfig, number: int) -> None:
             setattr(config, name, number)
 
 
-def experts_of_rank(config: PreTrainedConfig, *, rank: int, size: int) -> OwnedExperts:
+def experts_of_rank(config: PreTrainedConfig, place: ExpertPlace) -> OwnedExperts:
     """Returns the experts that one of several ranks has.
 
     Neighbouring experts are together. If the ranks cannot have as many each, the first
@@ -46,7 +78,7 @@ def experts_of_rank(config: PreTrainedConfig, *, rank: int, size: int) -> OwnedE
     Raises:
         ConfigError: There are no experts, or fewer than ranks.
     """
-    number = num_experts_of(config)
+    number, rank, size = num_experts_of(config), place.rank, place.size
     if number == 0:
         raise ConfigError(
             OPTION, f"models of type {config.model_type} have no experts to distribute"
@@ -54,10 +86,19 @@ def experts_of_rank(config: PreTrainedConfig, *, rank: int, size: int) -> OwnedE
     if number < size:
         raise ConfigError(
             OPTION,
-            f"tensor-parallel-size, {size}, exceeds the number of experts, {number}: "
-            "each rank needs one at least",
+            f"{_named(place)}, {size}, exceeds the number of experts, {number}: each "
+            "rank needs one at least",
         )
     least, more = divmod(number, size)
     start = rank * least + min(rank, more)
     own = range(start, start + least + (rank < more))
-    return OwnedExperts(own=own, mean=number / size)
+    return OwnedExperts(own=own, mean=number / size, engines=place.engines)
+
+
+def _named(place: ExpertPlace) -> str:
+    """The options that give the number of ranks."""
+    if place.engines == 1:
+        return "tensor-parallel-size"
+    if place.ranks_of_engine == 1:
+        return "data-parallel-size"
+    return "data-parallel-size times tensor-parallel-size"

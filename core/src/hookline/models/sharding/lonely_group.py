@@ -4,6 +4,10 @@ from dataclasses import dataclass
 
 import torch
 
+from hookline.models.sharding.expert_group import ComputeExperts, ExpertTokens
+from hookline.models.sharding.expert_placement import ExpertPlace
+from hookline.stats import NO_RANKS, RankUse
+
 
 @dataclass(slots=True)
 class LonelyGroup:
@@ -26,3 +30,40 @@ class LonelyGroup:
 
     def end_step(self) -> int:
         return 0
+
+
+@dataclass(slots=True)
+class LonelyExperts:
+    """A `StepExperts` whose other ranks do not exist: it computes its own part.
+
+    Attributes:
+        place: The place that the rank would have.
+        is_on: False: no call reaches anybody.
+    """
+
+    place: ExpertPlace
+    is_on: bool = False
+
+    def add_layer(self, compute: ComputeExperts) -> None:
+        """Does nothing: the layer is called by the model alone."""
+
+    def exchange(self, own: ExpertTokens, compute: ComputeExperts) -> torch.Tensor:
+        return compute(own).to(own.hidden.dtype)
+
+    def count(self, pairs: int) -> None:
+        """Does nothing: nobody asks."""
+
+    def open(self, width: int, dtype: torch.dtype) -> None:
+        """Does nothing: there is nobody to exchange with."""
+
+    def join(self) -> None:
+        """Does nothing: there is nobody to join."""
+
+    def leave(self) -> None:
+        """Does nothing."""
+
+    def assist(self) -> None:
+        """Does nothing: nobody else computes a step."""
+
+    def end_step(self) -> RankUse:
+        return NO_RANKS

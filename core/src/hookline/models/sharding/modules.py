@@ -7,7 +7,6 @@ from transformers import PreTrainedModel
 from hookline.models.layer_list import layers_of
 from hookline.models.sharding.division import Division
 from hookline.models.sharding.rank_reduction import RankReduction
-from hookline.models.sharding.whole_experts import CountTokens, choose_own_experts
 from hookline.models.stages.staged_model import OtherStages
 
 
@@ -68,7 +67,6 @@ def join_parts(
     model: PreTrainedModel,
     division: Division,
     reduce: RankReduction,
-    count_expert_tokens: CountTokens | None = None,
 ) -> None:
     """Puts sums over ranks where parts of the layers' results are made.
 
@@ -78,10 +76,7 @@ def join_parts(
         model: This rank's part.
         division: How ranks divide it.
         reduce: Calls the other ranks.
-        count_expert_tokens: Is told what whole experts compute.
     """
-    if division.experts is not None and count_expert_tokens is not None:
-        choose_own_experts(model, division.experts, count_expert_tokens)
     layers = layers_of(model)
     assert layers is not None
     for layer in layers:

@@ -37,6 +37,11 @@ class ShardingPlan:
     splits: Mapping[str, Split] = field(default_factory=dict)
     experts: range | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the rank has all of the model."""
+        return self.size == 1 and self.experts is None
+
     def has(self, name: str) -> bool:
         """Whether the rank has any part of a tensor, by its name in a file."""
         found = _EXPERT.search(name)
@@ -48,10 +53,10 @@ class ShardingPlan:
         Raises:
             ValueError: The ranks cannot divide it evenly.
         """
-        if self.size == 1:
-            return ALL
         if self.experts is not None and _OF_EXPERTS.search(name):
             return _whole(name, self.experts)
+        if self.size == 1:
+            return ALL
         split, part = self._find(name)
         if split is None:
             return ALL

@@ -14,6 +14,7 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from hookline.models.layer_list import layers_of
+from hookline.models.sharding.expert_group import ExpertTokens
 from hookline.models.sharding.expert_placement import (
     OwnedExperts,
     set_num_experts,
@@ -53,19 +54,23 @@ class OwnExperts(nn.Module):
         Returns:
             [T, hidden]; zeros for tokens that only other ranks compute.
         """
-        own = self.owned.own
+        return self.summed(ExpertTokens(hidden, chosen, weights)).to(hidden.dtype)
+
+    def summed(self, given: ExpertTokens) -> torch.Tensor:
+        """Computes the same in float32, [T, hidden]."""
+        own, chosen = self.owned.own, given.chosen
         is_own = (chosen >= own.start) & (chosen < own.stop)
         tokens = is_own.nonzero()[:, 0]
         self._count(len(tokens))
+        summed = torch.zeros_like(given.hidden, dtype=torch.float32)
         if not len(tokens):
-            return torch.zeros_like(hidden)
+            return summed
         found = self.inner(
-            hidden[tokens],
+            given.hidden[tokens],
             (chosen[is_own] - own.start)[:, None],
-            weights[is_own][:, None],
+            given.weights[is_own][:, None],
         )
-        summed = torch.zeros_like(hidden, dtype=torch.float32)
-        return summed.index_add_(0, tokens, found.float()).to(hidden.dtype)
+        return summed.index_add_(0, tokens, found.float())
 
 
 def with_own_experts(
@@ -97,12 +102,12 @@ def with_own_experts(
     return type(kind.__name__, (kind,), members)
 
 
-def choose_own_experts(
-    model: PreTrainedModel, owned: OwnedExperts, count: CountTokens
+def wrap_experts(
+    model: PreTrainedModel, wrap: Callable[[nn.Module], OwnExperts]
 ) -> None:
-    """Has a loaded model compute only the tokens of its own experts, and count them."""
+    """Has a loaded model compute only the tokens of its own experts."""
     for parent, experts in _experts_of(model):
-        setattr(parent, _EXPERTS, OwnExperts(experts, owned, count))
+        setattr(parent, _EXPERTS, wrap(experts))
 
 
 def _experts_of(model: PreTrainedModel) -> Iterator[tuple[nn.Module, nn.Module]]:

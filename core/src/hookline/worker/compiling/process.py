@@ -98,16 +98,29 @@ def _executor(context: ExecutorContext) -> Executor:
     Ranks have kernels of their own sizes, and sum by further ones.
     """
     # Imported once it is known which parts of torch are left out.
-    from hookline.models.sharding.lonely_group import LonelyGroup  # noqa: PLC0415
+    from hookline.models.sharding.expert_placement import (  # noqa: PLC0415
+        ExpertPlace,
+    )
+    from hookline.models.sharding.lonely_group import (  # noqa: PLC0415
+        LonelyExperts,
+        LonelyGroup,
+    )
     from hookline.worker.rank_parts import RankParts  # noqa: PLC0415
     from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
-    size = context.config.parallel.tensor_parallel_size
-    if size == 1:
-        return UniprocExecutor(context)
-    exchange = import_compiled("hookline_kernels.cpu.rank_exchange")
-    exchange.compile_for_ranks()
-    return UniprocExecutor(context, RankParts(group=LonelyGroup(size)))
+    parallel = context.config.parallel
+    size, engines = parallel.tensor_parallel_size, parallel.data_parallel_size
+    ranks = RankParts()
+    if size > 1:
+        exchange = import_compiled("hookline_kernels.cpu.rank_exchange")
+        exchange.compile_for_ranks()
+        ranks = replace(ranks, group=LonelyGroup(size))
+    if parallel.spreads_experts:
+        meeting = import_compiled("hookline_kernels.cpu.rank_meeting")
+        meeting.meeting_kernel()
+        place = ExpertPlace(rank=0, size=size * engines, engines=engines)
+        ranks = replace(ranks, experts=LonelyExperts(place))
+    return UniprocExecutor(context, ranks)
 
 
 def _small(config: EngineConfig) -> EngineConfig:

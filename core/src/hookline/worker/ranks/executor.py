@@ -20,6 +20,8 @@ from hookline.worker.ranks.joined_transfers import JoinedTransfers
 from hookline.worker.ranks.messages import (
     Allocate,
     Answer,
+    Assist,
+    Assisted,
     Computed,
     Done,
     End,
@@ -83,6 +85,7 @@ class RanksExecutor:
         parallel = context.config.parallel
         self._output_rank = parallel.output_rank
         self._num_ranks = parallel.world_size
+        self._num_tensor_ranks = parallel.tensor_parallel_size
         self._ended_ns = 0
         self._transfers = JoinedTransfers(parallel.world_size)
         self._encoder = msgspec.msgpack.Encoder(enc_hook=plain)
@@ -103,9 +106,9 @@ class RanksExecutor:
         self._ask(Allocate(min(each.num_blocks for each in rooms)), Done)
         ranks = self._ask(WarmUp(), Warm)
         warm = ranks[self._output_rank]
-        size = context.config.parallel.tensor_parallel_size
-        self.shape = warm.shape.of_ranks([each.shape for each in ranks], size)
-        self._expert_tokens()  # none that counts: no request asked for them
+        shapes = [each.shape for each in ranks]
+        self.shape = warm.shape.of_ranks(shapes, self._num_tensor_ranks)
+        self._forget_counts()
         context.timer.include(warm.phases)
 
     def start(self, plan: StepPlan) -> _OrderedStep:
@@ -127,13 +130,29 @@ class RanksExecutor:
         # A step that is ordered ahead waits for the one before it first.
         passed, self._ended_ns = now - max(started_ns, self._ended_ns), now
         handover = max(0, passed - answer.executed_ns)
-        use = RankUse(result.rank_use.exchange_ns, handover, self._expert_tokens())
+        use = self._with_counts(result.rank_use, handover)
         return replace(result, rank_use=use, transfers=self._join(result.transfers))
 
-    def _expert_tokens(self) -> tuple[int, ...]:
-        """What each rank's experts have computed since the last call."""
-        counts = self._ranks.expert_counts
-        return () if counts is None else counts.take()
+    def assist(self) -> RankUse:
+        return self._ask(Assist(), Assisted)[self._output_rank].use
+
+    def _with_counts(self, use: RankUse, handover_ns: int) -> RankUse:
+        """Adds what the output rank does not know to what it does."""
+        use = msgspec.structs.replace(use, handover_ns=handover_ns)
+        if (counts := self._ranks.expert_counts) is None:
+            return use
+        tokens, size = counts.take(), self._num_tensor_ranks
+        stages = [tokens[at : at + size] for at in range(0, len(tokens), size)]
+        return msgspec.structs.replace(
+            use,
+            expert_tokens=tokens,
+            expert_busiest_tokens=size * sum(max(stage) for stage in stages),
+        )
+
+    def _forget_counts(self) -> None:
+        """Leaves out what experts have computed: no request has asked for it."""
+        if (counts := self._ranks.expert_counts) is not None:
+            counts.take()
 
     def _join(self, own: TransferReport | None) -> TransferReport | None:
         """Joins the output rank's report on transfers with those of the others."""
@@ -169,7 +188,7 @@ class RanksExecutor:
 
     def wake_up(self) -> None:
         self._ask(WakeUp(), Done)
-        self._expert_tokens()
+        self._forget_counts()
 
     def close(self) -> None:
         if self._ranks.find_failure() is None:

@@ -1,6 +1,7 @@
 """The executor `mp`, without the imports that it needs once it is chosen."""
 
 import sys
+from functools import partial
 
 from hookline.exceptions import ConfigError
 from hookline.worker.executor import Executor
@@ -24,7 +25,7 @@ def create(context: ExecutorContext) -> Executor:
     from hookline.worker.ranks.executor import RanksExecutor  # noqa: PLC0415
     from hookline.worker.ranks.local_ranks import LocalRanks  # noqa: PLC0415
 
-    return RanksExecutor(context, LocalRanks)
+    return RanksExecutor(context, partial(LocalRanks, experts=context.experts))
 
 
 MP = ExecutorFactory(create, RUNS_MODEL, has_processes=True)

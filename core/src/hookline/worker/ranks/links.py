@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hookline.config import ParallelConfig
+from hookline.worker.experts.links import ExpertLinks
 from hookline.worker.ranks.expert_counts import ExpertCounts, counts_bytes
 from hookline.worker.ranks.ring import RingReader, RingWriter, make_bell, ring_bytes
 from hookline.worker.ranks.shared_memory import SharedMemory, make_memory
@@ -52,7 +53,8 @@ class RankLinks(msgspec.Struct, frozen=True, kw_only=True):
         before: Path from the stage before; None in the first one.
         after: Path to the next stage; None in the last one.
         expert_counts: Memory of what experts have computed; None if ranks have parts of
-            all of them.
+            all of them, or several engines share them.
+        experts: The engine's links to others that share its experts; None without any.
     """
 
     rank: int
@@ -68,15 +70,18 @@ class RankLinks(msgspec.Struct, frozen=True, kw_only=True):
     before: StagePath | None = None
     after: StagePath | None = None
     expert_counts: int | None = None
+    experts: ExpertLinks | None = None
 
     @property
     def descriptors(self) -> tuple[int, ...]:
         """Everything to inherit."""
         paths = [each for each in (self.before, self.after) if each is not None]
         counts = () if self.expert_counts is None else (self.expert_counts,)
+        experts = () if self.experts is None else (self.experts.tokens,)
         return (
             *(descriptor for path in paths for descriptor in path.descriptors),
             *counts,
+            *experts,
             self.orders,
             self.orders_bell,
             self.answers,
@@ -107,11 +112,18 @@ class ExecutorLinks:
         orders: Writes to all ranks.
         answers: Reads what each rank answers, by rank.
         expert_counts: Reads what each rank's experts have computed; None if ranks have
-            parts of all of them.
+            parts of all of them, or several engines share them.
     """
 
-    def __init__(self, parallel: ParallelConfig) -> None:
-        """Makes the memory and the bells."""
+    def __init__(
+        self, parallel: ParallelConfig, experts: ExpertLinks | None = None
+    ) -> None:
+        """Makes the memory and the bells.
+
+        Args:
+            parallel: Numbers of ranks.
+            experts: The engine's links to others that share its experts.
+        """
         world = parallel.world_size
         bells = [make_bell() for _ in range(world)]
         answer_bells = [make_bell() for _ in range(world)]
@@ -128,7 +140,7 @@ class ExecutorLinks:
         self._memory = [orders, *answers, tokens]
         self.expert_counts: ExpertCounts | None = None
         counts = None
-        if parallel.enable_expert_parallel:
+        if parallel.enable_expert_parallel and experts is None:
             self._memory.append(shared := SharedMemory(counts_bytes(world)))
             self.expert_counts, counts = ExpertCounts(shared), shared.descriptor
         paths = [
@@ -153,6 +165,7 @@ class ExecutorLinks:
                 before=paths[rank - size] if rank >= size else None,
                 after=paths[rank] if rank < world - size else None,
                 expert_counts=counts,
+                experts=experts,
             )
             for rank in range(world)
         ]

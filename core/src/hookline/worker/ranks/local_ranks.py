@@ -4,6 +4,7 @@ from contextlib import ExitStack
 
 from hookline.config import EngineConfig
 from hookline.exceptions import RankError
+from hookline.worker.experts.links import ExpertLinks
 from hookline.worker.ranks.links import ExecutorLinks
 from hookline.worker.ranks.rank_processes import RankProcesses
 
@@ -13,10 +14,17 @@ class LocalRanks:
 
     hosts: tuple[str, ...] = ()
 
-    def __init__(self, config: EngineConfig) -> None:
-        """Starts the processes."""
+    def __init__(
+        self, config: EngineConfig, *, experts: ExpertLinks | None = None
+    ) -> None:
+        """Starts the processes.
+
+        Args:
+            config: The engine's configuration.
+            experts: Its links to engines that share its experts; None without any.
+        """
         parallel = config.parallel
-        self._links = ExecutorLinks(parallel)
+        self._links = ExecutorLinks(parallel, experts)
         self.orders, self.answers = self._links.orders, self._links.answers
         self.expert_counts = self._links.expert_counts
         with ExitStack() as undoing:

@@ -4,7 +4,8 @@ from dataclasses import replace
 from functools import partial
 
 from hookline.config import EngineConfig
-from hookline.worker.rank_parts import ALONE, RankParts
+from hookline.worker.experts.shared_experts import SharedExperts
+from hookline.worker.rank_parts import RankParts
 from hookline.worker.ranks.expert_counts import ExpertCounts, counts_bytes
 from hookline.worker.ranks.links import RankLinks
 from hookline.worker.ranks.memory_group import SharedMemoryGroup, group_bytes
@@ -15,9 +16,9 @@ from hookline.worker.ranks.tokens import TokenReceiver, TokenSender
 
 def parts_of(config: EngineConfig, links: RankLinks) -> RankParts:
     """Attaches to what a rank shares with others."""
-    if links.world_size == 1:
-        return ALONE
     parts = RankParts(stages=_stages(config, links))
+    if links.experts is not None:
+        parts = replace(parts, experts=SharedExperts.of_rank(config, links.experts))
     parallel = config.parallel
     if (size := parallel.tensor_parallel_size) > 1:
         memory = SharedMemory(group_bytes(size), links.group)

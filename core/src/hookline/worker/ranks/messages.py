@@ -10,6 +10,7 @@ import msgspec
 
 from hookline.config import EngineConfig
 from hookline.payloads import StartupPhase
+from hookline.stats import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
@@ -59,6 +60,10 @@ class Execute(msgspec.Struct, frozen=True, tag=True):
     plan: StepPlan
 
 
+class Assist(msgspec.Struct, frozen=True, tag=True):
+    """Compute the rank's experts in a step of other engines; `Assisted` answers."""
+
+
 class Sleep(msgspec.Struct, frozen=True, tag=True):
     """Release memory."""
 
@@ -81,6 +86,7 @@ Task = (
     | Allocate
     | WarmUp
     | Execute
+    | Assist
     | Sleep
     | WakeUp
 )
@@ -132,6 +138,16 @@ class Computed(msgspec.Struct, frozen=True, tag=True):
     executed_ns: int
 
 
+class Assisted(msgspec.Struct, frozen=True, tag=True):
+    """A step of other engines has been computed.
+
+    Attributes:
+        use: What the rank saw of it.
+    """
+
+    use: RankUse
+
+
 class Refusal(StrEnum):
     """Kinds of errors that are the user's to mend, and any other."""
 
@@ -154,4 +170,4 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     detail: str
 
 
-Answer = Done | Loaded | Room | Warm | Computed | Refused
+Answer = Done | Loaded | Room | Warm | Computed | Assisted | Refused

@@ -12,6 +12,7 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.frozen import plain
+from hookline.stats import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
@@ -21,6 +22,8 @@ from hookline.worker.ranks.grammars import RankGrammars
 from hookline.worker.ranks.messages import (
     Allocate,
     Answer,
+    Assist,
+    Assisted,
     Computed,
     Done,
     End,
@@ -58,6 +61,7 @@ class RankWorker(Protocol):
     def allocate(self, num_blocks: int) -> None: ...
     def warm_up(self) -> ModelShape: ...
     def execute(self, plan: StepPlan) -> StepResult: ...
+    def assist(self) -> RankUse: ...
     def sleep(self, level: SleepLevel) -> None: ...
     def wake_up(self) -> None: ...
     def close(self) -> None: ...
@@ -102,8 +106,8 @@ class RankServer:
 
     def _carry_out(self, task: Task) -> Answer | None:
         match task:
-            case Execute(plan):
-                return self._execute(plan)
+            case Execute() | Assist():
+                return self._compute(task)
             case Setup(config):
                 self._set_up(config)
             case LoadModel():
@@ -123,6 +127,11 @@ class RankServer:
             case WakeUp():
                 self._worker.wake_up()
         return Done()
+
+    def _compute(self, task: Execute | Assist) -> Computed | Assisted | None:
+        if isinstance(task, Execute):
+            return self._execute(task.plan)
+        return Assisted(self._worker.assist())
 
     def _execute(self, plan: StepPlan) -> Computed | None:
         started = time.perf_counter_ns()

@@ -22,13 +22,13 @@ from hookline.worker.worker import Worker
 def rank_config(config: EngineConfig, end: RankEnd) -> EngineConfig:
     """Returns the configuration of one rank.
 
-    Several ranks make the same calls of one another, so that none may compute with
-    other kernels than the rest meanwhile.
+    Several ranks, of one engine or of several, make the same calls of one another, so
+    that none may compute with other kernels than the rest, or try them, meanwhile.
     """
-    executor = config.executor
-    if config.parallel.world_size > 1:
+    executor, parallel = config.executor, config.parallel
+    if parallel.world_size > 1 or parallel.spreads_experts:
         executor = replace(executor, serve_while_compiling=False)
-    parallel = replace(config.parallel, rank=end.rank, ranks_here=end.ranks_here)
+    parallel = replace(parallel, rank=end.rank, ranks_here=end.ranks_here)
     return replace(config, parallel=parallel, executor=executor)
 
 

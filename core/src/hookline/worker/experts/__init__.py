@@ -1,0 +1,1 @@
+"""Experts that engines share, through memory that they share."""

@@ -1,0 +1,130 @@
+"""Engines that share experts end, are replaced and sleep together.
+
+Their number is fixed.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline_testing.oracle import make_oracle
+from hookline_testing.server_process import Server, engines_of, serving
+
+pytestmark = pytest.mark.hostile
+
+BODY = {"model": "demo", "prompt": [5, 6, 7], "temperature": 0, "ignore_eos": True}
+LONG = 150
+DEADLINE = 90.0
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    folder: Path = tmp_path_factory.mktemp("qwen3-moe")
+    make_oracle("qwen3-moe", folder)
+    return (
+        *("--model", str(folder), "--served-model-name", "demo", "--port", "0"),
+        *("--data-parallel-size", "2", "--enable-expert-parallel", "--threads", "1"),
+        *("--kv-cache-memory", "4MiB", "--heartbeat-seconds", "0.2"),
+        *("--max-model-len", "250", "--enable-sleep-mode", "--enable-scaling"),
+    )
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8) as made:
+        yield made
+
+
+def ask(server: Server, max_tokens: int, rank: int) -> tuple[int, Any]:
+    headers = {"X-data-parallel-rank": str(rank)}
+    return server.post("/v1/completions", BODY | {"max_tokens": max_tokens}, headers)
+
+
+def text_of(answer: tuple[int, Any]) -> str:
+    status, body = answer
+    assert status == 200, body
+    text: str = body["choices"][0]["text"]
+    return text
+
+
+def wait_until_ready(server: Server) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while server.get("/health/ready")[0] != 200:
+        assert time.monotonic() < deadline, "the engines were not replaced"
+        time.sleep(0.1)
+
+
+def send_to_both(pool: ThreadPoolExecutor, server: Server) -> list[Future[Any]]:
+    sent = [pool.submit(ask, server, LONG, rank) for rank in (0, 1, 0, 1)]
+    for index in "01":
+        server.wait_for_any("hookline_requests_running", engine=index)
+    return sent
+
+
+def test_all_end_with_one(options: tuple[str, ...], pool: ThreadPoolExecutor) -> None:
+    """Both say why; requests get an error, and no process is left."""
+    with serving(*options) as server:
+        ask(server, 4, 0)
+        sent = send_to_both(pool, server)
+        pids = engines_of(server.process.pid)
+        os.kill(pids[1], signal.SIGKILL)
+        statuses = [each.result(DEADLINE)[0] for each in sent]
+        health, _ = server.get("/health/deep")
+        scaled = server.post("/scale", {"data_parallel_size": 3})
+
+        assert statuses == [503] * 4
+        assert health == 503
+        assert scaled[0] in {409, 503}
+        text = server.log.read_text()
+        assert (
+            "engine 0 has ended: engine 1, which shares its experts, has ended" in text
+        )
+        for pid in pids.values():
+            assert not Path(f"/proc/{pid}").exists()
+
+
+def test_all_are_replaced_together(
+    options: tuple[str, ...], pool: ThreadPoolExecutor
+) -> None:
+    """Requests of which nobody has got anything begin again; answers are as before."""
+    with serving(*options, "--engine-restart", "3") as server:
+        expected = text_of(ask(server, LONG, 0))
+        before = engines_of(server.process.pid)
+        sent = send_to_both(pool, server)
+        os.kill(before[0], signal.SIGKILL)
+        found = [text_of(each.result(DEADLINE)) for each in sent]
+        wait_until_ready(server)
+        name = "hookline_engine_restarts_total"
+        causes = [
+            server.metric(name, engine=index, reason=reason)
+            for index, reason in (("0", "exited"), ("1", "peer"))
+        ]
+
+        assert found == [expected] * 4
+        assert causes == [1, 1]
+        assert not {*engines_of(server.process.pid).values()} & {*before.values()}
+
+
+def test_all_sleep_together(options: tuple[str, ...], pool: ThreadPoolExecutor) -> None:
+    """Not before the last request has ended; answers are as before afterwards."""
+    with serving(*options) as server:
+        expected = text_of(ask(server, LONG, 1))
+        for level in (1, 2):
+            sent = send_to_both(pool, server)
+            slept = server.post(f"/sleep?level={level}&mode=wait", {})
+            found = [text_of(each.result(DEADLINE)) for each in sent]
+            woken = server.post("/wake_up", {})
+            again = text_of(ask(server, LONG, 0))
+
+            assert (slept[0], woken[0]) == (200, 200)
+            assert [*found, again] == [expected] * 5
+        status, answer = server.post("/scale", {"data_parallel_size": 3})
+
+        assert status == 409
+        assert answer["error"]["param"] == "enable-expert-parallel"
