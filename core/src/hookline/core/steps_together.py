@@ -30,6 +30,7 @@ class StepsTogether:
     Attributes:
         shape: The executor's.
         pids: The executor's.
+        hosts: The executor's.
         bell: Descriptor that is readable once other engines need this one; None if no
             other engine shares its experts.
     """
@@ -48,7 +49,8 @@ class StepsTogether:
             has_whole_experts: What its experts compute is counted.
             lockstep: Keeps step with engines that share its experts; None without any.
         """
-        self.shape, self.pids = executor.shape, executor.pids
+        self.shape = executor.shape
+        self.pids, self.hosts = executor.pids, executor.hosts
         self.bell = None if lockstep is None else lockstep.bell
         self._executor, self._lockstep = executor, lockstep
         self._counts = has_whole_experts
