@@ -19,8 +19,8 @@ import msgspec
 
 from hookline.clock import SystemClock
 from hookline.core.building import build_core, build_loop
-from hookline.core.failure import FailureNotice
-from hookline.exceptions import ConfigError, ModelLoadError
+from hookline.core.failure import FailureNotice, describe_failure
+from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError, RankError
 from hookline.logs.forwarding import forward_log
 from hookline.owner_watch import wait_for_owners_end
 from hookline.transport.engine_wire import EngineWire
@@ -70,6 +70,9 @@ def _serve(wire: EngineWire, experts: ExpertLinks | None) -> int:
         return 1
     except ModelLoadError as error:
         wire.start_failed("model", error.model, error.reason)
+        return 1
+    except (EngineDeadError, RankError) as error:  # said in one line
+        wire.failed(describe_failure(error))
         return 1
     wire.listen_to(core.together.bell)
     wire.ready(Ready(core.facts, core.clock_pair()))
