@@ -155,7 +155,7 @@ def test_experts_of_all_ranks_are_counted(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_ranks_sleep_and_wake_up(llama: Oracle) -> None:
     """All of them, while their connections stay."""
     with engine(llama.folder, tensor_parallel_size=2) as llm:
@@ -168,7 +168,7 @@ def test_ranks_sleep_and_wake_up(llama: Oracle) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", essential([0, 1], 1))
 def test_the_death_of_a_rank_ends_the_engine(llama: Oracle, rank: int) -> None:
     """The error names the rank and what happened to it, not one that missed it."""
     with engine(llama.folder, tensor_parallel_size=2) as llm:
@@ -182,7 +182,9 @@ def test_the_death_of_a_rank_ends_the_engine(llama: Oracle, rank: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    "number", essential([signal.SIGKILL, signal.SIGSTOP], signal.SIGSTOP)
+)
 def test_a_rank_of_a_silent_machine_is_lost(
     llama: Oracle, number: signal.Signals
 ) -> None:
@@ -245,7 +247,7 @@ def test_a_rank_with_another_model_is_refused(llama: Oracle, tmp_path: Path) -> 
     assert nodes.running == {}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_rank_that_has_no_model_says_so(llama: Oracle, tmp_path: Path) -> None:
     """The start fails with its reason."""
     config = EngineConfig.from_options(

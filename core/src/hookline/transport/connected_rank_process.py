@@ -25,6 +25,7 @@ DISMISSED, FAILED, LOST, UNFIT = 0, 1, 3, 4
 begin."""
 _SET_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG: also ends a process that is stopped, which can watch nothing."""
+_LOG_LEVEL = "TORCH_CPP_LOG_LEVEL"
 _log = logging.getLogger("hookline.transport.connected_rank_process")
 
 
@@ -32,6 +33,7 @@ def main(owner_pid: int) -> int:
     """Serves until the end; returns the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the executor decides when to end
+    os.environ.setdefault(_LOG_LEVEL, "ERROR")  # it warns of hosts without a name
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     stdin = sys.stdin.fileno()
     if (enlisted := RankEnlistment.read(stdin)) is None:
