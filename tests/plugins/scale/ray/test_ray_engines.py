@@ -38,9 +38,9 @@ async def until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0.05)
 
 
-async def length_of(stream: OutputStream) -> int:
-    """Number of tokens that are left of a request that nothing disturbs."""
-    return sum([len(output.outputs[0].token_ids) async for output in stream])
+async def length_of(stream: OutputStream, taken: int = 0) -> int:
+    """Number of tokens of a request that nothing disturbs, with those taken before."""
+    return taken + sum([len(each.outputs[0].token_ids) async for each in stream])
 
 
 async def error_of(stream: OutputStream) -> str:
@@ -67,14 +67,14 @@ def shown_in(name: str) -> Iterator[bytes]:
             yield path.read_bytes()
 
 
-async def start_both(engine: AsyncEngine) -> list[OutputStream]:
-    """A request on each engine, of which a token has come."""
+async def start_both(engine: AsyncEngine) -> list[tuple[OutputStream, int]]:
+    """A request on each engine, and how many of its tokens have come."""
     streams = [
         await engine.submit(PROMPT, LONG, data_parallel_rank=index) for index in (0, 1)
     ]
-    for stream in streams:
-        await anext(stream)
-    return streams
+    return [
+        (stream, len((await anext(stream)).outputs[0].token_ids)) for stream in streams
+    ]
 
 
 async def test_engines_are_spread_over_the_nodes(
@@ -93,11 +93,11 @@ async def test_engines_are_spread_over_the_nodes(
     engines = nodes.engines
     shown = [each for pattern in ("cmdline", "environ") for each in shown_in(pattern)]
 
-    lengths = await asyncio.gather(*map(length_of, streams))
+    lengths = await asyncio.gather(*[length_of(*each) for each in streams])
     await engine.close()
 
     assert not any(secret.encode() in each for each in shown)
-    assert lengths == [199, 199]
+    assert lengths == [200, 200]
     assert sorted(engines) == [0, 1]
     assert len({id(node) for node, _, _ in engines.values()}) == 2
     await until(lambda: not nodes.engines)
@@ -135,11 +135,13 @@ async def test_a_killed_engine_is_replaced_and_disturbs_nobody(
     _, actor, process = nodes.engines[0]
 
     os.kill(actor if victim == "actor" else process, signal.SIGKILL)
-    error, length = await asyncio.gather(error_of(streams[0]), length_of(streams[1]))
+    error, length = await asyncio.gather(
+        error_of(streams[0][0]), length_of(*streams[1])
+    )
     again = await submit_once_it_runs(engine, 0)
 
     assert error
-    assert length == 199
+    assert length == 200
     assert await length_of(again) == 200
     assert nodes.engines[0][2] != process
     assert engine.failure is None

@@ -14,7 +14,12 @@ def options_of(command: list[str]) -> tuple[EngineConfig, ServerSettings]:
     assert serve == "serve"
     options = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
     arguments = read_arguments(
-        serve, "", options, argv, default_loggers=default_loggers()
+        serve,
+        "",
+        options,
+        argv,
+        default_loggers=default_loggers(),
+        operand="model",
     )
     settings = arguments.make("server", ServerSettings)
     return engine_config(arguments, in_process=False), settings
