@@ -33,7 +33,6 @@ def test_a_server_begins_with_as_few_as_allowed() -> None:
         (["--autoscale=3:2"], "autoscale: 3:2 must be MIN:MAX"),
         (["--autoscale=1:65"], "MAX <= 64"),
         (["--autoscale=1:2", "--data-parallel-size=3"], "does not include"),
-        (["--autoscale=1:2", "--api-server-count=2"], "several API servers"),
         (["--autoscale=1:2", "--in-process"], "autoscale: is not possible with --in-"),
         (
             ["--autoscale=2:2", "--data-parallel-size-local=1"],

@@ -4,12 +4,23 @@ import asyncio
 from pathlib import Path
 
 import msgspec
+import pytest
 
+from hookline.exceptions import (
+    ConfigError,
+    DrainTimeoutError,
+    EngineDeadError,
+    RequestError,
+    ScalingBusyError,
+    StartFailedError,
+)
+from hookline.frontend.scaling_state import ScalingReport, ScalingState
 from hookline_server.api_error import ApiError
 from hookline_server.api_servers.asking import (
     Questions,
     SharedAllowance,
     SharedResponses,
+    SharedScaling,
 )
 from hookline_server.api_servers.questions import (
     Answer,
@@ -18,12 +29,14 @@ from hookline_server.api_servers.questions import (
     Draw,
     EndDraw,
     Keep,
+    Scaled,
 )
 from hookline_server.api_servers.shared_state import SharedState
 from hookline_server.auth.key_file import key_file
 from hookline_server.auth.key_ring import KeyRing
 from hookline_server.response_store import ResponseStore, StoredResponse
 from hookline_server.response_store_settings import ResponseStoreSettings
+from hookline_testing.scripted_server import FakeNumber
 
 ALICE = ("alice", "")
 KEYS = """
@@ -68,7 +81,13 @@ def make_state(tmp_path: Path) -> SharedState:
     file = tmp_path / "keys.yaml"
     file.write_text(KEYS)
     keys = KeyRing(file=key_file(str(file)), clock=lambda: 0.0)
-    return SharedState(ResponseStore(ResponseStoreSettings()), keys)
+    return SharedState(ResponseStore(ResponseStoreSettings()), keys, FakeNumber())
+
+
+def scaling_of(number: FakeNumber) -> SharedScaling:
+    """The number of engines as an API server changes it."""
+    state = SharedState(ResponseStore(ResponseStoreSettings()), KeyRing(), number)
+    return SharedScaling(Server(state, 1).questions)
 
 
 def response(number: int, previous: str | None = None) -> StoredResponse:
@@ -158,3 +177,56 @@ async def test_a_dead_servers_requests_are_open_no_longer(tmp_path: Path) -> Non
 
     async with other.allowance().used():
         pass
+
+
+async def test_engines_are_scaled_from_every_server() -> None:
+    """The parent does it; it answers with the engines."""
+    number = FakeNumber()
+    scaling = scaling_of(number)
+
+    before = await scaling.report()
+    scaled = await scaling.scale(3, drain_seconds=7.0)
+
+    assert before == ScalingReport(ScalingState((0,)), 1, is_changing=False)
+    assert scaled == ScalingState((0, 1, 2))
+    assert number.asked == [(3, 7.0)]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RequestError("too many", param="data_parallel_size"),
+        ConfigError("device", "a GPU has one engine"),
+        ScalingBusyError("later"),
+        StartFailedError("no memory"),
+        DrainTimeoutError((1, 2), 3.0),
+        EngineDeadError("it is being stopped"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_errors_of_scaling_come_as_they_are(error: Exception) -> None:
+    """With the same words and facts."""
+    number = FakeNumber()
+    number.error = error
+
+    with pytest.raises(type(error)) as raised:
+        await scaling_of(number).scale(2, drain_seconds=1.0)
+
+    assert str(raised.value) == str(error)
+    assert vars(raised.value) == vars(error)
+
+
+async def test_a_change_may_take_longer_than_other_answers() -> None:
+    """The parent has the times for it; that it is there is known soon."""
+    questions = Questions(lambda _: None, answer_seconds=0.0)
+    scaling = SharedScaling(questions)
+
+    changing = asyncio.create_task(scaling.scale(2, drain_seconds=1.0))
+    with pytest.raises(ApiError) as unanswered:
+        await scaling.report()
+    is_open = not changing.done()
+    questions.take(Answer(1, Scaled(ScalingState((0, 1)))))
+
+    assert unanswered.value.status == 503
+    assert is_open
+    assert await changing == ScalingState((0, 1))

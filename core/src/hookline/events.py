@@ -286,6 +286,20 @@ class ClockPair(msgspec.Struct, frozen=True, array_like=True, gc=False):
     monotonic: int
 
 
+class OthersWork(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What an output says of other clients' requests, in numbers; for the owner.
+
+    Attributes:
+        begun: Requests that got their first tokens.
+        cached_tokens: Prompt tokens of these that no step had to compute.
+        ended: Requests that ended after their first tokens.
+    """
+
+    begun: int
+    cached_tokens: int
+    ended: int
+
+
 class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     """The output of one step, or of one state change between steps.
 
@@ -303,6 +317,8 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         connector_events: Look-ups in the KV connector, and what happened in its tiers.
         pooled: Vectors of embedding requests, which observers do not get.
         compilings: Grammars whose compiling has ended.
+        others: Requests of other clients, for the owner of the engine if it chooses the
+            number of engines by their load.
     """
 
     engine_index: int
@@ -322,3 +338,4 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     connector_events: list[ConnectorEvent] = []
     pooled: list[Pooled] = []
     compilings: list[GrammarCompiling] = []
+    others: OthersWork | None = None

@@ -11,7 +11,7 @@ from hookline_server.auth.key import ApiKey, Scope
 from hookline_server.auth.key_ring import KEY_RING, KeyRing
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.deep_health import DeepHealth
-from hookline_server.engine import ServingEngine
+from hookline_server.engine import EngineNumber, ServingEngine
 from hookline_server.heap_trimmer import HeapTrimmer, libc_trim
 from hookline_server.kept_responses import KeptResponses, OwnResponses
 from hookline_server.replies.parsers import ChosenParsers, choose_parsers
@@ -30,6 +30,7 @@ UNKNOWN_FIELDS: web.AppKey[UnknownFields] = web.AppKey(
 )
 RESPONSE_STORE: web.AppKey[KeptResponses] = web.AppKey("hookline_response_store")
 ALLOWANCE_OF: web.AppKey[AllowanceOf] = web.AppKey("hookline_allowance_of")
+SCALING: web.AppKey[EngineNumber] = web.AppKey("hookline_scaling")
 REMOTE_PAGES: web.AppKey[RemotePages] = web.AppKey("hookline_remote_pages", RemotePages)
 """The loggers' pages, only if another process serves them."""
 
@@ -62,6 +63,7 @@ def fill(
     app[ALLOWANCE_OF] = (
         _own_allowances(app[KEY_RING]) if shared is None else shared.allowance_of
     )
+    app[SCALING] = engine.scaling if shared is None else shared.scaling
     app[HEAP] = HeapTrimmer(libc_trim())
     app[STARTED] = int(time.time())
 

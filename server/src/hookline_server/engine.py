@@ -9,7 +9,7 @@ from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observing import RemotePages
 from hookline.frontend.probe_result import ProbeResult
-from hookline.frontend.scaling_state import ScalingState
+from hookline.frontend.scaling_state import ScalingReport, ScalingState
 from hookline.frozen import EMPTY
 from hookline.outputs import RequestOutput
 from hookline.pages import RoutesOf
@@ -53,22 +53,14 @@ class OutputStream(Protocol):
 
 
 class EngineNumber(Protocol):
-    """Changes the number of engines.
+    """Changes the number of engines, which this or another process owns."""
 
-    Attributes:
-        wanted: Number of engines that was chosen last.
-    """
+    async def report(self) -> ScalingReport:
+        """Returns the engines, and whether their number is being changed.
 
-    wanted: int
-
-    @property
-    def state(self) -> ScalingState:
-        """The engines by what they do."""
-        ...
-
-    @property
-    def is_changing(self) -> bool:
-        """Whether the number is being changed, or engines come or go."""
+        Raises:
+            ApiError: 503; the process that owns them does not answer.
+        """
         ...
 
     async def scale(self, number: int, *, drain_seconds: float) -> ScalingState:
@@ -100,7 +92,11 @@ class ServingEngine(Protocol):
 
     @property
     def scaling(self) -> EngineNumber:
-        """Changes the number of engines."""
+        """Changes the number of engines.
+
+        Raises:
+            ConfigError: Another process owns them.
+        """
         ...
 
     @property

@@ -5,7 +5,6 @@ from functools import partial
 from typing import NamedTuple
 
 from hookline.config import EngineConfig
-from hookline.exceptions import ConfigError
 from hookline.frontend.async_engine import AsyncEngine
 from hookline.frontend.observation import Observers
 from hookline.frontend.observer.link import ObserverAddress
@@ -13,10 +12,9 @@ from hookline.frontend.observer.remote_observers import RemoteObservers
 from hookline.frontend.observer.starting import observe
 from hookline.frontend.observing import Observing
 from hookline.metrics import Recorder
-from hookline.transport import native
 from hookline.transport.attached_client import AttachedClient
 from hookline.transport.engine_client import EngineClient
-from hookline.transport.process_client import ProcessClient
+from hookline.transport.native import SharedClient, connect_for_guests
 from hookline_server.api_servers.messages import ObserverSeat
 from hookline_server.engine import ServingEngine
 
@@ -34,7 +32,7 @@ class Owner(NamedTuple):
     """
 
     engine: ServingEngine
-    client: ProcessClient
+    client: SharedClient
     observers: Observing
 
 
@@ -55,18 +53,12 @@ async def start_owner(config: EngineConfig) -> Owner:
         ModelLoadError: The model cannot be loaded or served.
         RegistryError: A plugin is unknown or broken.
     """
-    clients: list[ProcessClient] = []
+    clients: list[SharedClient] = []
     made: list[Observing] = []
 
     def connect(config: EngineConfig) -> EngineClient:
-        client = native.connect(config)
-        if not isinstance(client, ProcessClient):
-            client.close()
-            raise ConfigError(
-                "api-server-count", "more than 1 requires all engines on this machine"
-            )
-        clients.append(client)
-        return client
+        clients.append(connect_for_guests(config))
+        return clients[0]
 
     def observe_for_all(config: EngineConfig, recorder: Recorder | None) -> Observing:
         made.append(observe(config, recorder, module=OBSERVER_MODULE))

@@ -61,11 +61,15 @@ class Machines:
     def returns(self, engine_index: int) -> bool:
         return engine_index in [each.engine_index for each in self.links.engines]
 
+    def tell_death(self, death: EngineDied, *, is_replaced: bool) -> None:
+        """Nobody else has these engines."""
+
 
 class Scattered(Mortal):
     """Engine 0 is here, 1 and 2 are on one other machine, and 3 on another one."""
 
-    processes = Machines({1: "a", 2: "a", 3: "b"})  # type: ignore[assignment]
+    hosts = {1: "a", 2: "a", 3: "b"}  # noqa: RUF012
+    processes = Machines(hosts)  # type: ignore[assignment]
 
 
 @dataclass

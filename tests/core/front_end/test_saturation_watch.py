@@ -2,10 +2,17 @@
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
+from hookline.events import ClockPair, OthersWork, StepOutput
+from hookline.frontend.saturation_watch import SaturationWatch
+from hookline.metrics.saturation import Saturation
+from hookline.payloads import StepFinished
+from hookline.stats import FirstToken, IterationStats, SchedulerStats
 from hookline_testing.elastic_front_end import ElasticFrontEnd
 from hookline_testing.oracle import Oracle
+from hookline_testing.payloads import FACTS, MILLISECOND, RECORD
 
 
 @pytest.fixture
@@ -51,3 +58,34 @@ def test_a_dead_engine_has_none(elastic: ElasticFrontEnd) -> None:
 
     assert before > 0
     assert dead == saturations.value(1) == 0.0
+
+
+def test_requests_of_other_front_ends_count(elastic: ElasticFrontEnd) -> None:
+    """An engine tells its owner of them in numbers: the same load is the same value."""
+    saturations = elastic.front_end.saturations
+    assert saturations is not None
+    own, owners = Saturation(FACTS), SaturationWatch(saturations._observers)
+    owners.started(FACTS, ClockPair(0, 0))
+    for step in range(1, 200):
+        record = msgspec.structs.replace(
+            RECORD,
+            step=step,
+            started_at=step * 10 * MILLISECOND,
+            ended_at=(step + 1) * 10 * MILLISECOND,
+        )
+        stats = SchedulerStats(received=step, running=1)
+        iteration = IterationStats(
+            first_tokens=(FirstToken(seconds=0.1, is_streamed=False),),
+            prompt_tokens_local=4,
+        )
+        own.step(
+            StepFinished(
+                engine_index=0, record=record, iteration=iteration, scheduler=stats
+            )
+        )
+        work = OthersWork(begun=1, cached_tokens=4, ended=0)
+        output = StepOutput(0, record.ended_at, "step", stats, record, others=work)
+        owners.observe(output, IterationStats(), {})
+
+    assert own.value() > 0
+    assert owners.value(0) == pytest.approx(own.value(), rel=0.02)

@@ -82,7 +82,7 @@ class ParallelConfig:
         metadata=option(
             "Start and end engines by load, from MIN to MAX of them; MIN unless "
             "data-parallel-size says how many there are at first. They divide cores "
-            "and memory as MAX engines do. For a server with one API server, on CPUs.",
+            "and memory as MAX engines do. On CPUs.",
             metavar="MIN:MAX",
             read=read_engine_range,
         ),

@@ -13,6 +13,7 @@ from hookline.core.commands import EngineCommand
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import (
     CommandTimeoutError,
+    ConfigError,
     EngineDeadError,
 )
 from hookline.finish_cause import Rejected
@@ -20,6 +21,7 @@ from hookline.front_end_parts import LinkStats, TransportStats
 from hookline.frontend.admission import Admission
 from hookline.frontend.autoscaler import start_autoscaling
 from hookline.frontend.calls import CALL_SECONDS
+from hookline.frontend.engine_following import EngineFollowing
 from hookline.frontend.engine_texts import EngineTexts
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.front_end import FrontEnd
@@ -52,7 +54,6 @@ class AsyncEngine(EngineTexts):
     Attributes:
         facts: The model, sizes and limits; those of the first of several engines.
         model: Folder or name from which the model was loaded.
-        scaling: Changes the number of engines.
         failed: Set when the last engine dies.
     """
 
@@ -80,8 +81,7 @@ class AsyncEngine(EngineTexts):
             target=self._receive, name="engine-outputs", daemon=True
         )
         self._receiver.start()
-        self.scaling = Scaling(front_end, config, resized=self._resize)
-        start_autoscaling(self.scaling, front_end, config.parallel, self._clock)
+        self._scaling = self._make_scaling(config)
         self._watchdog = self._watch(config)
 
     @classmethod
@@ -111,8 +111,8 @@ class AsyncEngine(EngineTexts):
         self.report(lambda: loop_watch.stats)
         self.report(lambda: TransportStats(dropped=client.dropped))
         self.report(lambda: self._front_end.placement.stats)
-        if client.owns_engines:
-            self.report(lambda: self.scaling.stats)
+        if (scaling := self._scaling) is not None:
+            self.report(lambda: scaling.stats)
         if (processes := client.processes) is not None and processes.links is not None:
             self.report(lambda: processes.links or LinkStats())
         return Watchdog(
@@ -124,6 +124,30 @@ class AsyncEngine(EngineTexts):
             loop_watch=loop_watch,
             changed=lambda index, stall: self._post(self._take_stall, (index, stall)),
         )
+
+    def _make_scaling(self, config: EngineConfig) -> Scaling | None:
+        """Takes charge of the number of engines, unless another process does."""
+        front_end = self._front_end
+        if isinstance(front_end.scaling, EngineFollowing):
+            engines = front_end.engines
+            front_end.scaling.changed = lambda: self._resize(engines.most)
+            return None
+        scaling = Scaling(front_end, config, resized=self._resize)
+        start_autoscaling(scaling, front_end, config.parallel, self._clock)
+        return scaling
+
+    @property
+    def scaling(self) -> Scaling:
+        """Changes the number of engines.
+
+        Raises:
+            ConfigError: Another process owns the engines.
+        """
+        if self._scaling is None:
+            raise ConfigError(
+                "api-server-count", "the process that owns the engines scales them"
+            )
+        return self._scaling
 
     async def start_texts(self) -> None:
         """Starts text processes, so that the first request need not wait for one."""
@@ -288,7 +312,8 @@ class AsyncEngine(EngineTexts):
     async def drain(self, timeout_seconds: float) -> bool:
         """Refuses new requests and waits for open ones; False if some remain."""
         self._is_draining = True
-        self.scaling.stop()
+        if self._scaling is not None:
+            self._scaling.stop()
         try:
             await asyncio.wait_for(self._is_quiet.wait(), timeout_seconds)
         except TimeoutError:
@@ -300,7 +325,8 @@ class AsyncEngine(EngineTexts):
         if self._is_closing.is_set():
             return
         self._is_closing.set()
-        await self.scaling.close()
+        if self._scaling is not None:
+            await self._scaling.close()
         await asyncio.to_thread(self._watchdog.close)
         self._reporter.close()
         await asyncio.to_thread(self._receiver.join)

@@ -19,6 +19,8 @@ from hookline.transport.engine_client import (
     EngineLeft,
     EngineNotJoined,
     EngineNumberNews,
+    GuestEnded,
+    GuestLeft,
 )
 
 _log = logging.getLogger(__name__)
@@ -48,8 +50,9 @@ class EngineScaling:
     """Brings the engines to a number; for the front end's thread.
 
     An engine that is to leave gets no requests, finishes those that it has, and is
-    ended then. The highest indices leave, and the lowest free ones are taken. An engine
-    that has died for good counts no longer, and its index is free.
+    ended then, once other front ends have nothing open there, either. The highest
+    indices leave, and the lowest free ones are taken. An engine that has died for good
+    counts no longer, and its index is free.
 
     Attributes:
         counts: What has happened.
@@ -125,7 +128,7 @@ class EngineScaling:
                 self.changed()
 
     def take(self, news: EngineNumberNews) -> None:
-        """Takes the news of an engine that was to join or to leave."""
+        """Takes the news of engines that join or leave, and of who uses them."""
         index = news.engine_index
         match news:
             case EngineJoined() if index in self._starting:
@@ -134,9 +137,20 @@ class EngineScaling:
                 self._fail_start(index, reason)
             case EngineLeft() if index in self._ending:
                 self._take_left(index)
+            case GuestLeft() | GuestEnded():
+                self._take_guest(news)
+                return  # which changes nothing yet
             case _:
                 return  # it was given up meanwhile
         self.changed()
+
+    def _take_guest(self, news: GuestLeft | GuestEnded) -> None:
+        """Takes note that another front end has left an engine, or was expelled."""
+        if isinstance(news, GuestEnded):
+            self._observers.front_end_ended(news)
+        if (elastic := self._engines.client.elastic) is not None:
+            number = news.number if isinstance(news, GuestLeft) else None
+            elastic.guest_left(news.engine_index, news.client, number)
 
     @property
     def _elastic(self) -> ElasticEngines:
@@ -149,6 +163,7 @@ class EngineScaling:
             index = min(self._draining)
             self._draining.discard(index)
             self._mark(self._engines[index], is_surplus=False)
+            self._elastic.keep(index)
             _log.info("engine %d stays", index)
             return
         index = self._free_index()
@@ -166,10 +181,11 @@ class EngineScaling:
         engine = self._engines[self.state.serving[-1]]
         self._mark(engine, is_surplus=True)
         self._draining.add(engine.index)
+        self._elastic.vacate(engine.index)
         _log.info(
             "engine %d leaves once its %d requests have ended",
             engine.index,
-            engine.accounting.num_in_flight,
+            max(engine.accounting.num_in_flight, engine.num_told),
         )
 
     @staticmethod
@@ -196,9 +212,12 @@ class EngineScaling:
         if engine.failure is not None:
             return True
         is_idle = not (
-            engine.accounting.num_in_flight or engine.stats.transfers.held_blocks
+            engine.accounting.num_in_flight
+            or engine.num_told
+            or engine.stats.transfers.held_blocks
         )
-        return is_idle and not self._calls.has_open(engine.index)
+        is_ours = self._elastic.is_vacated(engine.index)
+        return is_idle and is_ours and not self._calls.has_open(engine.index)
 
     def _take_joined(self, joined: EngineJoined) -> None:
         index, (facts, clock) = joined.engine_index, joined.info

@@ -86,15 +86,20 @@ class EngineState:
         return own + (_WAITING_WEIGHT - 1) * share
 
     @property
+    def num_told(self) -> int:
+        """Completions of all front ends that the engine's latest state counts."""
+        stats = self.stats
+        waiting = stats.waiting + stats.waiting_for_grammar
+        return stats.running + waiting + stats.waiting_for_remote_kv
+
+    @property
     def num_open(self) -> int:
         """Completions of all front ends that have not ended, as far as is known here.
 
         The engine's state counts them all, those of other front ends up to that state.
         """
-        stats = self.stats
-        waiting = stats.waiting + stats.waiting_for_grammar
-        known = stats.running + waiting + stats.waiting_for_remote_kv
-        return max(self.accounting.num_in_flight, known + len(self.vitals.unheard))
+        known = self.num_told + len(self.vitals.unheard)
+        return max(self.accounting.num_in_flight, known)
 
     @property
     def num_ended(self) -> int:
@@ -197,6 +202,11 @@ class EngineSet:
     def get(self, index: int) -> EngineState | None:
         """Returns an engine; None if there is none of this index."""
         return self._engines.get(index)
+
+    @property
+    def most(self) -> int:
+        """One more than the highest index."""
+        return 1 + max(self._engines)
 
     @property
     def first(self) -> EngineState:

@@ -26,7 +26,6 @@ from hookline.frontend.calls import PendingCalls
 from hookline.frontend.client_request import ClientRequest, Deliver
 from hookline.frontend.encoded_texts import TextEncoder
 from hookline.frontend.engine_outputs import make_outputs
-from hookline.frontend.engine_scaling import EngineScaling
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.guest_observation import GuestObservers
@@ -35,6 +34,7 @@ from hookline.frontend.observing import Observing
 from hookline.frontend.placement import Placement
 from hookline.frontend.request_context import RequestContext
 from hookline.frontend.saturation_watch import SaturationWatch
+from hookline.frontend.scaling_kinds import make_scaling
 from hookline.frontend.sleep_operations import SleepOperations
 from hookline.frontend.supervisor import Supervisor
 from hookline.frontend.told_loggers import ToldLoggers
@@ -47,9 +47,9 @@ from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import (
     EngineClient,
+    EngineNews,
     EngineNumberNews,
     GuestCall,
-    GuestEnded,
     Received,
 )
 
@@ -64,7 +64,7 @@ class FrontEnd(ToldLoggers):
 
     Attributes:
         engines: The engines, and the state of each.
-        scaling: Adds engines and lets others leave.
+        scaling: Adds engines and lets others leave, or follows who does.
         saturations: The saturation of each engine; None unless it is followed.
         placement: Chooses engines for requests.
         tokenizer: The model's tokenizer.
@@ -111,8 +111,9 @@ class FrontEnd(ToldLoggers):
         self._supervisor = Supervisor(
             self.engines, self.placement, self._calls, observers, policy
         )
-        self.scaling = EngineScaling(
-            self.engines, self.placement, self._calls, observers, clock
+        end = self._supervisor.fail
+        self.scaling = make_scaling(
+            self.engines, self.placement, self._calls, observers, clock, end=end
         )
         for engine in self.engines:
             observers.started(engine.facts, engine.clock)
@@ -266,21 +267,23 @@ class FrontEnd(ToldLoggers):
 
     def take(self, received: Received) -> None:
         """Processes a message of an engine."""
-        self.placement.take(received)
-        if isinstance(received, StepOutput):
-            self._take_output(self.engines[received.engine_index], received)
-        elif isinstance(received, Reply):
+        if isinstance(received, Reply):
             self._calls.settle(received)
-        elif isinstance(received, GuestEnded):
-            self._observers.front_end_ended(received)
-        elif isinstance(received, GuestCall):
-            vitals = self.engines[received.engine_index].vitals
-            vitals.num_slow_calls += 1 if received.is_open else -1
         elif isinstance(received, EngineNumberNews):
             self.scaling.take(received)
+        elif (engine := self.engines.get(received.engine_index)) is not None:
+            self.placement.take(received)
+            self._take_of(engine, received)
+        # Else it has left: these are its last words.
+        self.scaling.look()
+
+    def _take_of(self, engine: EngineState, received: EngineNews) -> None:
+        if isinstance(received, StepOutput):
+            self._take_output(engine, received)
+        elif isinstance(received, GuestCall):
+            engine.vitals.num_slow_calls += 1 if received.is_open else -1
         else:
             self._supervisor.take(received)
-        self.scaling.look()
 
     def _take_output(self, engine: EngineState, output: StepOutput) -> None:
         engine.update(output)

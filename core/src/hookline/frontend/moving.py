@@ -78,9 +78,7 @@ class Moving:
 
         A machine that is lost loses all its engines, and tells of one after the other.
         """
-        processes = self._engines.client.processes
-        links = None if processes is None else processes.links
-        hosts = {} if links is None else {e.engine_index: e.host for e in links.engines}
+        hosts = self._engines.client.hosts
         others = self._others(source)
         if (host := hosts.get(source.index)) is None:
             return others

@@ -89,6 +89,8 @@ class SaturationWatch:
                 saturation.step(_step(output, iteration))
             else:
                 saturation.state(_state(output, iteration))
+            if output.others is not None:
+                saturation.others(output.others)
         if self._observers.is_listening:
             self._observers.observe(output, iteration, facts)
 

@@ -57,9 +57,6 @@ def check_fixed(config: EngineConfig) -> None:
 def check_owner(client: EngineClient) -> None:
     """Raises `ConfigError` if a client cannot add and remove engines."""
     if not client.owns_engines:
-        raise ConfigError(
-            "api-server-count",
-            "several API servers share a fixed number of engines; one can change it",
-        )
+        raise ConfigError("api-server-count", "another process owns the engines")
     if client.elastic is None:
         raise ConfigError("engine", "it has a fixed number of engines")

@@ -16,9 +16,10 @@ from hookline.exceptions import (
     StartFailedError,
 )
 from hookline.front_end_parts import ScalingCause, ScalingStats
+from hookline.frontend.engine_scaling import EngineScaling
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.scalable import check_owner, check_scalable
-from hookline.frontend.scaling_state import ScalingState
+from hookline.frontend.scaling_state import ScalingReport, ScalingState
 
 DRAIN_SECONDS = 300.0
 """Default time for the requests of engines that leave."""
@@ -49,6 +50,7 @@ class Scaling:
             config: Its configuration.
             resized: Called with one more than the highest index, after each change.
         """
+        assert isinstance(front_end.scaling, EngineScaling), "it owns its engines"
         self._engines = front_end.engines
         self._scaling = front_end.scaling
         self._scaling.changed = self._take_change
@@ -71,6 +73,10 @@ class Scaling:
         """Whether a call of `scale` is being carried out, or engines come or go."""
         is_called = self._changing is not None and not self._changing.done()
         return is_called or not self.state.is_settled
+
+    async def report(self) -> ScalingReport:
+        """Returns the engines, and whether their number is being changed."""
+        return ScalingReport(self.state, self.wanted, self.is_changing)
 
     @property
     def stats(self) -> ScalingStats:
@@ -179,6 +185,8 @@ class Scaling:
             raise ScalingBusyError("the number of engines is being changed already")
         if any(each.is_asleep for each in self._engines.running):
             raise ScalingBusyError("engines sleep: wake them up before")
+        if any(each.vitals.num_slow_calls for each in self._engines.running):
+            raise ScalingBusyError("engines go to sleep or wake up; try again later")
 
     def _check_open(self) -> None:
         if self._is_stopped:
@@ -216,7 +224,7 @@ class Scaling:
 
     def _take_change(self) -> None:
         self._changed.set()
-        self._resized(1 + max(each.index for each in self._engines))
+        self._resized(self._engines.most)
 
 
 def _log_failure(changing: "asyncio.Task[ScalingState]") -> None:

@@ -26,3 +26,18 @@ class ScalingState:
     def is_settled(self) -> bool:
         """Whether nothing starts and nothing leaves."""
         return not self.starting and not self.leaving
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingReport:
+    """The engines of a server, and what is to become of their number.
+
+    Attributes:
+        state: The engines by what they do.
+        wanted: Number of engines that was chosen last.
+        is_changing: Whether the number is being changed, or engines come or go.
+    """
+
+    state: ScalingState
+    wanted: int
+    is_changing: bool

@@ -60,7 +60,8 @@ def start_front_end(
         sleep_policy=config.scheduler.sleep_policy,
         supervision=config.supervision,
         load_balancing=config.parallel.load_balancing,
-        follows_saturation=config.parallel.autoscale is not None,
+        follows_saturation=client.owns_engines
+        and config.parallel.autoscale is not None,
     )
 
 

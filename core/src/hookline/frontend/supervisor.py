@@ -125,7 +125,8 @@ class Supervisor:
     def _bury(self, engine: EngineState, death: EngineDied, keep: set[int]) -> None:
         """Ends requests that are neither in `keep` nor wait for the engine."""
         processes = self._engines.client.processes
-        if processes is not None and processes.returns(engine.index):
+        is_ours = processes is not None and processes.returns(engine.index)
+        if is_ours or death.returns:
             self._await_return(engine, death, keep)
             return
         may_return = processes is not None and not engine.is_surplus
@@ -162,12 +163,15 @@ class Supervisor:
         if engine.death is None:
             error = EngineRestartingError(death.reason)
             self._report_failure(engine, death.reason, error, keep, is_final=False)
+        engine.await_replacement(death)
+        if (processes := self._engines.client.processes) is None:
+            return
+        processes.tell_death(death, is_replaced=True)
         _log.error(
             "engine %d has ended: %s; it serves again once its machine starts it again",
             engine.index,
             death.reason,
         )
-        engine.await_replacement(death)
 
     def fail(
         self,

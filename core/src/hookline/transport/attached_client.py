@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,12 @@ from hookline.transport.engine_client import (
     DeathKind,
     EngineDied,
     EngineInfo,
+    EngineJoined,
+    EngineLeaving,
+    EngineLeft,
+    EngineOffered,
     EngineReplaced,
+    EngineUnwanted,
     EngineVerdict,
     Received,
 )
@@ -21,14 +26,18 @@ from hookline.transport.ipc import IpcTransport
 from hookline.transport.mailbox import Mail, Mailbox
 from hookline.transport.messages import (
     Attach,
+    Depart,
     Detach,
     EngineDown,
     EngineStalled,
+    Gone,
     Invitation,
+    Leaves,
     Output,
     Ready,
     Seat,
     ToGuest,
+    Vacate,
 )
 from hookline.transport.transport import Party, Role
 
@@ -43,7 +52,8 @@ _CLOSED = "it was closed"
 class AttachedClient:
     """An `EngineClient` whose engines belong to the client that invited it.
 
-    It hears from that client what becomes of the engines, and decides nothing.
+    It hears from that client what becomes of the engines, and decides nothing. An
+    engine that joins is attached at once.
     """
 
     owns_engines = False
@@ -61,6 +71,7 @@ class AttachedClient:
         }
         self._owner = Party(Role.CLIENT, invitation.owner_index)
         self._keys = {self._owner: invitation.key}
+        self._hosts: dict[int, str] = {}
         self._deaths: dict[int, EngineDown] = {}
         self._ending: dict[int, tuple[EngineDown, float]] = {}
         self._ready: deque[Received] = deque()
@@ -81,8 +92,16 @@ class AttachedClient:
         return None
 
     @property
+    def hosts(self) -> Mapping[int, str]:
+        return self._hosts
+
+    @property
     def elastic(self) -> None:
         return None
+
+    @property
+    def visits(self) -> "AttachedClient":
+        return self
 
     @property
     def dropped(self) -> int:
@@ -93,7 +112,14 @@ class AttachedClient:
         """Whether all engines have ended for good, as their owner says."""
         deaths = list(self._deaths.values())
         is_final = not any(down.is_replaced for down in deaths)
-        return len(deaths) == len(self.engines) and is_final
+        return bool(deaths) and len(deaths) == len(self.engines) and is_final
+
+    def leave(self, engine_index: int, number: int) -> None:
+        self._mailbox.send(Party(Role.ENGINE, engine_index), Depart(number))
+
+    def come_back(self, engine_index: int) -> None:
+        engine = Party(Role.ENGINE, engine_index)
+        self._mailbox.send(engine, Attach(self._transport.address))
 
     def send(self, engine_index: int, command: Command) -> None:
         if (down := self._deaths.get(engine_index)) is not None:
@@ -137,22 +163,23 @@ class AttachedClient:
         while awaited:
             if time.monotonic() > deadline:
                 raise EngineDeadError(f"engine {min(awaited)} does not answer")
-            mail = self._mailbox.receive(_SLICE_SECONDS)
-            if mail is None:
+            if (mail := self._mailbox.receive(_SLICE_SECONDS)) is None:
                 continue
-            if isinstance(mail.message, EngineDown):
+            received, index = self._take(mail), mail.sender.index
+            if isinstance(mail.message, EngineDown | Gone):
                 awaited.discard(mail.message.engine_index)
-            elif isinstance(mail.message, Ready):
-                awaited.discard(mail.sender.index)
-                self._take_ready(mail.sender.index, mail.message)
-                continue
-            if (received := self._take(mail)) is not None:
+            elif isinstance(mail.message, Ready) and index in awaited:
+                awaited.discard(index)
+                continue  # no news: it is there from the start
+            if received is not None:
                 self._ready.append(received)
         self._mailbox.is_shaking_hands = False
 
     def _attach(self, seat: Seat) -> None:
         engine = Party(Role.ENGINE, seat.engine_index)
         self._keys[engine] = seat.key
+        if seat.host:
+            self._hosts[seat.engine_index] = seat.host
         self._transport.connect(engine, seat.address, max_waiting=0)
         self._mailbox.send(engine, Attach(self._transport.address))
 
@@ -163,7 +190,8 @@ class AttachedClient:
         if index in self._ending:
             self._ending[index] = (self._ending[index][0], time.monotonic())
         if isinstance(message, Output):
-            return message.output if index not in self._deaths else None
+            is_there = index in self.engines and index not in self._deaths
+            return message.output if is_there else None
         if isinstance(message, Reply):
             return message
         if isinstance(message, Ready):
@@ -174,20 +202,43 @@ class AttachedClient:
         if isinstance(news, EngineDown):
             self._ending[news.engine_index] = (news, time.monotonic())
         elif isinstance(news, Seat):
-            if (ending := self._ending.get(news.engine_index)) is not None:
-                self._bury(ending[0])
-            self._attach(news)
+            return self._take_seat(news)
         elif isinstance(news, EngineStalled):
             return EngineVerdict(
                 news.engine_index, news.reason, news.seconds, news.is_final
             )
+        elif isinstance(news, Vacate):
+            return EngineUnwanted(news.engine_index, news.number)
+        elif isinstance(news, Leaves):
+            return EngineLeaving(news.engine_index)
+        elif isinstance(news, Gone):
+            self._take_gone(news.engine_index)
         return None
 
-    def _take_ready(self, index: int, ready: Ready) -> EngineReplaced | None:
+    def _take_seat(self, seat: Seat) -> EngineOffered | None:
+        index = seat.engine_index
+        if (ending := self._ending.get(index)) is not None:
+            self._bury(ending[0])
+        if self._keys.get(Party(Role.ENGINE, index)) == seat.key:
+            return EngineOffered(index)  # a process that is known
+        self._attach(seat)
+        return None
+
+    def _take_gone(self, index: int) -> None:
+        if (ending := self._ending.get(index)) is not None:
+            self._bury(ending[0])
+        self._deaths.pop(index, None)
+        self.engines.pop(index, None)
+        # Its key stays for what may still be on its way.
+        self._transport.disconnect(Party(Role.ENGINE, index))
+        self._ready.append(EngineLeft(index))
+
+    def _take_ready(self, index: int, ready: Ready) -> EngineReplaced | EngineJoined:
         self.engines[index] = info = EngineInfo(ready.facts, ready.clock)
-        if self._deaths.pop(index, None) is None:
-            return None
-        return EngineReplaced(index, info)
+        death = self._deaths.pop(index, None)
+        if death is not None and death.is_replaced:
+            return EngineReplaced(index, info)
+        return EngineJoined(index, info)
 
     def _bury_silent(self) -> None:
         """Reports the ends of engines that have had their last words."""
@@ -200,8 +251,10 @@ class AttachedClient:
         index = down.engine_index
         self._ending.pop(index, None)
         self._deaths[index] = down
-        died = EngineDied(index, down.reason, DeathKind(down.kind), down.is_replaced)
-        self._ready.append(died)
+        kind = DeathKind(down.kind)
+        self._ready.append(
+            EngineDied(index, down.reason, kind, down.is_replaced, down.returns)
+        )
 
     def _check_any_left(self) -> None:
         """Raises once all engines have ended for good and that is reported."""

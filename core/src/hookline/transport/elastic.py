@@ -10,6 +10,7 @@ from hookline.transport.engine_client import (
     EngineReplaced,
     Received,
 )
+from hookline.transport.guest_list import GuestList
 
 
 class Elastic(ABC):
@@ -31,6 +32,25 @@ class Elastic(ABC):
     def remove(self, engine_index: int) -> None:
         """See `ElasticEngines.remove`."""
         self._asked.put((engine_index, None))
+
+    def vacate(self, engine_index: int) -> None:
+        """See `ElasticEngines.vacate`."""
+        if self._guest_list is not None:
+            self._guest_list.vacate(engine_index)
+
+    def keep(self, engine_index: int) -> None:
+        """See `ElasticEngines.keep`."""
+        if self._guest_list is not None:
+            self._guest_list.keep(engine_index)
+
+    def guest_left(self, engine_index: int, client: int, number: int | None) -> None:
+        """See `ElasticEngines.guest_left`."""
+        if self._guest_list is not None:
+            self._guest_list.guest_left(engine_index, client, number)
+
+    def is_vacated(self, engine_index: int) -> bool:
+        """See `ElasticEngines.is_vacated`."""
+        return self._guest_list is None or self._guest_list.is_vacated(engine_index)
 
     def _obey(self) -> None:
         """Begins what was asked for."""
@@ -55,6 +75,11 @@ class Elastic(ABC):
             return EngineJoined(index, received.info)
         self._forget(index)
         return EngineNotJoined(index, received.reason)
+
+    @property
+    @abstractmethod
+    def _guest_list(self) -> GuestList | None:
+        """Other clients of the engines; None if there are none."""
 
     @abstractmethod
     def _begin_start(self, index: int, num_blocks: int) -> None:

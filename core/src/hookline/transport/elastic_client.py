@@ -5,6 +5,7 @@ from dataclasses import replace
 from hookline.config import EngineConfig
 from hookline.transport.elastic import Elastic
 from hookline.transport.engine_client import EngineLeft, Received
+from hookline.transport.guest_list import GuestList
 from hookline.transport.process_client import ProcessClient
 
 _REMOVED = "it was removed"
@@ -22,6 +23,10 @@ class ElasticClient(Elastic, ProcessClient):
     @property
     def elastic(self) -> "ElasticClient":
         return self
+
+    @property
+    def _guest_list(self) -> GuestList:
+        return self._guests
 
     def receive(self, timeout_seconds: float) -> Received | None:
         self._obey()

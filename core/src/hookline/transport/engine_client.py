@@ -48,12 +48,15 @@ class EngineDied(NamedTuple):
         reason: Why, in one clause.
         kind: The same, from a small set.
         is_replaced: Whether its owner replaces it; None for its owner, which decides.
+        returns: Whether another machine replaces it, whenever it may be, as its owner
+            says.
     """
 
     engine_index: int
     reason: str
     kind: DeathKind = DeathKind.FAILED
     is_replaced: bool | None = None
+    returns: bool = False
 
 
 class EngineReplaced(NamedTuple):
@@ -136,21 +139,55 @@ class EngineLeft(NamedTuple):
     engine_index: int
 
 
-EngineNumberNews = EngineJoined | EngineNotJoined | EngineLeft
+class EngineUnwanted(NamedTuple):
+    """The engine's owner wants this client to leave it, once it has nothing open there.
 
-Received = (
-    StepOutput
-    | Reply
-    | EngineDied
-    | EngineReplaced
-    | EngineJoined
+    Attributes:
+        engine_index: Its index.
+        number: Number of the wish, for `EngineVisits.leave`.
+    """
+
+    engine_index: int
+    number: int
+
+
+class EngineOffered(NamedTuple):
+    """The engine's owner wants this client to stay there, or to come back."""
+
+    engine_index: int
+
+
+class GuestLeft(NamedTuple):
+    """Another client has left an engine, as its owner wants; for the owner.
+
+    Attributes:
+        engine_index: The engine.
+        client: Index of the client.
+        number: Number of the owner's wish.
+    """
+
+    engine_index: int
+    client: int
+    number: int
+
+
+EngineNumberNews = (
+    EngineJoined
     | EngineNotJoined
     | EngineLeft
-    | EngineLeaving
-    | EngineVerdict
+    | EngineUnwanted
+    | EngineOffered
     | GuestEnded
-    | GuestCall
+    | GuestLeft
 )
+"""Which engines come and go, and who leaves them."""
+
+EngineNews = (
+    StepOutput | EngineDied | EngineReplaced | EngineLeaving | EngineVerdict | GuestCall
+)
+"""What concerns an engine that is there."""
+
+Received = EngineNews | EngineNumberNews | Reply
 
 
 class EngineProcesses(Protocol):
@@ -210,6 +247,43 @@ class ElasticEngines(Protocol):
         """
         ...
 
+    def vacate(self, engine_index: int) -> None:
+        """Has other clients leave an engine once they have nothing open there."""
+        ...
+
+    def keep(self, engine_index: int) -> None:
+        """Offers an engine to other clients again, after `vacate`."""
+        ...
+
+    def guest_left(self, engine_index: int, client: int, number: int | None) -> None:
+        """Takes note that another client has left an engine, or has been expelled.
+
+        Args:
+            engine_index: The engine, which tells it.
+            client: Index of the client.
+            number: Number of the wish that it fulfils; None if it has been expelled.
+        """
+        ...
+
+    def is_vacated(self, engine_index: int) -> bool:
+        """Whether no other client has anything open at an engine, after `vacate`."""
+        ...
+
+
+class EngineVisits(Protocol):
+    """A client's stay at engines that another client owns; for any thread."""
+
+    def leave(self, engine_index: int, number: int) -> None:
+        """Leaves an engine where this client has nothing open, for the n-th wish."""
+        ...
+
+    def come_back(self, engine_index: int) -> None:
+        """Begins to attach again to an engine that it has left.
+
+        `receive` reports `EngineJoined`.
+        """
+        ...
+
 
 class EngineClient(Protocol):
     """A connection to one or several engines.
@@ -236,8 +310,18 @@ class EngineClient(Protocol):
         ...
 
     @property
+    def hosts(self) -> Mapping[int, str]:
+        """The machine of each engine that is, or was, on another one."""
+        ...
+
+    @property
     def elastic(self) -> ElasticEngines | None:
         """Starts and ends engines; None if their number is fixed."""
+        ...
+
+    @property
+    def visits(self) -> EngineVisits | None:
+        """Leaves engines and comes back; None for a client that owns them."""
         ...
 
     @property

@@ -2,6 +2,7 @@
 
 import queue
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hookline.core.commands import Command, EngineMessage
@@ -71,7 +72,15 @@ class InprocClient:
         return None
 
     @property
+    def hosts(self) -> Mapping[int, str]:
+        return {}
+
+    @property
     def elastic(self) -> ElasticEngines | None:
+        return None
+
+    @property
+    def visits(self) -> None:
         return None
 
     @property

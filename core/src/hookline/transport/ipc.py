@@ -51,6 +51,16 @@ class IpcTransport:
     def address(self) -> str:
         return self._address
 
+    @property
+    def inbox(self) -> "zmq.Socket[bytes]":
+        """The inbox, for a poller of the thread that receives."""
+        return self._inbox
+
+    def has(self, peer: Party) -> bool:
+        """Whether a peer's outbox is open."""
+        with self._lock:
+            return peer in self._outboxes
+
     def connect(self, peer: Party, address: str, *, max_waiting: int) -> None:
         self.disconnect(peer)
         outbox = self._context.socket(zmq.PUSH)
@@ -68,7 +78,7 @@ class IpcTransport:
             if (outbox := self._outboxes.pop(peer, None)) is not None:
                 outbox.close(linger=0)
 
-    def send(self, peer: Party, frame: bytearray, *, waits: bool) -> bool:
+    def send(self, peer: Party, frame: bytearray | bytes, *, waits: bool) -> bool:
         with self._lock:
             if (outbox := self._outboxes.get(peer)) is None:
                 return False

@@ -14,6 +14,7 @@ from hookline.transport.engine_client import (
     EngineVerdict,
     Received,
 )
+from hookline.transport.messages import Invitation
 from hookline.transport.process_client import ProcessClient
 from hookline.transport.process_inspector import ProcessInspector
 from hookline.transport.remote_client import RemoteClient
@@ -49,7 +50,15 @@ class JoinedClient:
         return self
 
     @property
+    def hosts(self) -> Mapping[int, str]:
+        return self._remote.hosts
+
+    @property
     def elastic(self) -> None:
+        return None
+
+    @property
+    def visits(self) -> None:
         return None
 
     @property
@@ -77,6 +86,20 @@ class JoinedClient:
 
     def tell_verdict(self, verdict: EngineVerdict) -> None:
         self._part(verdict.engine_index).tell_verdict(verdict)
+
+    @property
+    def overrun_guests(self) -> frozenset[int]:
+        """Guests that get no more outputs, because they did not take them."""
+        return self._local.overrun_guests | self._remote.overrun_guests
+
+    def invite(self, client_index: int) -> Invitation:
+        """Lets another process attach to the engines, as this client."""
+        return self._remote.join_in(self._local.invite(client_index))
+
+    def expel(self, client_index: int) -> None:
+        """Has the engines abort the requests of a guest that has ended."""
+        self._local.expel(client_index)
+        self._remote.expel(client_index)
 
     def send(self, engine_index: int, command: Command) -> None:
         self._part(engine_index).send(engine_index, command)

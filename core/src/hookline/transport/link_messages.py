@@ -10,7 +10,17 @@ import msgspec
 from hookline.config import EngineConfig
 from hookline.core.commands import Add, Call, Finish, Reply
 from hookline.transport.mailbox import KEY_BYTES
-from hookline.transport.messages import Failed, Output, Ready, StartFailed
+from hookline.transport.messages import (
+    Attach,
+    Depart,
+    Detach,
+    Expel,
+    Failed,
+    OfGuests,
+    Output,
+    Ready,
+    StartFailed,
+)
 
 JOINING_KEY = bytes(KEY_BYTES)
 """Stands in the messages from and to a process that is not an engine yet."""
@@ -89,5 +99,18 @@ class Left(msgspec.Struct, frozen=True, tag=True):
     """The engine ends as it was asked to; it has no requests left, or no time."""
 
 
-ToRemoteEngine = Welcome | Refused | Ping | Goodbye | Add | Finish | Call
-ToHead = Join | Ready | StartFailed | Failed | Output | Reply | Pong | Leaving | Left
+ToRemoteEngine = (
+    Welcome
+    | Refused
+    | Ping
+    | Goodbye
+    | Attach
+    | Detach
+    | Depart
+    | Expel
+    | Add
+    | Finish
+    | Call
+)
+FromRemoteEngine = Ready | StartFailed | Failed | Output | Reply | Pong | Leaving | Left
+ToHead = Join | FromRemoteEngine | OfGuests

@@ -31,6 +31,11 @@ def make_key() -> bytes:
     return secrets.token_bytes(KEY_BYTES)
 
 
+def key_in(frame: bytes) -> bytes:
+    """Returns the key that a frame carries, whatever else it is."""
+    return frame[_KEYLESS.size : _HEADER_SIZE]
+
+
 class Mail(NamedTuple, Generic[M]):
     """A message and its sender."""
 
@@ -107,8 +112,7 @@ class Mailbox(Generic[M]):
 
     def _has_key(self, sender: Party, frame: bytes) -> bool:
         key = self._keys(sender)
-        found = frame[_KEYLESS.size : _HEADER_SIZE]
-        return key is not None and hmac.compare_digest(key, found)
+        return key is not None and hmac.compare_digest(key, key_in(frame))
 
     def _refuse(self, sender: Party, version: int) -> Mail[M] | None:
         if self.is_shaking_hands:

@@ -1,5 +1,7 @@
 """The messages between clients and engine processes."""
 
+from pathlib import Path
+
 import msgspec
 
 from hookline.config import EngineConfig
@@ -40,7 +42,17 @@ class Expel(msgspec.Struct, frozen=True, tag=True):
     client: int
 
 
-ToEngine = Start | Attach | Detach | Expel | Add | Finish | Call
+class Depart(msgspec.Struct, frozen=True, tag=True):
+    """Removes the guest that sends it, which has nothing open; the owner is told.
+
+    Attributes:
+        number: Number of the owner's `Vacate`.
+    """
+
+    number: int
+
+
+ToEngine = Start | Attach | Detach | Depart | Expel | Add | Finish | Call
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
@@ -125,6 +137,18 @@ class Expelled(msgspec.Struct, frozen=True, tag=True):
     recent: list[Finished]
 
 
+class Departed(msgspec.Struct, frozen=True, tag=True):
+    """A guest has left as the owner wants; nothing of it is open any more.
+
+    Attributes:
+        client: Index of the guest.
+        number: Number of the owner's `Vacate`.
+    """
+
+    client: int
+    number: int
+
+
 class EngineDown(msgspec.Struct, frozen=True, tag=True):
     """An engine has ended; from its owner to the guests.
 
@@ -132,13 +156,25 @@ class EngineDown(msgspec.Struct, frozen=True, tag=True):
         engine_index: Its index.
         reason: Why, in one clause.
         kind: A `DeathKind`.
-        is_replaced: Whether the owner starts a new process.
+        is_replaced: Whether a new process is to take its place.
+        returns: Whether another machine starts it, whenever it may be, so that no
+            request waits for it.
     """
 
     engine_index: int
     reason: str
     kind: str
     is_replaced: bool
+    returns: bool = False
+
+
+class Leaves(msgspec.Struct, frozen=True, tag=True):
+    """An engine of another machine ends by itself once it has nothing to do.
+
+    From its owner to the guests, which send it no more if there are others.
+    """
+
+    engine_index: int
 
 
 class EngineStalled(msgspec.Struct, frozen=True, tag=True):
@@ -157,6 +193,27 @@ class EngineStalled(msgspec.Struct, frozen=True, tag=True):
     is_final: bool = False
 
 
+class Vacate(msgspec.Struct, frozen=True, tag=True):
+    """The owner wants to end an engine; to the guests.
+
+    They send it no more requests, and leave it with `Depart` once those that it has
+    have ended. A `Seat` of the same process takes it back.
+
+    Attributes:
+        engine_index: Its index.
+        number: Number of the wish, to be returned.
+    """
+
+    engine_index: int
+    number: int
+
+
+class Gone(msgspec.Struct, frozen=True, tag=True):
+    """An engine is there no longer and is to be forgotten; from its owner."""
+
+    engine_index: int
+
+
 class Seat(msgspec.Struct, frozen=True, tag=True):
     """An engine process to which a guest may attach; from its owner.
 
@@ -166,6 +223,7 @@ class Seat(msgspec.Struct, frozen=True, tag=True):
         facts: What it reported when it was ready.
         clock: Its clocks then.
         down: Its end, if it has ended.
+        host: Its machine, if that is another one.
     """
 
     engine_index: int
@@ -174,6 +232,7 @@ class Seat(msgspec.Struct, frozen=True, tag=True):
     facts: EngineFacts
     clock: ClockPair
     down: EngineDown | None = None
+    host: str = ""
 
 
 class Invitation(msgspec.Struct, frozen=True):
@@ -193,16 +252,26 @@ class Invitation(msgspec.Struct, frozen=True):
     key: bytes
     seats: list[Seat]
 
+    @property
+    def folders(self) -> set[Path]:
+        """The folders of the owner's sockets."""
+        inboxes = [Path(seat.address.removeprefix("ipc://")) for seat in self.seats]
+        return {Path(self.folder), *(inbox.parent for inbox in inboxes)}
 
-ToClient = (
-    Hello
-    | Ready
-    | StartFailed
+
+OfGuests = Expelled | Departed | SlowCall
+"""What an engine tells its owner of other clients."""
+
+ToClient = Hello | Ready | StartFailed | Failed | Output | Reply | Overrun | OfGuests
+ToGuest = (
+    Ready
     | Failed
     | Output
     | Reply
-    | Overrun
-    | Expelled
-    | SlowCall
+    | EngineDown
+    | EngineStalled
+    | Leaves
+    | Vacate
+    | Gone
+    | Seat
 )
-ToGuest = Ready | Failed | Output | Reply | EngineDown | EngineStalled | Seat

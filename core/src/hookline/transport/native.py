@@ -11,6 +11,7 @@ from hookline.exceptions import ConfigError
 from hookline.transport.elastic_client import ElasticClient
 from hookline.transport.endpoint import endpoint_of
 from hookline.transport.engine_client import EngineClient
+from hookline.transport.guest_relay import GuestRelay
 from hookline.transport.inproc_client import InprocClient
 from hookline.transport.joined_client import JoinedClient
 from hookline.transport.link_keys import LinkKeys, read_secret
@@ -18,6 +19,9 @@ from hookline.transport.placing import place_engines
 from hookline.transport.process_client import ProcessClient
 from hookline.transport.remote_client import RemoteClient
 from hookline.transport.tcp import TcpHub
+
+SharedClient = ProcessClient | RemoteClient | JoinedClient
+"""Clients that own engines to which other processes can attach."""
 
 
 def connect(config: EngineConfig) -> EngineClient:
@@ -32,7 +36,7 @@ def connect(config: EngineConfig) -> EngineClient:
     """
     configs = config.per_engine()
     if config.remote_indices:
-        return _connect_machines(config, configs)
+        return _connect_machines(config, configs, None)
     if not config.in_process:
         return ElasticClient(*configs)
     if config.supervision.engine_restart:
@@ -42,12 +46,34 @@ def connect(config: EngineConfig) -> EngineClient:
     return InprocClient(*map(build_loop, configs, cores))
 
 
-def _connect_machines(config: EngineConfig, local: list[EngineConfig]) -> EngineClient:
+def connect_for_guests(config: EngineConfig) -> SharedClient:
+    """Starts engines, or waits for them, to which other processes can attach.
+
+    Raises:
+        ConfigError: An option does not fit.
+        ModelLoadError: The model cannot be loaded or served.
+        EngineDeadError: An engine ended before it was ready, or did not come in time.
+    """
+    configs = config.per_engine()
+    if not config.remote_indices:
+        return ElasticClient(*configs)
+    relay = GuestRelay()
+    try:
+        return _connect_machines(config, configs, relay)
+    except BaseException:
+        relay.close()
+        raise
+
+
+def _connect_machines(
+    config: EngineConfig, local: list[EngineConfig], relay: GuestRelay | None
+) -> RemoteClient | JoinedClient:
     if config.in_process:
         raise ConfigError(
             "in-process", "cannot be combined with engines on other machines"
         )
-    remote = place_engines(config) if config.machines.is_placed else _listen(config)
+    is_placed = config.machines.is_placed
+    remote = place_engines(config, relay) if is_placed else _listen(config, relay)
     try:
         return _joined(remote, local)
     except BaseException:
@@ -55,14 +81,16 @@ def _connect_machines(config: EngineConfig, local: list[EngineConfig]) -> Engine
         raise
 
 
-def _listen(config: EngineConfig) -> RemoteClient:
+def _listen(config: EngineConfig, relay: GuestRelay | None) -> RemoteClient:
     secret = read_secret(config.machines.secret_file)
     keys = None if secret is None else LinkKeys.derive(secret)
     endpoint = endpoint_of(config.machines, has_secret=secret is not None)
-    return RemoteClient(config, TcpHub(endpoint, keys))
+    return RemoteClient(config, TcpHub(endpoint, keys, relay), relay)
 
 
-def _joined(remote: RemoteClient, local: list[EngineConfig]) -> EngineClient:
+def _joined(
+    remote: RemoteClient, local: list[EngineConfig]
+) -> RemoteClient | JoinedClient:
     """Waits for other machines while the engines of this one start."""
     if not local:
         remote.wait()

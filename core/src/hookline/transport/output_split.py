@@ -6,6 +6,7 @@ from typing import TypeVar
 from hookline.events import (
     Finished,
     NewTokens,
+    OthersWork,
     Pooled,
     Preempted,
     Queued,
@@ -18,15 +19,18 @@ E = TypeVar("E", Queued, Scheduled, Preempted, NewTokens, Finished, Pooled)
 
 
 def split_output(
-    output: StepOutput, clients: Sequence[int], orphaned_by: Collection[int] = ()
+    output: StepOutput,
+    clients: Sequence[int],
+    orphaned_by: Collection[int] = (),
+    others: OthersWork | None = None,
 ) -> Iterator[tuple[int, StepOutput]]:
     """Yields each client's part of an output.
 
     The first client gets what belongs to the engine as a whole, too: the step's record,
-    evictions, loads and events of the KV connector. So sums over clients count nothing
-    twice. It also gets the ends of requests whose clients are in `orphaned_by`. Every
-    client gets the engine's state, and changes of the prefix cache, by which it places
-    requests.
+    evictions, loads and events of the KV connector, and `others`. So sums over clients
+    count nothing twice. It also gets the ends of requests whose clients are in
+    `orphaned_by`. Every client gets the engine's state, and changes of the prefix
+    cache, by which it places requests.
     """
     queued, scheduled = _by_client(output.queued), _by_client(output.scheduled)
     preempted, tokens = _by_client(output.preempted), _by_client(output.new_tokens)
@@ -58,6 +62,7 @@ def split_output(
                 connector_events=output.connector_events if is_first else [],
                 pooled=pooled.get(client, []),
                 compilings=output.compilings if is_first else [],
+                others=others if is_first else None,
             ),
         )
 

@@ -16,7 +16,9 @@ from hookline.transport.engine_client import (
     Received,
 )
 from hookline.transport.engine_nodes import EngineNodes, NodeEnded
+from hookline.transport.guest_relay import GuestRelay
 from hookline.transport.remote_client import DRAIN_SECONDS, RemoteClient
+from hookline.transport.remote_guests import RemoteGuests
 from hookline.transport.remote_seat import Presence, RemoteSeat
 from hookline.transport.tcp import TcpHub
 
@@ -38,17 +40,19 @@ class PlacedClient(Elastic, RemoteClient):
         hub: TcpHub,
         nodes: EngineNodes,
         start: Callable[[int], None],
+        relay: GuestRelay | None = None,
     ) -> None:
-        """Takes over hub and nodes, and begins to start all engines.
+        """Takes over hub, relay and nodes, and begins to start all engines.
 
         Args:
             config: The head node's configuration.
             hub: Where the engines connect.
             nodes: What ends them.
             start: Begins to start an engine by its index.
+            relay: The hub's, if engines can have other clients.
         """
         Elastic.__init__(self)
-        RemoteClient.__init__(self, config, hub)
+        RemoteClient.__init__(self, config, hub, relay)
         self._left: deque[int] = deque()
         self._blocks: dict[int, int] = {}
         self._nodes = nodes
@@ -60,6 +64,10 @@ class PlacedClient(Elastic, RemoteClient):
     @property
     def elastic(self) -> "PlacedClient":
         return self
+
+    @property
+    def _guest_list(self) -> RemoteGuests | None:
+        return self._guests
 
     def returns(self, engine_index: int) -> bool:
         """Returns False: it comes back only if it is replaced."""
@@ -142,6 +150,8 @@ class PlacedClient(Elastic, RemoteClient):
         self.engines.pop(index, None)
         self._blocks.pop(index, None)
         self._nodes.release(index)
+        if self._guests is not None:
+            self._guests.left(index)
 
     def _take_ready(self, seat: RemoteSeat, info: EngineInfo) -> Received | None:
         received = super()._take_ready(seat, info)

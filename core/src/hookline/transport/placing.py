@@ -14,6 +14,7 @@ from hookline.config import (
 from hookline.config.parallel import ParallelConfig
 from hookline.transport.endpoint import endpoint_of
 from hookline.transport.engine_nodes import BACKENDS_GROUP, EngineNodes, OpenNodes
+from hookline.transport.guest_relay import GuestRelay
 from hookline.transport.link_keys import LinkKeys, read_secret
 from hookline.transport.placed_client import PlacedClient
 from hookline.transport.tcp import TcpHub
@@ -22,8 +23,13 @@ from hookline_registry import load_entry_point
 _SECRET_BYTES = 32
 
 
-def place_engines(config: EngineConfig) -> PlacedClient:
+def place_engines(
+    config: EngineConfig, relay: GuestRelay | None = None
+) -> PlacedClient:
     """Begins to start the engines that are not on this machine.
+
+    The relay is for their other clients, if they can have any; the client closes it
+    once it is made.
 
     Raises:
         ConfigError: An option does not fit.
@@ -36,13 +42,19 @@ def place_engines(config: EngineConfig) -> PlacedClient:
     secret = read_secret(config.machines.secret_file)
     nodes = open_nodes(config)
     try:
-        return place_by(config, nodes, secret or secrets.token_bytes(_SECRET_BYTES))
+        secret = secret or secrets.token_bytes(_SECRET_BYTES)
+        return place_by(config, nodes, secret, relay)
     except BaseException:
         nodes.close()
         raise
 
 
-def place_by(config: EngineConfig, nodes: EngineNodes, secret: bytes) -> PlacedClient:
+def place_by(
+    config: EngineConfig,
+    nodes: EngineNodes,
+    secret: bytes,
+    relay: GuestRelay | None = None,
+) -> PlacedClient:
     """Begins to start engines by nodes, which the client closes if it is made.
 
     Raises:
@@ -53,11 +65,11 @@ def place_by(config: EngineConfig, nodes: EngineNodes, secret: bytes) -> PlacedC
     endpoint = endpoint_of(machines, has_secret=True)
     if given.rpc_port is None:
         endpoint = replace(endpoint, port=0)
-    hub = TcpHub(endpoint, LinkKeys.derive(secret))
+    hub = TcpHub(endpoint, LinkKeys.derive(secret), relay)
     try:
         there = _of_machine(config, replace(machines, rpc_port=hub.port))
         start = partial(_start, nodes, there, secret)
-        return PlacedClient(config, hub, nodes, start)
+        return PlacedClient(config, hub, nodes, start, relay)
     except BaseException:
         hub.close()
         raise

@@ -23,26 +23,23 @@ from hookline.transport.engine_client import (
     EngineInfo,
     EngineReplaced,
     EngineVerdict,
-    GuestCall,
-    GuestEnded,
     Received,
 )
 from hookline.transport.expert_memory import ExpertMemory
 from hookline.transport.forked_children import release_in_forked_children
-from hookline.transport.guest_list import GuestList
+from hookline.transport.guest_list import GuestList, guest_news
 from hookline.transport.ipc import IpcTransport, private_folder
 from hookline.transport.launched_engine import LaunchedEngine
 from hookline.transport.mailbox import Mail, Mailbox
 from hookline.transport.messages import (
     Expel,
-    Expelled,
     Failed,
     Hello,
     Invitation,
+    OfGuests,
     Output,
     Overrun,
     Ready,
-    SlowCall,
     Start,
     StartFailed,
     ToClient,
@@ -115,7 +112,15 @@ class ProcessClient:
         return self
 
     @property
+    def hosts(self) -> Mapping[int, str]:
+        return {}
+
+    @property
     def elastic(self) -> ElasticEngines | None:
+        return None
+
+    @property
+    def visits(self) -> None:
         return None
 
     @property
@@ -282,10 +287,8 @@ class ProcessClient:
         """Takes what an engine tells of itself and of other clients."""
         if isinstance(message, Failed):
             return self._bury(EngineDied(index, message.reason))
-        if isinstance(message, Expelled):
-            return GuestEnded(index, message.client, message.recent)
-        if isinstance(message, SlowCall):
-            return GuestCall(index, message.is_open)
+        if isinstance(message, OfGuests):
+            return guest_news(index, message)
         if isinstance(message, Overrun):
             self._guests.overrun.add(message.client)
         return None

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from typing import assert_never
 
 import msgspec
@@ -23,9 +24,12 @@ from hookline.transport.engine_client import (
     EngineVerdict,
     Received,
 )
+from hookline.transport.guest_list import guest_news
+from hookline.transport.guest_relay import GuestRelay
 from hookline.transport.joining import Admission
 from hookline.transport.link_messages import (
     JOINING_KEY,
+    FromRemoteEngine,
     Goodbye,
     Join,
     Leaving,
@@ -37,7 +41,16 @@ from hookline.transport.link_messages import (
     Welcome,
 )
 from hookline.transport.mailbox import Mail, Mailbox, make_key
-from hookline.transport.messages import Failed, Output, Ready, StartFailed
+from hookline.transport.messages import (
+    Expel,
+    Failed,
+    Invitation,
+    OfGuests,
+    Output,
+    Ready,
+    StartFailed,
+)
+from hookline.transport.remote_guests import RemoteGuests
 from hookline.transport.remote_seat import Presence, RemoteSeat
 from hookline.transport.tcp import TcpHub
 from hookline.transport.transport import Party, Role
@@ -65,12 +78,15 @@ class RemoteClient:
     owns_engines = True
     patience_seconds = 0.0
 
-    def __init__(self, config: EngineConfig, hub: TcpHub) -> None:
-        """Takes over the hub; `wait` returns when the engines are there.
+    def __init__(
+        self, config: EngineConfig, hub: TcpHub, relay: GuestRelay | None = None
+    ) -> None:
+        """Takes over hub and relay; `wait` returns when the engines are there.
 
         Args:
             config: The head node's configuration.
             hub: Where the engines connect.
+            relay: The hub's, if engines can have other clients.
         """
         self.index = 0
         self.engines: dict[int, EngineInfo] = {}
@@ -85,6 +101,7 @@ class RemoteClient:
             msgspec.msgpack.Decoder(ToHead),
             self._key_of,
         )
+        self._guests = None if relay is None else RemoteGuests(relay)
         self._losses: dict[int, tuple[float, EngineDied]] = {}
         self._pinged_at = 0.0
         self._last_refusal = ""
@@ -126,7 +143,15 @@ class RemoteClient:
         return self
 
     @property
+    def hosts(self) -> Mapping[int, str]:
+        return {each.index: each.link.host for each in list(self._seats.values())}
+
+    @property
     def elastic(self) -> ElasticEngines | None:
+        return None
+
+    @property
+    def visits(self) -> None:
         return None
 
     @property
@@ -148,10 +173,40 @@ class RemoteClient:
         """Does nothing: its machine starts a new process, which joins."""
 
     def tell_death(self, death: EngineDied, *, is_replaced: bool) -> None:
-        """Does nothing: engines of other machines have one client."""
+        if self._guests is not None:
+            returns = self.returns(death.engine_index)
+            self._guests.ended(death, is_replaced=is_replaced, returns=returns)
 
     def tell_verdict(self, verdict: EngineVerdict) -> None:
-        """Does nothing: engines of other machines have one client."""
+        if self._guests is not None:
+            self._guests.judged(verdict)
+
+    # -- guests ------------------------------------------------------------------
+
+    @property
+    def overrun_guests(self) -> frozenset[int]:
+        """Guests that get no more outputs, because they did not take them."""
+        return frozenset() if self._guests is None else self._guests.overrun_guests
+
+    def invite(self, client_index: int) -> Invitation:
+        """Lets another process attach to the engines, as this client."""
+        assert self._guests is not None, "it has a relay"
+        return self._guests.invite(client_index)
+
+    def join_in(self, invitation: Invitation) -> Invitation:
+        """Adds these engines to those to which a process may attach."""
+        assert self._guests is not None, "it has a relay"
+        return self._guests.join_in(invitation)
+
+    def expel(self, client_index: int) -> None:
+        """Has the engines abort the requests of a guest that has ended."""
+        if self._guests is not None:
+            self._guests.forget(client_index)
+        for seat in list(self._seats.values()):
+            if seat.presence is Presence.READY:
+                self._mailbox.send(seat.party, Expel(client_index))
+
+    # -- messages ----------------------------------------------------------------
 
     @property
     def dropped(self) -> int:
@@ -189,6 +244,8 @@ class RemoteClient:
             self.receive(_LOOK_SECONDS)
         self._is_closed = True
         self._hub.close(linger_seconds=_LOOK_SECONDS)
+        if self._guests is not None:
+            self._guests.close()
 
     def stop_waiting(self) -> None:
         """Has `wait`, in another thread, raise soon."""
@@ -219,12 +276,14 @@ class RemoteClient:
         seat = self._seats.get(mail.sender.index)
         if seat is None or seat.presence is Presence.ABSENT:
             return None  # the last words of a process that has lost its seat
+        if isinstance(message, OfGuests):
+            return guest_news(seat.index, message)
         return self._taken(seat, message)
 
     def _taken(
         self,
         seat: RemoteSeat,
-        message: Ready | StartFailed | Failed | Output | Reply | Pong | Leaving | Left,
+        message: FromRemoteEngine,
     ) -> Received | None:
         match message:
             case Output(output, dropped):
@@ -238,7 +297,7 @@ class RemoteClient:
             case Ready(facts, clock):
                 return self._take_ready(seat, EngineInfo(facts, clock))
             case Leaving():
-                return EngineLeaving(seat.index)
+                return self._take_leaving(seat)
             case Left():
                 reason, kind = "it was stopped on its machine", DeathKind.EXITED
             case Failed(text):
@@ -248,6 +307,11 @@ class RemoteClient:
             case _:
                 assert_never(message)
         return self._bury(EngineDied(seat.index, reason, kind))
+
+    def _take_leaving(self, seat: RemoteSeat) -> EngineLeaving:
+        if self._guests is not None:
+            self._guests.leaves(seat.index)
+        return EngineLeaving(seat.index)
 
     def _take_join(self, joiner: Party, join: Join) -> None:
         refusal = self._admission.refusal(joiner.index, join)
@@ -269,6 +333,8 @@ class RemoteClient:
         is_new = seat.index not in self.engines
         self.engines[seat.index] = info
         seat.ready()
+        if self._guests is not None:
+            self._guests.seated(seat, info)
         _log.info("engine %d is ready on %s", seat.index, seat.link.host)
         return None if is_new else EngineReplaced(seat.index, info)
 
@@ -317,6 +383,8 @@ class RemoteClient:
     def _dismiss(self, seat: RemoteSeat, *, returns: bool) -> None:
         self._mailbox.send(seat.party, Goodbye(returns=returns))
         self._hub.disconnect(seat.party)
+        if self._guests is not None:
+            self._guests.unseated(seat)
 
     def _key_of(self, peer: Party) -> bytes | None:
         if peer.role is Role.JOINER:

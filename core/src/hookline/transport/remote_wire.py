@@ -10,8 +10,7 @@ from importlib.metadata import version
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.core.commands import Add, Call, Command, EngineMessage, Finish
-from hookline.events import StepOutput
+from hookline.core.commands import Command, EngineMessage
 from hookline.exceptions import ConfigError, EngineDeadError
 from hookline.transport.endpoint import Endpoint
 from hookline.transport.link_keys import SECRET_OPTION, LinkKeys
@@ -29,7 +28,8 @@ from hookline.transport.link_messages import (
 )
 from hookline.transport.local_options import localized, shared_options
 from hookline.transport.mailbox import Mailbox
-from hookline.transport.messages import Failed, Output, Ready, StartFailed
+from hookline.transport.messages import Failed, Ready, StartFailed
+from hookline.transport.served_clients import FromClient, ServedClients
 from hookline.transport.tcp import TcpLink
 from hookline.transport.transport import Party, Role
 
@@ -68,6 +68,7 @@ class RemoteWire:
         self._endpoint = endpoint
         self._link = TcpLink(endpoint, keys, max_waiting=MOST_FRAMES, on_lost=on_lost)
         self._mailbox = self._make_mailbox(Role.JOINER, JOINING_KEY)
+        self._clients = self._serve_clients()
 
     def join(self, config: EngineConfig, model_digest: str) -> EngineConfig:
         """Asks the head node until it welcomes this process as the engine.
@@ -95,6 +96,9 @@ class RemoteWire:
             if answer is not None:
                 self._mailbox = self._make_mailbox(Role.ENGINE, answer.key)
                 self._mailbox.is_shaking_hands = False
+                self._clients = self._serve_clients()
+                if answer.config.parallel.autoscale is not None:
+                    self._clients.count_others()
                 return localized(answer.config, config)
             self._check_handshakes()
         raise EngineDeadError(
@@ -104,6 +108,8 @@ class RemoteWire:
 
     def receive(self, timeout_seconds: float) -> Command | None:
         """Waits for a command; None if none came in time."""
+        if self._clients.has_commands:
+            return self._clients.next_command()
         mail = self._mailbox.receive(timeout_seconds)
         now = time.monotonic()
         if mail is None:
@@ -120,19 +126,20 @@ class RemoteWire:
         elif isinstance(message, Goodbye):
             self._link.expect_end()
             self.is_dismissed = True
-        elif isinstance(message, Add | Finish | Call):
-            return message
+        elif isinstance(message, FromClient):
+            return self._clients.take(mail.sender, message)
         return None
 
     def ready(self, ready: Ready) -> None:
         """Announces the engine; from now on it must hear of the head node."""
         self._heard_at = time.monotonic()
-        self._mailbox.send(_HEAD, ready)
+        self._clients.ready(ready)
 
     def start_failed(self, kind: str, subject: str, detail: str) -> None:
         self._mailbox.send(_HEAD, StartFailed(kind, subject, detail))
 
     def failed(self, reason: str) -> None:
+        # The head node tells the other clients.
         self._mailbox.send(_HEAD, Failed(reason))
 
     def leaving(self) -> None:
@@ -146,10 +153,7 @@ class RemoteWire:
 
     def send(self, message: EngineMessage) -> None:
         """Sends an output or a reply; waits while too many are on their way."""
-        if isinstance(message, StepOutput):
-            self._mailbox.send(_HEAD, Output(message, self._mailbox.dropped))
-        else:
-            self._mailbox.send(_HEAD, message)
+        self._clients.send(message)
 
     def close(self) -> None:
         """Sends the remaining messages, for a second at most."""
@@ -194,6 +198,10 @@ class RemoteWire:
                 f"the handshake with {self._endpoint} fails: the secret must be the "
                 "head node's",
             )
+
+    def _serve_clients(self) -> ServedClients:
+        mailbox = self._mailbox
+        return ServedClients(_HEAD, self._link, mailbox.send, lambda: mailbox.dropped)
 
     def _make_mailbox(self, role: Role, key: bytes) -> Mailbox[ToRemoteEngine]:
         decoder = msgspec.msgpack.Decoder(ToRemoteEngine)

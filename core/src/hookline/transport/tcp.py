@@ -16,10 +16,11 @@ import zmq
 
 from hookline.exceptions import ConfigError
 from hookline.transport.endpoint import Endpoint
+from hookline.transport.guest_relay import GuestRelay, client_label
 from hookline.transport.ipc import LARGEST_FRAME
 from hookline.transport.link_keys import LinkKeys
 from hookline.transport.link_monitor import ConnectionEvents, watch_connections
-from hookline.transport.transport import Party
+from hookline.transport.transport import Party, Role
 from hookline.transport.zap import Gatekeeper
 
 HEARTBEAT_SECONDS = 1.0
@@ -31,7 +32,9 @@ MOST_FRAMES = 10_000
 """Maximum number of frames queued for one engine; beyond it, the engine is lost."""
 _RECONNECT_SECONDS = 0.5
 _END_SECONDS = 3.0
-_FRAMES_OF_MAIL = 2
+_HEAD = Party(Role.CLIENT, 0)
+_FRAMES_TO_GUEST = 2
+"""A guest's label, and the frame for it."""
 _log = logging.getLogger(__name__)
 
 
@@ -41,12 +44,15 @@ class TcpHub:
     Addresses of peers are the routing ids of their connections, as `origin` tells them.
     """
 
-    def __init__(self, endpoint: Endpoint, keys: LinkKeys | None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, keys: LinkKeys | None, relay: GuestRelay | None = None
+    ) -> None:
         """Listens.
 
         Args:
             endpoint: Where to listen.
             keys: Keys of both ends; None neither encrypts nor authenticates.
+            relay: Where frames of and to guests go; None if there are none.
 
         Raises:
             ConfigError: The port is in use, or the address is not this machine's.
@@ -69,6 +75,7 @@ class TcpHub:
         # Sockets of ZMQ are for one thread at a time: the receiving thread owns the
         # router, and gets the frames of other threads through a pipe.
         self._outbox, self._pipe = _make_pipe(self._context)
+        self._relay = relay
         self._lock = threading.Lock()
         self._peers: dict[Party, bytes] = {}
         self._lost: dict[Party, str] = {}
@@ -133,10 +140,16 @@ class TcpHub:
             self._gate.answer()
         if self._monitor in ready:
             self._events.take(self._monitor)
+        if self._relay is not None and self._relay.inbox in ready:
+            self._relay_to_engine(self._relay)
         if self._router not in ready:
             return None
         self._origin, *frames = self._router.recv_multipart()
-        return frames[0] if len(frames) == _FRAMES_OF_MAIL - 1 else b""
+        if self._relay is not None and len(frames) == _FRAMES_TO_GUEST:
+            if self._origin in self._peers.values():
+                self._relay.pass_on(*frames)
+            return None
+        return frames[0] if len(frames) == 1 else b""
 
     def flush(self) -> None:
         """Passes on what other threads, or this one, have sent; for the receiving one.
@@ -171,11 +184,24 @@ class TcpHub:
             poller.register(each, zmq.POLLIN)
         if self._gate is not None:
             poller.register(self._gate.socket, zmq.POLLIN)
+        if self._relay is not None:
+            poller.register(self._relay.inbox, zmq.POLLIN)
         return poller
+
+    def _relay_to_engine(self, relay: GuestRelay) -> None:
+        if (taken := relay.take()) is None:
+            return
+        engine, frame = taken
+        with self._lock:
+            routing_id = self._peers.get(engine)
+        if routing_id is not None:
+            self._pass(routing_id, frame)
 
     def _forward(self) -> None:
         """Passes a frame of another thread to the connection it is for."""
-        routing_id, frame = self._pipe.recv_multipart()
+        self._pass(*self._pipe.recv_multipart())
+
+    def _pass(self, routing_id: bytes, frame: bytes) -> None:
         try:
             self._router.send_multipart([routing_id, frame], zmq.NOBLOCK)
         except zmq.Again:
@@ -193,7 +219,7 @@ class TcpHub:
 
 
 class TcpLink:
-    """An engine's connection to the head node, its only peer.
+    """An engine's connection to the head node, which passes frames on to its guests.
 
     For one thread. A thread of its own follows the connection.
     """
@@ -254,7 +280,10 @@ class TcpLink:
         """Does nothing: it stays connected until it is closed."""
 
     def send(self, peer: Party, frame: bytearray, *, waits: bool) -> bool:
-        del peer
+        if peer != _HEAD:
+            # All share the connection: if it is slow, it is no guest's fault.
+            self._socket.send_multipart([client_label(peer), frame])
+            return True
         try:
             self._socket.send(frame, 0 if waits else zmq.NOBLOCK)
         except zmq.Again:

@@ -9,9 +9,11 @@ import msgspec
 from aiohttp import web
 
 from hookline.front_end_parts import ResponseStoreStats
+from hookline.frontend.scaling_state import ScalingReport, ScalingState
 from hookline_server.api_error import ApiError
 from hookline_server.api_servers.questions import (
     Answer,
+    AnyAnswer,
     Ask,
     Chain,
     Charge,
@@ -23,28 +25,48 @@ from hookline_server.api_servers.questions import (
     Found,
     Holder,
     Keep,
+    LookAtScale,
+    Question,
+    Scale,
+    Scaled,
+    ScaleSeen,
 )
+from hookline_server.api_servers.scaling_errors import ScalingRefused, error_of
 from hookline_server.auth.allowance import refusal
 from hookline_server.response_store import Owner, StoredResponse
 
 ANSWER_SECONDS = 10.0
 
-A = TypeVar("A", Found, Deleted, Drawn)
+A = TypeVar("A", bound=AnyAnswer)
 
 
 class Questions:
     """Matches answers with questions; for one event loop."""
 
-    def __init__(self, send: Callable[[msgspec.Struct], None]) -> None:
-        """Sends questions with `send`."""
+    def __init__(
+        self,
+        send: Callable[[msgspec.Struct], None],
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
+        """Sends questions with `send`, and waits so long for the answers."""
         self.tell = send
+        self._answer_seconds = answer_seconds
         self._last_number = 0
-        self._open: dict[int, asyncio.Future[Found | Deleted | Drawn]] = {}
+        self._open: dict[int, asyncio.Future[AnyAnswer]] = {}
 
     async def ask(
-        self, question: Chain | Holder | Delete | Draw, kind: type[A]
+        self,
+        question: Question,
+        *kinds: type[A],
+        is_timed: bool = True,
     ) -> tuple[int, A]:
         """Asks, and returns the question's number and the answer.
+
+        Args:
+            question: The question.
+            kinds: What the answer may be.
+            is_timed: Whether the answer must come soon; else the parent has a time for
+                it.
 
         Raises:
             ApiError: 503; no answer came in time.
@@ -55,13 +77,14 @@ class Questions:
         self._open[number] = future
         self.tell(Ask(number, question))
         try:
-            answer = await asyncio.wait_for(future, ANSWER_SECONDS)
+            seconds = self._answer_seconds if is_timed else None
+            answer = await asyncio.wait_for(future, seconds)
         except TimeoutError:
             message = "the process that keeps what API servers share does not answer"
             raise ApiError(503, message, code="service_unavailable") from None
         finally:
             del self._open[number]
-        assert isinstance(answer, kind)
+        assert isinstance(answer, kinds)
         return number, answer
 
     def take(self, answer: Answer) -> None:
@@ -101,6 +124,28 @@ class SharedResponses:
     async def lifetime(self, _: web.Application) -> AsyncIterator[None]:
         """Does nothing: the parent drops them at its end."""
         yield
+
+
+class SharedScaling:
+    """The number of engines, which the parent changes for all servers."""
+
+    def __init__(self, questions: Questions) -> None:
+        """Asks the parent."""
+        self._questions = questions
+
+    async def report(self) -> ScalingReport:
+        _, seen = await self._questions.ask(LookAtScale(), ScaleSeen)
+        return seen.report
+
+    async def scale(self, number: int, *, drain_seconds: float) -> ScalingState:
+        question = Scale(number, drain_seconds)
+        _, answer = await self._questions.ask(
+            question, Scaled, ScalingRefused, is_timed=False
+        )
+        if isinstance(answer, ScalingRefused):
+            raise error_of(answer)
+        assert isinstance(answer, Scaled)
+        return answer.state
 
 
 class SharedAllowance:

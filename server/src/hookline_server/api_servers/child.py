@@ -8,9 +8,11 @@ the process ends.
 
 import asyncio
 import os
+import shutil
 import socket
 import sys
 import threading
+from pathlib import Path
 
 from hookline.logs.forwarding import forward_log
 from hookline.owner_watch import wait_for_owners_end
@@ -25,19 +27,25 @@ def main(channel: int, parent: int, log_end: int, level: int) -> int:
     """Serves until the parent says so or goes away."""
     sys.setswitchinterval(SWITCH_SECONDS)
     raise_descriptor_limit()
-    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
+    folders: set[Path] = set()
+    threading.Thread(
+        target=_end_with_parent, args=(parent, folders), daemon=True
+    ).start()
     log = forward_log(log_end, level)
     log.addFilter(identify)
     try:
-        asyncio.run(serve_as_child(socket.socket(fileno=channel)))
+        asyncio.run(serve_as_child(socket.socket(fileno=channel), folders))
     finally:
         log.close()
     return 0
 
 
-def _end_with_parent(parent: int) -> None:
+def _end_with_parent(parent: int, folders: set[Path]) -> None:
+    """Ends with the parent, which may have had no time to remove its sockets."""
     wait_for_owners_end(0, parent)
     kill_children()
+    for folder in list(folders):
+        shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
 

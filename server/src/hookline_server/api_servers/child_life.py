@@ -16,6 +16,7 @@ from hookline_server.api_servers.asking import (
     Questions,
     SharedAllowance,
     SharedResponses,
+    SharedScaling,
 )
 from hookline_server.api_servers.link import Link
 from hookline_server.api_servers.messages import (
@@ -41,12 +42,18 @@ from hookline_server.stop_signals import FORCED_END_SECONDS, StopSignals
 logger = logging.getLogger(__name__)
 
 
-async def serve_as_child(channel: socket.socket) -> None:
-    """Serves until SIGTERM, as the parent at the channel's other end says."""
+async def serve_as_child(channel: socket.socket, folders: set[Path]) -> None:
+    """Serves until SIGTERM, as the parent at the channel's other end says.
+
+    Args:
+        channel: The channel to the parent.
+        folders: Gets the folders of the parent's sockets.
+    """
     link = await Link.over(channel, msgspec.msgpack.Decoder(ToChild))
     welcome = await link.receive()
     if not isinstance(welcome, Welcome):
         return  # the parent has gone already
+    folders |= welcome.invitation.folders
     signals = StopSignals(welcome.settings.shutdown_timeout + FORCED_END_SECONDS)
     status = 1
     try:
@@ -141,6 +148,7 @@ class _ChildLife:
             share=Share(Shares(welcome.shares, welcome.places), welcome.place),
             responses=SharedResponses(questions, is_enabled=store.is_enabled),
             allowance_of=allowance_of,
+            scaling=SharedScaling(questions),
         )
 
     async def _hear_parent(self) -> None:

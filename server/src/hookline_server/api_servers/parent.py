@@ -77,8 +77,9 @@ class Parent:
                 if await started(start, stopping) is None:
                     return
                 engine, engines = owned[0]
-                state = SharedState(ResponseStore(self.settings.response_store), keys)
-                engine.report(state.store.stats)
+                store = ResponseStore(self.settings.response_store)
+                state = SharedState(store, keys, engine.scaling)
+                engine.report(store.stats)
                 is_prepared = await _first(fleet.prepare(engines, state), stopping)
             if is_prepared:
                 await self._run(fleet, engine, stopping)
@@ -97,6 +98,9 @@ class Parent:
             self.say(fleet.banner)
         await stopping.wait()
         watching.cancel()
+        # It has no requests of its own; whoever waits for a change of the number of
+        # engines gets an error.
+        await engine.drain(0.0)
 
 
 async def _first(awaited: Awaitable[None], stopping: asyncio.Event) -> bool:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from hookline.frontend.scaling_state import ScalingReport, ScalingState
+from hookline_server.api_servers.scaling_errors import ScalingRefused
 from hookline_server.auth.budget import Exceeded
 from hookline_server.response_store import Owner, StoredResponse
 
@@ -43,6 +45,17 @@ class Draw(msgspec.Struct, frozen=True, tag=True):
 
     key: str | None
     tenant: str | None
+
+
+class Scale(msgspec.Struct, frozen=True, tag=True):
+    """Brings the engines to a number: `Scaled` or `ScalingRefused`, in the end."""
+
+    number: int
+    drain_seconds: float
+
+
+class LookAtScale(msgspec.Struct, frozen=True, tag=True):
+    """Asks for the engines and what becomes of their number: `ScaleSeen`."""
 
 
 class Charge(msgspec.Struct, frozen=True, tag=True):
@@ -90,15 +103,31 @@ class Drawn(msgspec.Struct, frozen=True, tag=True):
     headers: dict[str, str]
 
 
+class Scaled(msgspec.Struct, frozen=True, tag=True):
+    """The engines have come or gone."""
+
+    state: ScalingState
+
+
+class ScaleSeen(msgspec.Struct, frozen=True, tag=True):
+    """The engines at present."""
+
+    report: ScalingReport
+
+
+Question = Chain | Holder | Delete | Draw | Scale | LookAtScale
+AnyAnswer = Found | Deleted | Drawn | Scaled | ScaleSeen | ScalingRefused
+
+
 class Ask(msgspec.Struct, frozen=True, tag=True):
     """A question that awaits an `Answer` with the same number."""
 
     number: int
-    question: Chain | Holder | Delete | Draw
+    question: Question
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True):
     """The answer to an `Ask`."""
 
     number: int
-    answer: Found | Deleted | Drawn
+    answer: AnyAnswer

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hookline_server.api_servers.share import Share
 from hookline_server.auth.allowance import Allowance
 from hookline_server.auth.key import ApiKey
+from hookline_server.engine import EngineNumber
 from hookline_server.kept_responses import KeptResponses
 
 AllowanceOf = Callable[[ApiKey, str | None], Allowance]
@@ -20,8 +21,10 @@ class SharedParts:
         share: What each has open.
         responses: The stored responses.
         allowance_of: The budgets of keys and tenants.
+        scaling: The number of engines.
     """
 
     share: Share
     responses: KeptResponses
     allowance_of: AllowanceOf
+    scaling: EngineNumber

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import get_args
 
 from hookline_server.api_servers.questions import (
     Answer,
+    AnyAnswer,
     Ask,
     Chain,
     Charge,
@@ -16,10 +18,20 @@ from hookline_server.api_servers.questions import (
     Found,
     Holder,
     Keep,
+    LookAtScale,
+    Scale,
+    Scaled,
+    ScaleSeen,
+)
+from hookline_server.api_servers.scaling_errors import (
+    ScalingError,
+    ScalingRefused,
+    refusal_of,
 )
 from hookline_server.auth.allowance import OwnAllowance
 from hookline_server.auth.budget import Budget
 from hookline_server.auth.key_ring import KeyRing
+from hookline_server.engine import EngineNumber
 from hookline_server.response_store import ResponseStore, StoredResponse
 
 LATE_SECONDS = 0.05
@@ -29,10 +41,13 @@ LATE_SECONDS = 0.05
 class SharedState:
     """Answers the servers' questions; for one event loop."""
 
-    def __init__(self, store: ResponseStore, keys: KeyRing) -> None:
+    def __init__(
+        self, store: ResponseStore, keys: KeyRing, scaling: EngineNumber
+    ) -> None:
         """Starts with what these have."""
         self.store = store
         self._keys = keys
+        self._scaling = scaling
         self._open: dict[tuple[int, int], Sequence[Budget]] = {}
 
     def take(self, message: Keep | Charge | EndDraw, client: int) -> None:
@@ -49,16 +64,36 @@ class SharedState:
 
     async def answer(self, ask: Ask, client: int) -> Answer:
         """Answers a question of server `client`."""
-        question = ask.question
-        if isinstance(question, Draw):
-            return Answer(ask.number, self._draw(question, client, ask.number))
-        if isinstance(question, Delete):
-            was_there = self.store.delete(question.owner, question.response_id)
-            return Answer(ask.number, Deleted(was_there))
+        return Answer(ask.number, await self._answer(ask, client))
+
+    async def _answer(self, ask: Ask, client: int) -> AnyAnswer:
+        match ask.question:
+            case Draw() as draw:
+                return self._draw(draw, client, ask.number)
+            case Delete(owner, response_id):
+                return Deleted(self.store.delete(owner, response_id))
+            case Scale(number, drain_seconds):
+                return await self._scale(number, drain_seconds)
+            case LookAtScale():
+                return ScaleSeen(await self._scaling.report())
+            case Chain() | Holder() as question:
+                return await self._found(question)
+
+    async def _scale(
+        self, number: int, drain_seconds: float
+    ) -> Scaled | ScalingRefused:
+        """Changes the number of engines, even if the server ends meanwhile."""
+        try:
+            state = await self._scaling.scale(number, drain_seconds=drain_seconds)
+        except get_args(ScalingError) as error:
+            return refusal_of(error)
+        return Scaled(state)
+
+    async def _found(self, question: Chain | Holder) -> Found:
         if not (found := self._find(question)):
             await asyncio.sleep(LATE_SECONDS)
             found = self._find(question)
-        return Answer(ask.number, Found(found))
+        return Found(found)
 
     def left(self, client: int) -> None:
         """Closes the requests of a server that has ended."""

@@ -11,9 +11,9 @@ from hookline.exceptions import (
     ScalingBusyError,
     StartFailedError,
 )
-from hookline.frontend.scaling_state import ScalingState
+from hookline.frontend.scaling_state import ScalingReport, ScalingState
 from hookline_server.api_error import ApiError
-from hookline_server.context import ENGINE
+from hookline_server.context import SCALING
 from hookline_server.handlers.common import json_response, ready_engine
 from hookline_server.openapi.operation import (
     ADMINISTRATION_ERRORS,
@@ -46,17 +46,16 @@ _CODES: Mapping[type[HooklineError], tuple[int, str]] = {
 )
 async def scale(request: web.Request) -> web.Response:
     """Brings the engines to a number; answers once they have come or gone."""
-    engine = ready_engine(request)
+    ready_engine(request)
     body = await read_message(request, ScaleRequest)
-    state = await _scaled(request, body.data_parallel_size, body.drain_timeout)
-    return json_response(_answer(state, engine.scaling.wanted))
+    await _scale(request, body.data_parallel_size, body.drain_timeout)
+    return json_response(_answer(await request.app[SCALING].report()))
 
 
 @described(Operation(tag=Tag.ADMINISTRATION, answer=Scale))
 async def show_scale(request: web.Request) -> web.Response:
     """Returns the engines, and what they do."""
-    scaling = request.app[ENGINE].scaling
-    return json_response(_answer(scaling.state, scaling.wanted))
+    return json_response(_answer(await request.app[SCALING].report()))
 
 
 @described(
@@ -72,14 +71,15 @@ async def scale_elastic_ep(request: web.Request) -> web.Response:
     ready_engine(request)
     body = await read_message(request, ElasticRequest)
     number = body.new_data_parallel_size
-    await _scaled(request, number, body.drain_timeout)
+    await _scale(request, number, body.drain_timeout)
     return json_response(ElasticScaled(f"Scaled to {number} data parallel engines"))
 
 
 @described(Operation(tag=Tag.ADMINISTRATION, answer=ElasticState))
 async def is_scaling_elastic_ep(request: web.Request) -> web.Response:
     """Returns whether engines come or go, by vLLM's name."""
-    return json_response(ElasticState(request.app[ENGINE].scaling.is_changing))
+    report = await request.app[SCALING].report()
+    return json_response(ElasticState(report.is_changing))
 
 
 SCALE_ROUTES = (
@@ -90,23 +90,21 @@ SCALE_ROUTES = (
 )
 
 
-async def _scaled(
-    request: web.Request, number: int, drain_timeout: float
-) -> ScalingState:
+async def _scale(request: web.Request, number: int, drain_timeout: float) -> None:
     check_drain_timeout(drain_timeout)
-    scaling = request.app[ENGINE].scaling
     try:
-        return await scaling.scale(number, drain_seconds=drain_timeout)
+        await request.app[SCALING].scale(number, drain_seconds=drain_timeout)
     except tuple(_CODES) as error:
         status, code = _CODES[type(error)]
         param = error.option if isinstance(error, ConfigError) else None
         raise ApiError(status, str(error), code=code, param=param) from error
 
 
-def _answer(state: ScalingState, wanted: int) -> Scale:
+def _answer(report: ScalingReport) -> Scale:
+    state = report.state
     return Scale(
         data_parallel_size=len(state.serving),
-        wanted=wanted,
+        wanted=report.wanted,
         is_scaling=not state.is_settled,
         engines=sorted(_engines(state), key=lambda each: each.engine),
     )

@@ -10,6 +10,7 @@ from aiohttp import web
 from hookline.core.commands import IsSleeping, Sleep, SleepMode, SleepState, WakeUp
 from hookline.step import SleepLevel
 from hookline_server.api_error import ApiError
+from hookline_server.context import SCALING
 from hookline_server.handlers.common import json_response, ready_engine
 from hookline_server.openapi.operation import (
     ADMINISTRATION_ERRORS,
@@ -59,7 +60,7 @@ async def sleep(request: web.Request) -> web.Response:
     level = _parameter(request, "level", default.level)
     mode = _parameter(request, "mode", default.mode)
     engine = ready_engine(request)
-    if engine.scaling.is_changing:
+    if (await request.app[SCALING].report()).is_changing:
         message = "engines come or go: one that joins would be awake; try again later"
         raise ApiError(409, message, code="scaling_in_progress")
     return _answer(await engine.call(Sleep(level, mode)))

@@ -47,6 +47,20 @@ class InprocElasticClient(InprocClient):
         self._forget(engine_index)
         self._news.append(EngineLeft(engine_index))
 
+    def vacate(self, engine_index: int) -> None:
+        """Asks the others, of which there are none."""
+
+    def keep(self, engine_index: int) -> None:
+        """Tells the others, of which there are none."""
+
+    def guest_left(self, engine_index: int, client: int, number: int | None) -> None:
+        """Hears of the others, of which there are none."""
+
+    def is_vacated(self, engine_index: int) -> bool:
+        """Returns True, because there are no other clients."""
+        del engine_index
+        return True
+
     def get_ready(self) -> None:
         """Makes all engines that start, which then report that they are ready."""
         for index in self.starting:

@@ -11,6 +11,7 @@ from hookline.config import (
     SimulationConfig,
 )
 from hookline.frontend.client_request import Delivery
+from hookline.frontend.engine_scaling import EngineScaling
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers
 from hookline.metrics import Family, Recorder
@@ -54,6 +55,7 @@ class ElasticFrontEnd:
             load_balancing=balancing,
             follows_saturation=True,
         )
+        assert isinstance(self.front_end.scaling, EngineScaling)
         self.scaling = self.front_end.scaling
         self.news: list[list[Delivery]] = []
         self.sizes: list[int] = []

@@ -28,7 +28,7 @@ from hookline.exceptions import (
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.probe_result import ProbeOutcome, ProbeResult
-from hookline.frontend.scaling_state import ScalingState
+from hookline.frontend.scaling_state import ScalingReport, ScalingState
 from hookline.frozen import EMPTY
 from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.pages import PageHandler, RoutesOf
@@ -180,6 +180,9 @@ class FakeNumber:
         self.is_changing = False
         self.wanted = 1
         self.state = ScalingState((0,))
+
+    async def report(self) -> ScalingReport:
+        return ScalingReport(self.state, self.wanted, self.is_changing)
 
     async def scale(self, number: int, *, drain_seconds: float) -> ScalingState:
         self.asked.append((number, drain_seconds))

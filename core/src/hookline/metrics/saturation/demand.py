@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hookline.events import StepRecord
+from hookline.events import OthersWork, StepRecord
 from hookline.stats import IterationStats, SchedulerStats
 
 MEMORY_SECONDS = 60.0
@@ -74,6 +74,12 @@ class Demand:
             )
         ended = iteration.finished
         self._ended += sum(each.ttft_seconds is not None for each in ended)
+
+    def add_others(self, work: OthersWork) -> None:
+        """Adds requests that other front ends account for."""
+        self._begun += work.begun
+        self._cached += work.cached_tokens
+        self._ended += work.ended
 
     def age(self, seconds: float) -> None:
         """Decays the sums by `seconds` of busy time."""

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 
 from hookline.clock import NANOSECONDS
+from hookline.events import OthersWork
 from hookline.metrics.saturation.arrivals import Arrivals
 from hookline.metrics.saturation.costs import StepCosts
 from hookline.metrics.saturation.demand import Demand, MeanRequest
@@ -62,6 +63,10 @@ class Saturation:
             return
         self._demand.add_requests(state.iteration)
         self._take(state.scheduler, state.at)
+
+    def others(self, work: OthersWork) -> None:
+        """Adds requests that other front ends account for, with their output."""
+        self._demand.add_others(work)
 
     def value(self, at: int | None = None) -> float:
         """Returns the saturation, 0 to `MOST`; `at` only matters for an idle engine."""

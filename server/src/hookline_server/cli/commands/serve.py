@@ -8,7 +8,6 @@ from contextlib import closing
 
 from aiohttp import web
 
-from hookline.exceptions import ConfigError
 from hookline.frontend.scalable import check_autoscale
 from hookline.worker.settled_heap import settle_heap
 from hookline_server.api_servers.parent import Parent
@@ -54,10 +53,6 @@ def run(argv: list[str]) -> int:
     if HEADLESS.target in arguments.given:
         with closing(set_up_log(settings.log_level, settings.log_format)):
             return run_headless(config, settings)
-    if settings.api_server_count > 1 and config.remote_indices:
-        raise ConfigError("api-server-count", "must be 1 for engines on other machines")
-    if settings.api_server_count > 1 and config.parallel.autoscale is not None:
-        raise ConfigError("autoscale", "is not possible with several API servers")
     check_autoscale(config)
     choose_parsers(settings.replies)  # mistakes are found before the model loads
     listening = _listening(settings)

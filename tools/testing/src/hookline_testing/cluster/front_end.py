@@ -46,7 +46,15 @@ class LinkedClient:
         return None
 
     @property
+    def hosts(self) -> Mapping[int, str]:
+        return {}
+
+    @property
     def elastic(self) -> None:
+        return None
+
+    @property
+    def visits(self) -> None:
         return None
 
     @property
