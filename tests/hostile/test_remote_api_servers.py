@@ -29,7 +29,7 @@ SERVER = (
 REMOTE = ("--data-parallel-start-rank", "1")
 RANK = "X-data-parallel-rank"
 REQUESTS = 16
-LONG, SHORT = 700, 5
+LONG, SHORT = 400, 5
 CUT = "cut"
 
 
@@ -135,6 +135,7 @@ def test_an_engine_and_a_server_are_killed(
         assert server.end() == 0
 
 
+@pytest.mark.exhaustive
 def test_an_engine_is_stopped_and_goes_on(
     pool: ThreadPoolExecutor, link: tuple[str, ...]
 ) -> None:

@@ -152,6 +152,7 @@ def test_a_server_is_killed_while_engines_leave(pool: ThreadPoolExecutor) -> Non
         assert_books_balance(server, expected)
 
 
+@pytest.mark.exhaustive
 def test_the_load_of_all_servers_brings_engines(pool: ThreadPoolExecutor) -> None:
     """The parent knows what requests demand though it has none itself."""
     is_over: list[bool] = []

@@ -11,10 +11,13 @@ from hookline.frontend.scaling_state import ScalingState
 from hookline.transport.engine_client import (
     EngineJoined,
     EngineLeft,
+    EngineNotJoined,
     EngineNumberNews,
     EngineOffered,
     EngineUnwanted,
     EngineVisits,
+    GuestEnded,
+    GuestLeft,
 )
 
 SETTLE_SECONDS = 0.5
@@ -89,6 +92,8 @@ class EngineFollowing:
                 self._wishes[index] = number
             case EngineOffered():
                 self._take_offer(index)
+            case EngineNotJoined() | GuestEnded() | GuestLeft():
+                return  # for the owner
         if (engine := self._engines.get(index)) is not None:
             engine.is_surplus = engine.is_leaving = index in self._wishes
         self.changed()
