@@ -218,14 +218,18 @@ async def test_errors_of_scaling_come_as_they_are(error: Exception) -> None:
 
 async def test_a_change_may_take_longer_than_other_answers() -> None:
     """The parent has the times for it; that it is there is known soon."""
-    questions = Questions(lambda _: None, answer_seconds=0.0)
+    sent: list[msgspec.Struct] = []
+    questions = Questions(sent.append, answer_seconds=0.0)
     scaling = SharedScaling(questions)
 
     changing = asyncio.create_task(scaling.scale(2, drain_seconds=1.0))
+    await asyncio.sleep(0)
     with pytest.raises(ApiError) as unanswered:
         await scaling.report()
     is_open = not changing.done()
-    questions.take(Answer(1, Scaled(ScalingState((0, 1)))))
+    first = sent[0]
+    assert isinstance(first, Ask)
+    questions.take(Answer(first.number, Scaled(ScalingState((0, 1)))))
 
     assert unanswered.value.status == 503
     assert is_open
