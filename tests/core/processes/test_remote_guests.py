@@ -200,7 +200,8 @@ def test_the_requests_of_a_guest_that_has_ended_are_aborted(head: Head) -> None:
     guest, other = head.guest(1), head.guest(2)
     run_request(guest, 3)
     guest.send(0, Add(engine_request(RequestIds(1).next(), [3, 4], 1000)))
-    first(guest, StepOutput)
+    while not first(guest, StepOutput).new_tokens:
+        pass
     head.client.expel(1)
     ended = head.first(GuestEnded)
     outputs = run_request(other, 20)
