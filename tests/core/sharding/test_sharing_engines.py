@@ -31,6 +31,15 @@ MODES: Mapping[str, dict[str, Any]] = {
     "no-prefix-cache": {"enable_prefix_caching": False},
     "drafted": {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}},
     "processes": {"executor": "mp"},
+    "offloaded": {
+        "block_size": 4,
+        "num_kv_blocks": 26,
+        "max_model_len": 96,
+        "kv_transfer_config": {
+            "kv_connector": "cpu_offload",
+            "kv_connector_extra_config": {"cpu_bytes_to_use": 1 << 24},
+        },
+    },
     "two-ranks": {"tensor_parallel_size": 2},
 }
 FAMILIES = ("deepseek-v2", "gpt-oss", "mixtral", "qwen3-moe")
