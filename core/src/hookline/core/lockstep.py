@@ -81,7 +81,7 @@ class Lockstep:
 
     def assist(self) -> RankUse | None:
         """Computes a dummy step if another engine has begun one; else returns None."""
-        if max(self._all(_STEPS)) <= self._words[self._index * _LINE + _STEPS]:
+        if not self._is_behind:
             return None
         self._advance()
         return self._assist()
@@ -92,11 +92,18 @@ class Lockstep:
         It must assist others until then.
         """
         self._tell(_State.RESTING)
+        if self._is_behind:
+            return False
         return all(state == _State.RESTING for state in self._all(_STATE))
 
     def rise(self) -> None:
         """Tells that it may begin steps again."""
         self._tell(_State.AWAKE)
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether another engine has begun more steps."""
+        return max(self._all(_STEPS)) > self._words[self._index * _LINE + _STEPS]
 
     def _advance(self) -> int:
         at = self._index * _LINE + _STEPS
