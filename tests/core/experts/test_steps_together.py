@@ -43,7 +43,9 @@ class Engine:
 
     @property
     def is_rung(self) -> bool:
-        return bool(select.select([self.core.together.bell], [], [], 0)[0])
+        bell = self.core.together.bell
+        assert bell is not None
+        return bool(select.select([bell], [], [], 0)[0])
 
     def receive(self, _: float) -> Command | None:
         return self.commands.popleft() if self.commands else None
