@@ -4,7 +4,8 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from typing import TypeVar
 
 import pytest
 
@@ -13,6 +14,7 @@ from hookline.events import ClockPair
 from hookline.exceptions import EngineDeadError
 from hookline.models.description import find_folder
 from hookline.models.folder_digest import digest_of_folder
+from hookline.transport.attached_client import AttachedClient
 from hookline.transport.endpoint import endpoint_of
 from hookline.transport.engine_client import (
     DeathKind,
@@ -21,9 +23,12 @@ from hookline.transport.engine_client import (
     EngineLeft,
     EngineNotJoined,
     EngineReplaced,
+    EngineUnwanted,
+    GuestLeft,
     Received,
 )
 from hookline.transport.engine_nodes import NodeEnded
+from hookline.transport.guest_relay import GuestRelay
 from hookline.transport.link_keys import LinkKeys
 from hookline.transport.messages import Ready
 from hookline.transport.placed_client import PlacedClient
@@ -31,6 +36,7 @@ from hookline.transport.placing import place_by
 from hookline.transport.remote_wire import RemoteWire
 from hookline_testing.payloads import FACTS
 
+N = TypeVar("N")
 SECRET = b"a secret of some length"
 DIGEST = digest_of_folder(find_folder("demo"))
 WAIT_SECONDS = 10.0
@@ -109,16 +115,26 @@ def nodes() -> Iterator[ThreadNodes]:
 
 
 @contextmanager
-def placed(nodes: ThreadNodes) -> Iterator[PlacedClient]:
+def placed(
+    nodes: ThreadNodes, relay: GuestRelay | None = None
+) -> Iterator[PlacedClient]:
     """A client of two engines; closed with its nodes."""
     config = EngineConfig.from_options(
         model="demo", data_parallel_size=2, data_parallel_backend="threads"
     )
     with ExitStack() as stack:
-        client = place_by(config, nodes, SECRET)
+        client = place_by(config, nodes, SECRET, relay)
         stack.callback(client.close)
         yield client
     assert nodes.is_closed
+
+
+def first_of(client: AttachedClient, kind: type[N]) -> N:
+    """The next message of a kind."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not isinstance(received := client.receive(0.1), kind):
+        assert time.monotonic() < deadline
+    return received
 
 
 def next_of(client: PlacedClient) -> Received:
@@ -251,3 +267,41 @@ def test_an_engine_is_removed_while_it_starts(nodes: ThreadNodes) -> None:
         assert next_of(client) == EngineLeft(2)
         assert nodes.released == [2]
         assert sorted(client.engines) == [0, 1]
+
+
+def test_other_clients_follow_engines_that_come_and_go(nodes: ThreadNodes) -> None:
+    """They attach through the head node, and leave before an engine is ended."""
+    received: queue.SimpleQueue[Received] = queue.SimpleQueue()
+    is_over = threading.Event()
+
+    def pump(client: PlacedClient) -> None:
+        while not is_over.is_set():
+            if (news := client.receive(0.02)) is not None:
+                received.put(news)
+
+    with placed(nodes, GuestRelay()) as client:
+        client.wait()
+        pumping = threading.Thread(target=pump, args=[client])
+        pumping.start()
+        with closing(AttachedClient(client.invite(1))) as guest:
+            client.add(2, 64)
+            joined = first_of(guest, EngineJoined)
+            client.vacate(2)
+            wish = first_of(guest, EngineUnwanted)
+            before = client.is_vacated(2)
+            guest.leave(2, wish.number)
+            while not isinstance(left := received.get(timeout=WAIT_SECONDS), GuestLeft):
+                pass
+            client.guest_left(*left)
+            after = client.is_vacated(2)
+            client.remove(2)
+            gone = first_of(guest, EngineLeft)
+            known = sorted(guest.engines)
+        is_over.set()
+        pumping.join()
+
+    assert joined.engine_index == 2
+    assert left == GuestLeft(2, 1, wish.number)
+    assert (before, after) == (False, True)
+    assert gone == EngineLeft(2)
+    assert known == [0, 1]
