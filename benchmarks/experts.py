@@ -126,7 +126,10 @@ def main() -> int:
     ):
         for batch in given.batches:
             compare(whole, others, batch, pairs=given.pairs, tokens=given.tokens)
-        print(f"memory: whole {megabytes(whole)}, others {megabytes(others)}")
+            print(
+                f"memory: whole {megabytes(whole)}, others {megabytes(others)}",
+                flush=True,
+            )
     return 0
 
 
