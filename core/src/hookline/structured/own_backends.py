@@ -31,18 +31,14 @@ class MatcherSource(Protocol):
 
 
 class OwnBackends:
-    """Backends of this process; all but the first are created when they are needed.
+    """Backends of this process, which are created when they are needed.
 
     Attributes:
         tokens: Bytes of each token id.
     """
 
     def __init__(self, settings: GrammarSettings) -> None:
-        """Reads the tokenizer, which imports transformers and takes half a second.
-
-        Raises:
-            ConfigError: The first backend cannot be created.
-        """
+        """Reads the tokenizer, which imports transformers and takes half a second."""
         from hookline.structured.vocabulary import token_bytes  # noqa: PLC0415
         from hookline.tokenizer import Tokenizer  # noqa: PLC0415
 
@@ -60,7 +56,11 @@ class OwnBackends:
         self._backends: dict[int, GrammarBackend] = {}
 
     def backend(self, index: int) -> GrammarBackend:
-        """Returns a backend by its place among the configured ones."""
+        """Returns a backend by its place among the configured ones.
+
+        Raises:
+            ConfigError: It cannot be created.
+        """
         if (known := self._backends.get(index)) is None:
             known = make_backend(self._settings.backends[index], self._context)
             self._backends[index] = known

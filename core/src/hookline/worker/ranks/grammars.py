@@ -10,21 +10,26 @@ from hookline.structured_outputs import CompiledGrammar, ReasoningSpan
 
 
 class RankGrammars:
-    """A `MatcherSource` whose backends are created when the first grammar comes."""
+    """A `MatcherSource` whose backends are created when their first grammar comes."""
 
     def __init__(self, settings: GrammarSettings) -> None:
         self._settings = settings
         self._own: OwnBackends | None = None
 
     def expect(self, plan: StepPlan) -> None:
-        """Creates the backends before a step that needs them for the first time.
+        """Creates the backends of a step's new grammars, unless they exist.
+
+        What creating one takes must not count as time of an output that follows its
+        grammar.
 
         Raises:
             ConfigError: A backend cannot be created; it could where grammars are
                 compiled.
         """
-        if self._own is None and any(each.grammar for each in plan.admitted):
-            self._own = OwnBackends(self._settings)
+        for each in plan.admitted:
+            if each.grammar is not None:
+                self._own = self._own or OwnBackends(self._settings)
+                self._own.backend(each.grammar.backend)
 
     def matcher(
         self,
