@@ -51,6 +51,7 @@ class TwoMachines:
         self.address = second.here
         self._second, self._there = second, there
         self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._has_told = False
 
     def start(self, enlisted: RankEnlistment) -> None:
         is_there = enlisted.rank == enlisted.world_size - 1
@@ -73,8 +74,10 @@ class TwoMachines:
 
     def take_end(self) -> RankEnded | None:
         """Only this machine tells: a cable that is cut carries no news."""
-        if (code := self._running[0].poll()) is None:
+        code = self._running[0].poll()
+        if code is None or self._has_told:
             return None
+        self._has_told = True
         return RankEnded(0, describe_exit(code))
 
     def close(self) -> None:

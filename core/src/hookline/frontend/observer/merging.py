@@ -69,6 +69,7 @@ class MergedNotices:
         self._untold = UntoldEnds()
         self._states: dict[int, StepOutput] = {}
         self._since: dict[int, int] = {}
+        self._down: set[int] = set()
         self._early: list[tuple[int, Observed]] = []
         self._missed = 0
         self._lost: dict[int, int] = {}
@@ -87,6 +88,7 @@ class MergedNotices:
         elif isinstance(notice, Stopped):
             self._observers.stopped(notice.engine_index, notice.reason)
         elif isinstance(notice, Failed):
+            self._down.add(notice.engine_index)
             self._observers.failed(
                 notice.engine_index,
                 notice.reason,
@@ -102,6 +104,7 @@ class MergedNotices:
 
     def _start(self, notice: Started) -> None:
         self._states.pop(notice.facts.engine_index, None)
+        self._down.discard(notice.facts.engine_index)
         self._since[notice.facts.engine_index] = notice.since
         self._observers.started(
             notice.facts,
@@ -117,8 +120,13 @@ class MergedNotices:
         """Passes it on, unless what ended then is told as part of a start."""
         output = notice.output
         since = self._since.get(output.engine_index)
-        if since is None and len(self._early) < MOST_EARLY:
-            self._early.append((index, notice))  # of a guest, before the owner's
+        # A guest may tell of a new process before its owner does.
+        is_early = since is None or (
+            output.engine_index in self._down
+            and notice.iteration.received_correction != 0
+        )
+        if is_early and len(self._early) < MOST_EARLY:
+            self._early.append((index, notice))
             return
         if output.cause == REQUESTS and (ended := notice.iteration.finished):
             self._untold.told(index, [each.request_id for each in ended])

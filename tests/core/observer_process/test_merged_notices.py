@@ -1,0 +1,52 @@
+"""Notices of several front ends come to the loggers in an order that adds up."""
+
+from typing import Any
+
+from hookline.events import ClockPair, StepOutput
+from hookline.frontend.guest_observation import REQUESTS
+from hookline.frontend.observer.merging import MergedNotices
+from hookline.frontend.observer.messages import Failed, Observed, Started
+from hookline.stats import IterationStats, SchedulerStats
+from hookline_testing.payloads import FACTS
+
+OWNER, GUEST = 0, 1
+BEGAN = Started(FACTS, ClockPair(wall=0, monotonic=0))
+ENDED = Failed(FACTS.engine_index, "killed", 4, is_final=False)
+AGAIN = Observed(
+    StepOutput(FACTS.engine_index, 0, REQUESTS, SchedulerStats()),
+    IterationStats(received_correction=-4),
+    {},
+)
+
+
+class Loggers:
+    """Notes what loggers are told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def started(self, *_: object, **__: object) -> None:
+        self.told.append("started")
+
+    def failed(self, *_: object, **__: object) -> None:
+        self.told.append("failed")
+
+    def observe(self, _: StepOutput, iteration: IterationStats, __: object) -> None:
+        self.told.append(iteration.received_correction)
+
+
+def told(*notices: tuple[int, Any]) -> list[Any]:
+    loggers: Any = Loggers()
+    merged = MergedNotices(loggers, page_stats=lambda: (), restarts=0)
+    for index, notice in notices:
+        merged.take(index, notice)
+    return loggers.told  # type: ignore[no-any-return]
+
+
+def test_a_guest_that_is_ahead_of_the_owner_waits() -> None:
+    """What a new process counts again belongs behind its start, which sets it to 0."""
+    began, ended, again = (OWNER, BEGAN), (OWNER, ENDED), (GUEST, AGAIN)
+
+    assert told(again, began) == ["started", -4]
+    assert told(began, ended, again, began) == ["started", "failed", "started", -4]
+    assert told(began, ended, began, again) == ["started", "failed", "started", -4]
