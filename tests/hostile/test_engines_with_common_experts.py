@@ -111,6 +111,7 @@ def test_all_are_replaced_together(
         assert not {*engines_of(server.process.pid).values()} & {*before.values()}
 
 
+@pytest.mark.exhaustive
 def test_all_sleep_together(options: tuple[str, ...], pool: ThreadPoolExecutor) -> None:
     """Not before the last request has ended; answers are as before afterwards."""
     with serving(*options) as server:

@@ -8,7 +8,6 @@ import pytest
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig
 from hookline_testing import assert_conserved
-from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 
 pytestmark = pytest.mark.slow
@@ -66,7 +65,8 @@ def damage(folder: Path) -> None:
         path.write_bytes(path.read_bytes()[:-1])
 
 
-@pytest.mark.parametrize("stage", essential([0, 1], 1))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("stage", [0, 1])
 def test_a_load_that_fails_in_one_stage_fails_in_all(
     llama: Oracle, tmp_path: Path, stage: int
 ) -> None:

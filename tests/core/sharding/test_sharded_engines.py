@@ -99,7 +99,6 @@ def counted(llm: LLM, name: str) -> list[float]:
     essential(
         product(sorted(EXPERTS), MODES),
         ("qwen3-moe", "preempted"),
-        ("gpt-oss", "two-stages"),
     ),
     indirect=["family"],
 )
