@@ -85,7 +85,7 @@ class StepsTogether:
     # -- other engines -----------------------------------------------------------
 
     def assist(self) -> bool:
-        """Takes part in a step of other engines; returns False if there is none.
+        """Computes a dummy step if others have begun a step; returns whether it did.
 
         Called while this engine has nothing to compute itself.
         """

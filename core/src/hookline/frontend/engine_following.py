@@ -1,10 +1,10 @@
-"""Lets engines come to a front end and go, as the process that owns them says."""
+"""Adds and removes a front end's engines as the process that owns them tells it to."""
 
 from collections.abc import Callable
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.exceptions import EngineDeadError
 from hookline.frontend.calls import PendingCalls
+from hookline.frontend.engine_leaving import LEFT, forget_engine
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.placement import Placement
 from hookline.frontend.scaling_state import ScalingState
@@ -27,7 +27,6 @@ By then the loggers know of the last ones, even if the process of this front end
 killed.
 """
 
-_LEFT = "it has left, because fewer engines are wanted"
 EndEngine = Callable[[EngineState, str], None]
 
 
@@ -81,7 +80,7 @@ class EngineFollowing:
         return ScalingState(serving, (), leaving)
 
     def take(self, news: EngineNumberNews) -> None:
-        """Takes what the owner says of an engine."""
+        """Handles a message of the owner about one of its engines."""
         index = news.engine_index
         match news:
             case EngineJoined():
@@ -121,7 +120,7 @@ class EngineFollowing:
         self._wishes.pop(index, None)
         if (engine := self._engines.get(index)) is None:
             return
-        self._end(engine, _LEFT)
+        self._end(engine, LEFT)
         self._remove(index)
 
     def _may_leave(self, engine: EngineState) -> bool:
@@ -144,6 +143,4 @@ class EngineFollowing:
 
     def _remove(self, index: int) -> None:
         self._idle_since.pop(index, None)
-        self._calls.fail(index, EngineDeadError(_LEFT))
-        self._engines.remove(index)
-        self._placement.left(index)
+        forget_engine(index, self._engines, self._placement, self._calls)

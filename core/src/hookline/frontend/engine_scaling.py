@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS, Clock
 from hookline.config.parallel import MOST_ENGINES
-from hookline.exceptions import EngineDeadError
 from hookline.frontend.calls import PendingCalls
+from hookline.frontend.engine_leaving import LEFT, forget_engine
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.observing import Observing
 from hookline.frontend.placement import Placement
@@ -24,7 +24,6 @@ from hookline.transport.engine_client import (
 )
 
 _log = logging.getLogger(__name__)
-_LEFT = "it has left, because fewer engines are wanted"
 
 
 @dataclass(slots=True)
@@ -123,7 +122,7 @@ class EngineScaling:
             if self._has_finished(engine):
                 self._draining.discard(index)
                 if engine.failure is None:
-                    engine.end(_LEFT)
+                    engine.end(LEFT)
                 self._remove(index)
                 self.changed()
 
@@ -235,9 +234,7 @@ class EngineScaling:
         engine = self._engines.get(index)
         if engine is None or not engine.is_surplus:
             return  # it had not joined
-        self._calls.fail(index, EngineDeadError(_LEFT))
-        self._engines.remove(index)
-        self._placement.left(index)
+        forget_engine(index, self._engines, self._placement, self._calls)
         self._observers.stopped(index, REMOVED)
         self.counts.removed += 1
         _log.info("engine %d has left", index)

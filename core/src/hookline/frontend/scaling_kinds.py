@@ -1,4 +1,4 @@
-"""Chooses how a front end's engines come and go: by itself, or as their owner says."""
+"""Chooses who decides on the number of engines: the front end, or their owner."""
 
 from hookline.clock import Clock
 from hookline.frontend.calls import PendingCalls

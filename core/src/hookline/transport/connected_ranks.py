@@ -38,7 +38,7 @@ _LOOK_SECONDS = 0.1
 _PROBE_SECONDS, _PROBING_SECONDS = 0.05, 1.0
 """How often, and how long, all connections are tried after one has ended."""
 _REASON_SECONDS = 0.5
-"""Time in which the machine of a lost rank may say why."""
+"""How long the executor waits for a machine to tell why its rank was lost."""
 _GRACE_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 

@@ -105,7 +105,7 @@ def with_own_experts(
 def wrap_experts(
     model: PreTrainedModel, wrap: Callable[[nn.Module], OwnExperts]
 ) -> None:
-    """Has a loaded model compute only the tokens of its own experts."""
+    """Wraps the experts of each layer of a loaded model."""
     for parent, experts in _experts_of(model):
         setattr(parent, _EXPERTS, wrap(experts))
 
