@@ -76,7 +76,7 @@ class Force(Base):
     def prepare(self, positions):
         self.threads.append(threading.current_thread())
         shape = len(positions), self.context.vocab_size
-        self.mask = torch.full(shape, float("-inf"))
+        self.mask = torch.full(shape, float("-inf"), device=self.context.device)
         for at, row in enumerate(positions.rows.tolist()):
             own = self.state[row]
             self.mask[at, own[positions.num_output_tokens[at] % len(own)]] = 0.0

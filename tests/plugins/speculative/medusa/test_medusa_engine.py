@@ -12,6 +12,7 @@ import torch
 from hookline import LLM, SamplingParams
 from hookline.config import (
     CacheConfig,
+    Device,
     EngineConfig,
     ModelConfig,
     ParallelConfig,
@@ -62,12 +63,13 @@ TREE = [[0], [1], [2], [0, 0], [1, 0], [1, 1], [2, 1], [1, 1, 0], [1, 1, 0, 0]]
 
 
 def with_tree(config: EngineConfig) -> EngineConfig:
-    """Drafts of a tree, whose number is optional."""
+    """Drafts of a tree, whose number is optional; CPUs alone verify trees."""
     speculative = config.speculative
     assert speculative is not None
     options = {**speculative.options, "medusa_choices": TREE}
     told = replace(speculative, num_speculative_tokens=None, options=options)
-    return replace(config, speculative=told)
+    on_cpu = replace(config.executor, device=Device.CPU)
+    return replace(config, speculative=told, executor=on_cpu)
 
 
 def copying_heads(oracle: Oracle) -> tuple[Head, ...]:

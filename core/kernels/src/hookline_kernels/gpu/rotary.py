@@ -97,6 +97,7 @@ def _launch(  # noqa: PLR0917 - of this file's functions alone
         value_pad=power_of_two(value_width),
         block_size=1 if keys is None else keys.shape[1],
         num_warps=4,
+        enable_fp_fusion=False,  # each product is rounded
     )
 
 
