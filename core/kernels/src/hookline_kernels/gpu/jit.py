@@ -6,8 +6,11 @@ from typing import Any
 import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 
+from hookline_kernels.gpu.assembler import choose_assembler
+
 __all__ = ["kernel", "power_of_two", "tl"]
 
+choose_assembler()
 kernel: Callable[[Callable[..., Any]], Any] = triton.jit
 """Compiles a function for the device at its first launch or call."""
 
