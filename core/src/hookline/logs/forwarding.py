@@ -3,6 +3,8 @@
 import logging
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import BinaryIO
 
 import msgspec
@@ -182,10 +184,17 @@ def _valid(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def forward_log(descriptor: int, level: int) -> ForwardingHandler:
-    """Sends all log records of this process, from a level on, through a pipe."""
+@contextmanager
+def forwarding_log(descriptor: int, level: int) -> Iterator[ForwardingHandler]:
+    """Sends all log records of this process, from a level on, through a pipe.
+
+    What waits at the end is sent, for at most a second.
+    """
     handler = ForwardingHandler(descriptor)
     logging.root.addHandler(handler)
     logging.root.setLevel(level)
     logging.captureWarnings(capture=True)
-    return handler
+    try:
+        yield handler
+    finally:
+        handler.close()

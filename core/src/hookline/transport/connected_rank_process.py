@@ -14,7 +14,7 @@ import sys
 import threading
 
 from hookline.exceptions import HooklineError
-from hookline.logs.forwarding import forward_log
+from hookline.logs.forwarding import forwarding_log
 from hookline.owner_watch import wait_for_owners_end
 from hookline.transport.rank_link import ConnectedEnd
 from hookline.transport.rank_messages import RankEnlistment
@@ -64,8 +64,5 @@ def _end_with_owner(stdin: int, owner_pid: int) -> None:
 
 if __name__ == "__main__":
     _, owner_pid, log_end, level = map(int, sys.argv[1:])
-    log = forward_log(log_end, level)
-    try:
+    with forwarding_log(log_end, level):
         sys.exit(main(owner_pid))
-    finally:
-        log.close()

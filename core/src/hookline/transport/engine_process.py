@@ -21,7 +21,7 @@ from hookline.clock import SystemClock
 from hookline.core.building import build_core, build_loop
 from hookline.core.failure import FailureNotice, describe_failure
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError, RankError
-from hookline.logs.forwarding import forward_log
+from hookline.logs.forwarding import forwarding_log
 from hookline.owner_watch import wait_for_owners_end
 from hookline.transport.engine_wire import EngineWire
 from hookline.transport.mailbox import KEY_BYTES
@@ -104,8 +104,5 @@ if __name__ == "__main__":
     engine_index, owner_index = map(int, sys.argv[2:4])
     experts = msgspec.json.decode(sys.argv[4], type=ExpertLinks | None)
     owner_pid, log_end, level = map(int, sys.argv[5:])
-    log = forward_log(log_end, level)
-    try:
+    with forwarding_log(log_end, level):
         sys.exit(main(folder, engine_index, owner_index, owner_pid, experts))
-    finally:
-        log.close()

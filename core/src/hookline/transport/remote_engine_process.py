@@ -21,7 +21,7 @@ from hookline.core.building import build_core, build_loop
 from hookline.core.engine_loop import EngineLoop
 from hookline.core.failure import FailureNotice
 from hookline.exceptions import ConfigError, HooklineError, ModelLoadError
-from hookline.logs.forwarding import forward_log
+from hookline.logs.forwarding import forwarding_log
 from hookline.models.description import find_folder
 from hookline.models.folder_digest import digest_of_folder
 from hookline.owner_watch import wait_for_owners_end
@@ -132,8 +132,5 @@ def _end_with_owner(stdin: int, owner_pid: int) -> None:
 
 if __name__ == "__main__":
     engine_index, owner_pid, log_end, level = map(int, sys.argv[1:])
-    log = forward_log(log_end, level)
-    try:
+    with forwarding_log(log_end, level):
         sys.exit(main(engine_index, owner_pid))
-    finally:
-        log.close()

@@ -14,7 +14,7 @@ import sys
 import threading
 from pathlib import Path
 
-from hookline.logs.forwarding import forward_log
+from hookline.logs.forwarding import forwarding_log
 from hookline.owner_watch import wait_for_owners_end
 from hookline_server.api_servers.child_life import serve_as_child
 from hookline_server.children import kill_children
@@ -31,12 +31,9 @@ def main(channel: int, parent: int, log_end: int, level: int) -> int:
     threading.Thread(
         target=_end_with_parent, args=(parent, folders), daemon=True
     ).start()
-    log = forward_log(log_end, level)
-    log.addFilter(identify)
-    try:
+    with forwarding_log(log_end, level) as log:
+        log.addFilter(identify)
         asyncio.run(serve_as_child(socket.socket(fileno=channel), folders))
-    finally:
-        log.close()
     return 0
 
 

@@ -10,6 +10,7 @@ from hookline_kernels.gpu.cache import write_cache
 from hookline_kernels.gpu.gated import silu_mul
 from hookline_kernels.gpu.norm import add_rms_norm, rms_norm
 from hookline_kernels.gpu.rotary import rotate, rotate_and_write
+from hookline_kernels.head_shape import HeadNorms
 from hookline_kernels.layers import (
     gated_reference,
     rms_norm_reference,
@@ -197,6 +198,40 @@ def test_turning_and_writing_at_once_equals_both(
     assert not torch.equal(one[1], key)
     for found, wanted in zip(one, two, strict=True):
         assert torch.equal(found, wanted)
+
+
+def test_heads_are_normed_before_they_are_turned(
+    dtype: torch.dtype, device: torch.device
+) -> None:
+    """In one launch as by two, also where heads fill no power of two."""
+    slots = torch.tensor([7, 0, 23, -1, 8], device=device)
+    query, key, value = randn(5, 13, 24, dtype=dtype, device=device).split([7, 3, 3], 1)
+    norms = HeadNorms(
+        randn(24, dtype=dtype, device=device, seed=1),
+        randn(24, dtype=dtype, device=device, seed=2),
+        EPSILON,
+    )
+    angles = randn(5, 12, dtype=torch.float32, device=device).repeat(1, 2)
+    cosines, sines = angles.cos().to(dtype), angles.sin().to(dtype)
+    turned = [
+        rotate_reference(
+            rms_norm_reference(heads, weight, EPSILON, unit_offset=False),
+            cosines,
+            sines,
+        )
+        for heads, weight in ((query, norms.query), (key, norms.key))
+    ]
+    keys = torch.zeros(4, 6, 3, 24, dtype=dtype, device=device)
+    places = {"keys": keys, "values": torch.zeros_like(keys), "slots": slots}
+
+    rotate_and_write(query, key, value, cosines, sines, norms=norms, **places)
+
+    for found, wanted in zip((query, key), turned, strict=True):
+        # What cancels out in a rotation leaves errors of what it was made of.
+        spacing = torch.finfo(dtype).eps * float(wanted.abs().max())
+        torch.testing.assert_close(found, wanted, rtol=0.0, atol=2 * spacing)
+    written = slots >= 0
+    assert torch.equal(keys.flatten(0, 1)[slots[written]], key[written])
 
 
 def test_what_cannot_be_turned_is_refused(device: torch.device) -> None:

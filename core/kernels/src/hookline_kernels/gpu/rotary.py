@@ -1,9 +1,13 @@
-"""Rotary position embedding (Su et al. 2021) in place, with or without the cache."""
+"""Rotary position embedding (Su et al. 2021) in place, with or without the cache.
+
+Heads may be normed first, in the same launch.
+"""
 
 import torch
 
 from hookline_kernels.gpu.cache import place_of
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
+from hookline_kernels.head_shape import HeadNorms
 
 
 def rotate(
@@ -24,7 +28,7 @@ def rotate(
     Raises:
         ValueError: A head is not contiguous.
     """
-    _launch(query, key, cosines, sines, None, None, None, None)
+    _launch(query, key, cosines, sines, None, None, None, None, None)
 
 
 def rotate_and_write(
@@ -37,8 +41,9 @@ def rotate_and_write(
     keys: torch.Tensor,
     values: torch.Tensor,
     slots: torch.Tensor,
+    norms: HeadNorms | None = None,
 ) -> None:
-    """Rotates and writes to the cache, in one launch that reads each number once.
+    """Norms, rotates and writes to the cache, in one launch that reads all once.
 
     Args:
         query: See `rotate`.
@@ -49,6 +54,7 @@ def rotate_and_write(
         keys: [blocks, block size, KV heads, head dim], any strides; written.
         values: [blocks, block size, KV heads, value dim], likewise.
         slots: [T] integers; tokens with a negative slot are rotated, but not written.
+        norms: RMSNorms of queries and keys, which round as `rms_norm`; None without.
 
     Raises:
         ValueError: A head is not contiguous, or not rotated as a whole.
@@ -58,7 +64,7 @@ def rotate_and_write(
             f"heads of {key.shape[-1]} numbers of which {cosines.shape[-1]} are turned "
             "cannot be written at once: call rotate and write_cache"
         )
-    _launch(query, key, cosines, sines, value, keys, values, slots)
+    _launch(query, key, cosines, sines, value, keys, values, slots, norms)
 
 
 def _launch(  # noqa: PLR0917 - of this file's functions alone
@@ -70,6 +76,7 @@ def _launch(  # noqa: PLR0917 - of this file's functions alone
     keys: torch.Tensor | None,
     values: torch.Tensor | None,
     slots: torch.Tensor | None,
+    norms: HeadNorms | None,
 ) -> None:
     if not len(query):
         return
@@ -85,7 +92,13 @@ def _launch(  # noqa: PLR0917 - of this file's functions alone
     _rotate_kernel[(len(query),)](
         *(query, *query.stride()[:2], key, *key.stride()[:2]),
         *(cosines.contiguous(), sines.contiguous()),
+        *(
+            (None, None, 0.0)
+            if norms is None
+            else (norms.query, norms.key, norms.epsilon)
+        ),
         *(value, keys, values, slots, *cache_strides),
+        normed=norms is not None,
         writes=slots is not None,
         heads=query.shape[1],
         heads_pad=power_of_two(query.shape[1]),
@@ -108,9 +121,12 @@ def _turn(  # noqa: PLR0917 - a kernel takes no keywords
     mask: tl.tensor,
     cosines: tl.tensor,
     sines: tl.tensor,
+    norm: tl.tensor,
+    epsilon: tl.tensor,
+    normed: tl.constexpr,
     half: tl.constexpr,
 ) -> tl.tensor:
-    """Rotates and stores both halves of some heads, rounding as torch does.
+    """Norms, rotates and stores both halves of some heads, rounding as torch does.
 
     Args:
         values: Queries or keys.
@@ -118,6 +134,9 @@ def _turn(  # noqa: PLR0917 - a kernel takes no keywords
         mask: [heads, half] which of them exist.
         cosines: The token's cosines, one for each rotated number of a head.
         sines: Likewise.
+        norm: Weight of the norm, if `normed`.
+        epsilon: Added to the mean square.
+        normed: Whether the heads are normed.
         half: Half the number of rotated numbers.
     """
     dtype: tl.constexpr = values.dtype.element_ty
@@ -125,6 +144,15 @@ def _turn(  # noqa: PLR0917 - a kernel takes no keywords
     is_dim = dims < half
     first = tl.load(values + at, mask=mask, other=0.0).to(tl.float32)
     second = tl.load(values + half + at, mask=mask, other=0.0).to(tl.float32)
+    if normed:
+        squares = tl.sum(first * first, 1) + tl.sum(second * second, 1)
+        scale = tl.rsqrt(squares / (2 * half) + epsilon)[:, None]
+        factor = tl.load(norm + dims, mask=is_dim, other=0.0).to(tl.float32)[None, :]
+        first = (first * scale).to(dtype).to(tl.float32) * factor
+        first = first.to(dtype).to(tl.float32)
+        factor = tl.load(norm + half + dims, mask=is_dim, other=0.0)[None, :]
+        second = (second * scale).to(dtype).to(tl.float32) * factor.to(tl.float32)
+        second = second.to(dtype).to(tl.float32)
     cosine = tl.load(cosines + dims, mask=is_dim, other=0.0).to(tl.float32)[None, :]
     sine = tl.load(sines + dims, mask=is_dim, other=0.0).to(tl.float32)[None, :]
     kept = (first * cosine).to(dtype).to(tl.float32)
@@ -151,6 +179,9 @@ def _rotate_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     from_key_head: tl.tensor,
     cosines: tl.tensor,
     sines: tl.tensor,
+    query_norm: tl.tensor,
+    key_norm: tl.tensor,
+    epsilon: tl.tensor,
     value: tl.tensor,
     keys: tl.tensor,
     values: tl.tensor,
@@ -165,6 +196,7 @@ def _rotate_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     value_token: tl.tensor,
     value_head: tl.tensor,
     value_dim: tl.tensor,
+    normed: tl.constexpr,
     writes: tl.constexpr,
     heads: tl.constexpr,
     heads_pad: tl.constexpr,
@@ -184,11 +216,14 @@ def _rotate_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     is_dim = (dims < half)[None, :]
     head = tl.arange(0, heads_pad)
     at = token * query_token + head[:, None] * query_head + dims[None, :]
-    _turn(query, at, (head < heads)[:, None] & is_dim, cosines, sines, half)
+    mask = (head < heads)[:, None] & is_dim
+    _turn(query, at, mask, cosines, sines, query_norm, epsilon, normed, half)
     head = tl.arange(0, kv_heads_pad)
     at = token * from_key_token + head[:, None] * from_key_head + dims[None, :]
     mask = (head < kv_heads)[:, None] & is_dim
-    first, second = _turn(key, at, mask, cosines, sines, half)
+    first, second = _turn(
+        key, at, mask, cosines, sines, key_norm, epsilon, normed, half
+    )
     if writes:
         slot = tl.load(slots + token).to(tl.int64)
         if slot < 0:

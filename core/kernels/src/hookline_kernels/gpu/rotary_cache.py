@@ -2,7 +2,6 @@
 
 import torch
 
-from hookline_kernels.gpu.norm import rms_norm
 from hookline_kernels.gpu.rotary import rotate_and_write
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 
@@ -43,9 +42,6 @@ class RotaryCache:
         """
         each = heads.view(len(heads), -1, self._dim)
         query, key, value = each.split_with_sizes(self._sizes, 1)
-        if self._norms is not None:
-            query = rms_norm(query, self._norms.query, self._norms.epsilon)
-            key = rms_norm(key, self._norms.key, self._norms.epsilon)
         rotate_and_write(
             query,
             key,
@@ -54,5 +50,6 @@ class RotaryCache:
             keys=self._keys,
             values=self._values,
             slots=slots,
+            norms=self._norms,
         )
         return query, key, value

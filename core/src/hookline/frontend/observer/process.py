@@ -27,7 +27,7 @@ from hookline.frontend.observer.host import ObserverHost
 from hookline.frontend.observer.merging import MergedNotices
 from hookline.frontend.observer.messages import Alive, Begin, Begun
 from hookline.frontend.observer.pages_address import pages_socket
-from hookline.logs.forwarding import forward_log
+from hookline.logs.forwarding import forwarding_log
 from hookline.owner_watch import wait_for_owners_end
 from hookline.pages import PageRoute
 from hookline.payloads import PageStats
@@ -84,11 +84,8 @@ class NoPages:
 def main(arguments: list[str], serve_pages: ServePages) -> int:
     """Runs the process and returns its exit status."""
     folder, (begun, owner, log_end, level) = Path(arguments[0]), map(int, arguments[1:])
-    log = forward_log(log_end, level)
-    try:
+    with forwarding_log(log_end, level):
         return _run(folder, begun, owner, serve_pages)
-    finally:
-        log.close()
 
 
 def _run(folder: Path, begun: int, owner: int, serve_pages: ServePages) -> int:

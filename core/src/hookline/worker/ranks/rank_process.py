@@ -14,7 +14,7 @@ import threading
 
 import msgspec
 
-from hookline.logs.forwarding import forward_log
+from hookline.logs.forwarding import forwarding_log
 from hookline.owner_watch import wait_for_owners_end
 from hookline.worker.ranks.links import RankLinks
 from hookline.worker.ranks.memory_end import MemoryEnd
@@ -44,8 +44,5 @@ def _end_with_owner(owner_pid: int) -> None:
 if __name__ == "__main__":
     links = msgspec.json.decode(sys.argv[1], type=RankLinks)
     owner_pid, log_end, level = map(int, sys.argv[2:])
-    log = forward_log(log_end, level)
-    try:
+    with forwarding_log(log_end, level):
         sys.exit(main(links, owner_pid))
-    finally:
-        log.close()

@@ -19,7 +19,7 @@ import ray
 from ray.exceptions import RayError
 
 from hookline.framed_pipes import framed, read_frame, write_all
-from hookline.logs.forwarding import forward_log
+from hookline.logs.forwarding import forwarding_log
 from hookline_ray.driver import Driver
 from hookline_ray.messages import FromDriver, NotOpened, Open, Opened, ToDriver
 
@@ -100,8 +100,5 @@ def _send(events: int, message: FromDriver) -> None:
 
 if __name__ == "__main__":
     events, _, log_end, level = map(int, sys.argv[1:])
-    log = forward_log(log_end, level)
-    try:
+    with forwarding_log(log_end, level):
         sys.exit(main(events))
-    finally:
-        log.close()
