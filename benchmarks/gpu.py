@@ -3,9 +3,10 @@
 usage: python benchmarks/gpu.py [--rounds 30] [--out FILE.json]
 
 The shapes are those of one layer of Qwen3-0.6B and Llama-3.1-8B, in bfloat16. A round
-is one replay of a CUDA graph between two events, after 256 MiB were written to flush the
-cache: like an engine's decodes it has no launches to wait for. Times are medians. Bytes moved are the minimum to read and write, compared with a measured
-copy; operations are those of causal attention, compared with a measured matrix product.
+is one replay of a CUDA graph between two events, after 256 MiB were written to flush
+the cache: like an engine's decodes it has no launches to wait for. Times are medians.
+Bytes moved are the minimum to read and write, compared with a measured copy;
+operations are those of causal attention, compared with a measured matrix product.
 """
 
 import argparse

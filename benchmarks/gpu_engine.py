@@ -1,13 +1,13 @@
 """Whole engines on a GPU: Hookline and `generate_batch`; needs a CUDA device.
 
 usage: python benchmarks/gpu_engine.py [--models Qwen3-0.6B …] [--pairs 3]
-                                       [--out FILE.json]
+                                       [--max-num-batched-tokens N] [--out FILE.json]
 
 The models have the shapes of Qwen3-0.6B and Llama-3.1-8B, bfloat16 and random weights.
 Each run is a new process, A B A B …, on the same random prompts, greedy and ignoring
 end-of-text, with a warmup before the clock starts. The peer is `transformers` with
-continuous batching (`generate_batch`), a manager kept between calls, and its default
-attention.
+continuous batching (`generate_batch`), a manager kept between calls of one shape, and
+its default attention.
 """
 
 import argparse
@@ -74,13 +74,19 @@ def write_model(model: Model, folder: Path) -> None:
     train_tokenizer().save_pretrained(folder)
 
 
-def hookline(folder: Path, device: str) -> Generate:
+def hookline(folder: Path, device: str, step_tokens: int) -> Generate:
     from hookline import LLM, EngineConfig, ModelConfig, SamplingParams  # noqa: PLC0415
-    from hookline.config import Device, ExecutorConfig, LoadFormat  # noqa: PLC0415
+    from hookline.config import (  # noqa: PLC0415
+        Device,
+        ExecutorConfig,
+        LoadFormat,
+        SchedulerConfig,
+    )
 
     config = EngineConfig(
         model=ModelConfig(model=str(folder), load_format=LoadFormat.DUMMY),
         executor=ExecutorConfig(device=Device(device)),
+        scheduler=SchedulerConfig(max_num_batched_tokens=step_tokens),
     )
     llm = LLM.from_config(config)
 
@@ -92,7 +98,7 @@ def hookline(folder: Path, device: str) -> Generate:
     return generate
 
 
-def transformers(folder: Path, device: str) -> Generate:
+def transformers(folder: Path, device: str, _step_tokens: int) -> Generate:
     import torch  # noqa: PLC0415
     from transformers import (  # noqa: PLC0415
         AutoConfig,
@@ -105,11 +111,16 @@ def transformers(folder: Path, device: str) -> Generate:
             AutoConfig.from_pretrained(folder), dtype=torch.bfloat16
         )
     model.train(mode=False)
+    sized: set[tuple[int, int]] = set()
 
     def generate(prompts: list[list[int]], num_tokens: int) -> int:
         asked = GenerationConfig(
             max_new_tokens=num_tokens, do_sample=False, eos_token_id=-1, pad_token_id=0
         )
+        if (size := (len(prompts), num_tokens)) not in sized:
+            # A manager keeps the cache and the graphs of the work that it began with.
+            model.destroy_cached_continuous_batching_manager()
+            sized.add(size)
         outputs = model.generate_batch(
             prompts, generation_config=asked, persistent_manager=True
         )
@@ -125,7 +136,7 @@ def speeds(generate: Generate) -> list[float]:
     """Returns output tokens per second of each work."""
     found = []
     for number, work in enumerate(WORKS):
-        generate(work.prompts(-1 - number), 16)
+        generate(work.prompts(-1 - number), work.output_tokens)
         prompts = work.prompts(number)
         start = time.perf_counter()
         tokens = generate(prompts, work.output_tokens)
@@ -135,22 +146,23 @@ def speeds(generate: Generate) -> list[float]:
     return found
 
 
-def run_apart(side: str, folder: Path) -> list[float]:
+def run_apart(side: str, folder: Path, step_tokens: int) -> list[float]:
     """Runs one side in a process and returns its result."""
     command = [sys.executable, __file__, "--side", side, "--folder", str(folder)]
+    command += ["--max-num-batched-tokens", str(step_tokens)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
     found: list[float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def compare(model: Model, pairs: int) -> list[dict[str, object]]:
+def compare(model: Model, pairs: int, step_tokens: int) -> list[dict[str, object]]:
     """Prints the medians of the pairs, one row per work."""
     runs: dict[str, list[list[float]]] = {side: [] for side in SIDES}
     with tempfile.TemporaryDirectory() as name:
         write_model(model, Path(name))
         for _ in range(pairs):
             for side, found in runs.items():
-                found.append(run_apart(side, Path(name)))
+                found.append(run_apart(side, Path(name), step_tokens))
     rows = []
     for number, work in enumerate(WORKS):
         values = [[run[number] for run in runs[side]] for side in SIDES]
@@ -173,6 +185,7 @@ def main() -> None:
     names = [model.name for model in MODELS]
     parser.add_argument("--models", nargs="+", choices=names, default=names)
     parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--max-num-batched-tokens", type=int, default=2048)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--side", choices=sorted(SIDES))
     parser.add_argument("--folder", type=Path)
@@ -180,14 +193,19 @@ def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("benchmarks/gpu_engine.py needs a CUDA device; torch finds none")
     if options.side:
-        print(json.dumps(speeds(SIDES[options.side](options.folder, "cuda"))))
+        side = SIDES[options.side]
+        generate = side(options.folder, "cuda", options.max_num_batched_tokens)
+        print(json.dumps(speeds(generate)))
         return
     device = torch.cuda.get_device_name()
     print(f"{device}, driver {driver_version()}, torch {torch.__version__}\n")
     print("| model | requests × (prompt + output) | Hookline tok/s | peer | ratio |")
     print("|---|---|---:|---:|---:|")
     chosen = [model for model in MODELS if model.name in options.models]
-    rows = [row for model in chosen for row in compare(model, options.pairs)]
+    step_tokens = options.max_num_batched_tokens
+    rows = [
+        row for model in chosen for row in compare(model, options.pairs, step_tokens)
+    ]
     if options.out:
         options.out.write_text(json.dumps({"device": device, "rows": rows}, indent=1))
 
