@@ -79,10 +79,11 @@ def others() -> None:
     )
     cache.write_cache(key, value, keys, values, slots)
     ones, points = torch.ones(4), torch.zeros(4, dtype=torch.float64)
-    sampling.argmax(rows[:4])
-    sampling.draw(rows[:4], ones, points)
+    logits = torch.zeros(4, 150_000, dtype=DTYPE)
+    sampling.argmax(logits)
+    sampling.draw(logits, ones, points)
     sampling.draw_filtered(
-        rows[:4], ones, points, top_k=slots[:4] + 1, top_p=ones, min_p=ones
+        logits, ones, points, top_k=slots[:4] + 1, top_p=ones, min_p=ones
     )
     shares = torch.zeros(8, 4096)
     for drafts in (None, shares[:4]):

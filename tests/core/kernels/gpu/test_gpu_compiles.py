@@ -10,7 +10,12 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed")
 
 KERNELS = {"decode", "merge", "prefill", "norm", "silu_mul", "rotate", "write"} | {
+    "best",
     "argmax",
+    "survey",
+    "gather",
+    "floor",
+    "sum",
     "draw",
     "reject",
 }

@@ -7,13 +7,22 @@ import torch
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
-from hookline_kernels.gpu.reference import draw_filtered_reference
+from hookline_kernels.gpu import sampling, thresholds
+from hookline_kernels.gpu.reference import draw_filtered_reference, kept_reference
 from hookline_kernels.gpu.sampling import argmax, draw, draw_filtered
 from hookline_kernels.sampling import argmax_reference, draw_reference
 from hookline_testing.essential import essential
 
 DTYPES = [torch.float32, torch.bfloat16]
 INFINITY = math.inf
+PART = 64
+
+
+@pytest.fixture
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs take so few tokens that short rows have several parts."""
+    monkeypatch.setattr(sampling, "_PART_SIZE", PART)
+    monkeypatch.setattr(thresholds, "_LIST_TILE", 16)
 
 
 def some_logits(
@@ -160,3 +169,119 @@ def test_rows_have_separate_filters(device: torch.device) -> None:
 
     drawn = [set(part.tolist()) for part in found.split(count)]
     assert drawn == list(kept.values())
+
+
+def rows_of_many_kinds(vocab_size: int) -> torch.Tensor:
+    """Plain rows, wide ones, narrow ones, ties in several parts, and almost nothing."""
+    plain = some_logits((3, vocab_size), torch.float32, torch.device("cpu"))
+    plain[1] *= 100
+    plain[2] *= 1e-4
+    equal = torch.zeros(vocab_size)
+    ties = torch.zeros(vocab_size)
+    ties[:: PART - 1] = 2.5
+    one, few, none = torch.full((3, vocab_size), -INFINITY)
+    one[-5] = 3.0
+    few[PART - 2 : PART + 2] = torch.tensor([0.5, 1.0, 1.0, -2.0])
+    few[-1] = 1.0
+    return torch.stack([*plain, equal, ties, one, few, none])
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("vocab_size", [PART, 3 * PART, 5 * PART + 9])
+def test_argmax_of_several_parts(vocab_size: int, device: torch.device) -> None:
+    """The first of the largest, also if they are in several parts; as in torch."""
+    logits = rows_of_many_kinds(vocab_size)
+    logits[2, PART // 2 :: PART // 2] = math.nan
+
+    assert torch.equal(argmax(logits.to(device)).cpu(), argmax_reference(logits))
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float16], ids=str)
+def test_draws_from_several_parts(dtype: torch.dtype, device: torch.device) -> None:
+    """Those of the reference, with the ends of probability, from a ragged last part."""
+    logits = rows_of_many_kinds(3 * PART + 9)[:-1].to(dtype).to(device).repeat(6, 1)
+    points = some_points(len(logits), device)
+    points[:7], points[7:14] = 0.0, 1 - 2.0**-53
+    temperatures = torch.ones(len(logits), device=device)
+
+    found = draw(logits, temperatures, points)
+
+    wanted = draw_reference(logits, temperatures, points)
+    assert int((found != wanted).sum()) <= 1
+    assert bool((logits.gather(1, found[:, None]) > -INFINITY).all())
+
+
+FILTERS = [
+    (1, 1.0),
+    (3, 0.6),
+    (PART, 1.0),
+    (PART, 0.9),
+    (200, 0.999),
+    (201, 0.9),
+    (201, 1e-6),
+    (201, 0.9999),
+    (10**6, 0.3),
+]
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("dtype", essential(DTYPES, torch.bfloat16), ids=str)
+@pytest.mark.parametrize(
+    ("top_k", "top_p"), essential(FILTERS, (3, 0.6), (200, 0.999), (201, 0.9))
+)
+def test_floors_of_several_parts_are_exact(
+    top_k: int, top_p: float, dtype: torch.dtype, device: torch.device
+) -> None:
+    """The tokens kept are those of a sort, whatever the logits' range."""
+    logits = rows_of_many_kinds(201)[:-1].to(dtype)
+    temperatures = torch.ones(len(logits))
+    temperatures[0] = 0.125
+    on_device = logits.to(device)
+
+    floors = thresholds.find_floors(
+        on_device,
+        sampling._best_of_parts(on_device),
+        temperatures.to(device),
+        torch.full((len(logits),), top_k, device=device),
+        torch.full((len(logits),), top_p, device=device),
+        PART,
+    )
+
+    wide = logits.float()
+    wide = (wide - wide.amax(-1, keepdim=True)) / temperatures[:, None]
+    bits = wide.view(torch.int32)
+    orders = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    is_possible = wide > -INFINITY
+    for row, floor in enumerate(floors.tolist()):
+        wanted = kept_reference(wide[row], min(top_k, 201), top_p, 0.0)
+        kept = orders[row] >= floor
+        assert torch.equal(kept & is_possible[row], wanted & is_possible[row]), row
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("filters", [False, True])
+def test_a_row_draws_the_same_in_every_batch(
+    filters: bool, device: torch.device
+) -> None:
+    """Also where there is nothing to draw, or not-a-number: then some token."""
+    logits = rows_of_many_kinds(150).to(device)
+    logits[3, 70] = math.nan
+    count = len(logits)
+    inputs = (logits, torch.ones(count, device=device), some_points(count, device))
+    given = {
+        "top_k": torch.full((count,), 9, device=device),
+        "top_p": torch.full((count,), 0.9, device=device),
+        "min_p": torch.full((count,), 0.01, device=device),
+    }
+
+    def drawn(rows: slice) -> list[int]:
+        chosen = [one[rows] for one in inputs]
+        if not filters:
+            return draw(*chosen).tolist()
+        options = {name: one[rows] for name, one in given.items()}
+        return draw_filtered(*chosen, **options).tolist()
+
+    together = drawn(slice(None))
+    assert together == [drawn(slice(row, row + 1))[0] for row in range(count)]
+    assert all(0 <= token < 150 for token in together)

@@ -1,12 +1,26 @@
-"""Samples one token per row of logits, one program per row, without sorting."""
+"""Samples one token per row of logits, several programs per row, without sorting.
+
+A row's parts are as long whatever the number of rows, and are merged in the order of
+the vocabulary: the same point draws the same token in every batch.
+"""
 
 import torch
 
 from hookline_kernels.gpu.inversion import chosen_token, invert_tile
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
-from hookline_kernels.gpu.thresholds import likeliest, likelihoods, ordered
+from hookline_kernels.gpu.ordering import (
+    best_of,
+    key,
+    likelihoods,
+    load_part,
+    ordered,
+    peak_of,
+    token_of,
+)
+from hookline_kernels.gpu.thresholds import find_floors
 
-_TILE = 4096
+_PART_SIZE = 4096
+"""Tokens that a program takes, a power of two."""
 
 
 def argmax(logits: torch.Tensor) -> torch.Tensor:
@@ -20,10 +34,10 @@ def argmax(logits: torch.Tensor) -> torch.Tensor:
     """
     tokens = torch.empty(len(logits), dtype=torch.int64, device=logits.device)
     if len(logits):
-        _argmax_kernel[(len(logits),)](
-            *(logits, *logits.stride(), logits.shape[1], tokens),
-            tile=_tile(logits),
-            num_warps=8,
+        keys = _best_of_parts(logits)
+        parts = keys.shape[1]
+        _argmax_kernel[len(logits),](
+            *(keys, parts, tokens), slots=power_of_two(parts), num_warps=1
         )
     return tokens
 
@@ -41,7 +55,7 @@ def draw(
     Returns:
         [R] int64.
     """
-    return _draw(logits, temperatures, points, None, None, None)
+    return _draw(logits, temperatures, points)
 
 
 def draw_filtered(
@@ -67,86 +81,138 @@ def draw_filtered(
     Returns:
         [R] int64.
     """
-    return _draw(logits, temperatures, points, top_k, top_p, min_p.log())
+    if not len(logits):
+        return _draw(logits, temperatures, points)
+    keys = _best_of_parts(logits)
+    floors = find_floors(logits, keys, temperatures, top_k, top_p, _part_size(logits))
+    return _draw(logits, temperatures, points, (keys, floors, min_p.log()))
 
 
-def _draw(  # noqa: PLR0917 - of this file's functions alone
+def _part_size(logits: torch.Tensor) -> int:
+    return min(_PART_SIZE, power_of_two(logits.shape[1]))
+
+
+def _num_parts(logits: torch.Tensor) -> int:
+    return -(-logits.shape[1] // _part_size(logits))
+
+
+def _best_of_parts(logits: torch.Tensor) -> torch.Tensor:
+    """Returns the largest `key` of each part: [R, parts] int64."""
+    shape = (len(logits), _num_parts(logits))
+    keys = torch.empty(shape, dtype=torch.int64, device=logits.device)
+    _best_kernel[shape](
+        *(logits, *logits.stride(), logits.shape[1], keys),
+        size=_part_size(logits),
+        num_warps=8,
+    )
+    return keys
+
+
+def _draw(
     logits: torch.Tensor,
     temperatures: torch.Tensor,
     points: torch.Tensor,
-    top_k: torch.Tensor | None,
-    top_p: torch.Tensor | None,
-    log_min_p: torch.Tensor | None,
+    filters: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None,
 ) -> torch.Tensor:
+    """Draws from all tokens, or with keys, floors and logarithms of min-p."""
     tokens = torch.empty(len(logits), dtype=torch.int64, device=logits.device)
-    if len(logits):
-        _draw_kernel[(len(logits),)](
-            *(logits, *logits.stride(), logits.shape[1], temperatures, points),
-            *(top_k, top_p, log_min_p, tokens),
-            filters=top_k is not None,
-            tile=_tile(logits),
-            num_warps=8,
-        )
+    if not len(logits):
+        return tokens
+    shape = (len(logits), _num_parts(logits))
+    peaks = torch.empty(shape, dtype=torch.float32, device=logits.device)
+    sums = torch.empty(shape, dtype=torch.float64, device=logits.device)
+    keys, floors, log_min_p = filters or (None, None, None)
+    row = (logits, *logits.stride(), logits.shape[1], temperatures)
+    sums_of_parts = (floors, log_min_p, peaks, sums, shape[1])
+    constants = {
+        "filters": filters is not None,
+        "size": _part_size(logits),
+        "slots": power_of_two(shape[1]),
+        "num_warps": 8,
+    }
+    _sum_kernel[shape](*row, *sums_of_parts, keys, **constants)
+    _draw_kernel[len(logits),](*row, *sums_of_parts, points, tokens, **constants)
     return tokens
 
 
-def _tile(logits: torch.Tensor) -> int:
-    return min(_TILE, power_of_two(logits.shape[1]))
-
-
 @kernel
-def _argmax_kernel(  # noqa: PLR0917 - a kernel takes no keywords
+def _best_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     logits: tl.tensor,
     row_stride: tl.tensor,
     token_stride: tl.tensor,
     vocab_size: tl.tensor,
-    output: tl.tensor,
-    tile: tl.constexpr,
+    keys: tl.tensor,
+    size: tl.constexpr,
 ) -> None:
-    """Computes one row."""
-    row = tl.program_id(0).to(tl.int64)
-    best = tl.full([], -2147483648, tl.int32)
-    token = tl.full([], 0, tl.int32)
-    for start in range(0, vocab_size, tile):
-        tokens = start + tl.arange(0, tile)
-        exists = tokens < vocab_size
-        at = logits + row * row_stride + tokens.to(tl.int64) * token_stride
-        orders = ordered(tl.load(at, mask=exists, other=0.0).to(tl.float32))
-        peak = tl.max(tl.where(exists, orders, -2147483648), 0)
-        is_best = exists & (orders == peak)
-        first = tl.min(tl.where(is_best, tokens, 2147483647), 0)
-        token = tl.where(peak > best, first, token)
-        best = tl.maximum(peak, best)
-    tl.store(output + row, token.to(tl.int64))
+    """Finds the largest logit of one part, and its first token."""
+    row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    numbers, tokens = load_part(
+        logits, row_stride, token_stride, vocab_size, row, part, size
+    )
+    best = tl.max(key(ordered(numbers), tokens), 0)
+    tl.store(keys + row * tl.num_programs(1) + part, best)
 
 
 @kernel
-def _peak(
-    logits: tl.tensor, stride: tl.tensor, vocab_size: tl.tensor, tile: tl.constexpr
-) -> tl.tensor:
-    """Returns the largest logit of a row."""
-    peaks = tl.full([tile], float("-inf"), tl.float32)
-    for start in range(0, vocab_size, tile):
-        tokens = start + tl.arange(0, tile)
-        at = logits + tokens.to(tl.int64) * stride
-        numbers = tl.load(at, mask=tokens < vocab_size, other=float("-inf"))
-        peaks = tl.maximum(peaks, numbers.to(tl.float32))
-    return tl.max(peaks, 0)
+def _argmax_kernel(
+    keys: tl.tensor, num_parts: tl.tensor, output: tl.tensor, slots: tl.constexpr
+) -> None:
+    """Merges one row's parts."""
+    row = tl.program_id(0)
+    tl.store(output + row, token_of(best_of(keys, row, num_parts, slots)))
 
 
 @kernel
 def _weights(  # noqa: PLR0917 - a kernel takes no keywords
-    logits: tl.tensor,
-    stride: tl.tensor,
-    tokens: tl.tensor,
-    vocab_size: tl.tensor,
+    numbers: tl.tensor,
     peak: tl.tensor,
     temperature: tl.tensor,
-    floor: tl.tensor,
+    row: tl.tensor,
+    floors: tl.tensor,
+    log_min_ps: tl.tensor,
+    filters: tl.constexpr,
 ) -> tl.tensor:
-    """Returns unnormalised probabilities of some tokens; 0 below the floor."""
-    numbers = likelihoods(logits, stride, tokens, vocab_size, peak, temperature)
-    return tl.where(ordered(numbers) >= floor, tl.exp(numbers), 0.0)
+    """Returns the probabilities of some logits relative to the peak's, or 0."""
+    found = likelihoods(numbers, peak, temperature)
+    weights = tl.exp(found)
+    if filters:
+        floor = tl.load(floors + row)
+        floor = tl.maximum(floor, ordered(tl.load(log_min_ps + row)))
+        weights = tl.where(ordered(found) >= floor, weights, 0.0)
+    return weights
+
+
+@kernel
+def _sum_kernel(  # noqa: PLR0917 - a kernel takes no keywords
+    logits: tl.tensor,
+    row_stride: tl.tensor,
+    token_stride: tl.tensor,
+    vocab_size: tl.tensor,
+    temperatures: tl.tensor,
+    floors: tl.tensor,
+    log_min_ps: tl.tensor,
+    peaks: tl.tensor,
+    sums: tl.tensor,
+    num_parts: tl.tensor,
+    keys: tl.tensor,
+    filters: tl.constexpr,
+    size: tl.constexpr,
+    slots: tl.constexpr,
+) -> None:
+    """Sums one part's weights, relative to its own peak or, for floors, the row's."""
+    row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    numbers, _ = load_part(
+        logits, row_stride, token_stride, vocab_size, row, part, size
+    )
+    if filters:
+        peak = peak_of(best_of(keys, row, num_parts, slots))
+    else:
+        peak = tl.max(numbers, 0)
+    temperature = tl.load(temperatures + row)
+    weights = _weights(numbers, peak, temperature, row, floors, log_min_ps, filters)
+    at = row * num_parts + part
+    tl.store(peaks + at, peak)
+    tl.store(sums + at, tl.sum(weights.to(tl.float64), 0))
 
 
 @kernel
@@ -156,49 +222,41 @@ def _draw_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     token_stride: tl.tensor,
     vocab_size: tl.tensor,
     temperatures: tl.tensor,
-    points: tl.tensor,
-    top_ks: tl.tensor,
-    top_ps: tl.tensor,
+    floors: tl.tensor,
     log_min_ps: tl.tensor,
+    peaks: tl.tensor,
+    sums: tl.tensor,
+    num_parts: tl.tensor,
+    points: tl.tensor,
     output: tl.tensor,
     filters: tl.constexpr,
-    tile: tl.constexpr,
+    size: tl.constexpr,
+    slots: tl.constexpr,
 ) -> None:
-    """Computes one row: its peak, floor and sum, then its token."""
+    """Draws one row's part, then a token of that part."""
     row = tl.program_id(0).to(tl.int64)
-    logits += row * row_stride
     temperature = tl.load(temperatures + row)
-    peak = _peak(logits, token_stride, vocab_size, tile)
-    floor = tl.full([], -2147483648, tl.int32)
-    if filters:
-        floor = likeliest(
-            logits,
-            token_stride,
-            vocab_size,
-            peak,
-            temperature,
-            tl.load(top_ks + row),
-            tl.load(top_ps + row),
-            tl.load(log_min_ps + row),
-            tile,
-        )
-    total = tl.full([], 0, tl.float64)
-    for start in range(0, vocab_size, tile):
-        tokens = start + tl.arange(0, tile)
-        weights = _weights(
-            logits, token_stride, tokens, vocab_size, peak, temperature, floor
-        )
-        total += tl.sum(weights.to(tl.float64), 0)
-    target = tl.load(points + row).to(tl.float64) * total
-    running = tl.full([], 0, tl.float64)
-    found = tl.full([], 2147483647, tl.int32)
-    last = tl.full([], -1, tl.int32)
-    for start in range(0, vocab_size, tile):
-        tokens = start + tl.arange(0, tile)
-        weights = _weights(
-            logits, token_stride, tokens, vocab_size, peak, temperature, floor
-        )
-        running, found, last = invert_tile(
-            weights, tokens, target, running, found, last
-        )
+    zero = tl.full([], 0, tl.float64)
+    none, last = tl.full([], 2147483647, tl.int32), tl.full([], -1, tl.int32)
+
+    parts = tl.arange(0, slots)
+    at, exists = row * num_parts + parts, parts < num_parts
+    peaks_of_parts = tl.load(peaks + at, mask=exists, other=float("-inf"))
+    peak = tl.max(peaks_of_parts, 0)
+    scales = tl.exp(likelihoods(peaks_of_parts, peak, temperature)).to(tl.float64)
+    shares = tl.load(sums + at, mask=exists, other=0.0) * scales
+    target = tl.load(points + row).to(tl.float64) * tl.sum(shares, 0)
+    _, found, last_part = invert_tile(shares, parts, target, zero, none, last)
+    part = chosen_token(found, last_part).to(tl.int32)
+
+    is_part = parts == part
+    scale = tl.sum(tl.where(is_part, scales, 0.0), 0)
+    target -= tl.sum(tl.where(parts < part, shares, 0.0), 0)
+    target = tl.maximum(target, 0.0) / tl.where(scale > 0, scale, 1.0)
+    peak = tl.max(tl.where(is_part, peaks_of_parts, float("-inf")), 0)
+    numbers, tokens = load_part(
+        logits, row_stride, token_stride, vocab_size, row, part, size
+    )
+    weights = _weights(numbers, peak, temperature, row, floors, log_min_ps, filters)
+    _, found, last = invert_tile(weights, tokens, target, zero, none, last)
     tl.store(output + row, chosen_token(found, last))
