@@ -1,4 +1,4 @@
-"""Compares floating-point numbers as integers, and takes logits by parts of a row.
+"""Compares logits as integers, and finds the largest of a row's parts.
 
 A number's order is its bits, with those of negative numbers inverted: searches among
 orders end at the exact number, and ties stay together.
@@ -7,6 +7,8 @@ orders end at the exact number, and ties stay together.
 from hookline_kernels.gpu.jit import kernel, tl
 
 LARGEST = tl.constexpr(2147483647)
+LEAST = tl.constexpr(-2139095040)
+"""Order of the least finite number."""
 
 
 @kernel

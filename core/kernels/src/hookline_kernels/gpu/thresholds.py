@@ -11,8 +11,10 @@ Four launches, of which all but the last have a program for each part of a row:
 
 import torch
 
+from hookline_kernels.gpu.candidates import count_and_mass, search
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 from hookline_kernels.gpu.ordering import (
+    LEAST,
     best_of,
     likelihoods,
     load_part,
@@ -23,11 +25,7 @@ from hookline_kernels.gpu.ordering import (
 
 _LIST_TILE = 1024
 """Candidates taken at a time."""
-_SPLITS = tl.constexpr(8)
-"""Orders at which a search divides its range at a time."""
 _LEVELS = tl.constexpr(16)
-_LEAST = tl.constexpr(-2139095040)
-"""Order of the least finite number."""
 _LOWEST = tl.constexpr(-1115684865)
 """Order of −64."""
 _HALF_OCTAVE = tl.constexpr(4194304)
@@ -90,7 +88,7 @@ def _levels_of(temperature: tl.tensor) -> tl.tensor:
     exponent = tl.minimum(tl.maximum(exponent, -10), 10)
     steps = tl.arange(0, _LEVELS)
     orders = (steps + (2 * exponent - 1)) * _HALF_OCTAVE + _LOWEST
-    return tl.where(steps == 0, _LEAST, orders)
+    return tl.where(steps == 0, LEAST, orders)
 
 
 @kernel
@@ -178,7 +176,7 @@ def _count_brackets(
         its end and its beginning.
     """
     reaches = counts >= top_k
-    low = tl.max(tl.where(reaches, levels, _LEAST), 0)
+    low = tl.max(tl.where(reaches, levels, LEAST), 0)
     high = tl.min(tl.where(reaches, 1, levels), 0)
     fewer = tl.max(tl.where(reaches, 0, counts), 0)
     lighter = tl.max(tl.where(reaches, 0.0, masses), 0)
@@ -186,8 +184,8 @@ def _count_brackets(
     keeps_all = tl.max(counts, 0) <= top_k
     total = tl.max(masses, 0)
     return (
-        tl.where(keeps_all, _LEAST, low),
-        tl.where(keeps_all, _LEAST, high),
+        tl.where(keeps_all, LEAST, low),
+        tl.where(keeps_all, LEAST, high),
         fewer,
         tl.where(keeps_all, total, lighter),
         tl.where(keeps_all, total, heavier),
@@ -217,7 +215,7 @@ def _mass_brackets(  # noqa: PLR0917 - a kernel takes no keywords
         The range's first order, the order behind its last, and the mass behind it.
     """
     share = top_p.to(tl.float64)
-    low = tl.max(tl.where(masses >= share * heavier, levels, _LEAST), 0)
+    low = tl.max(tl.where(masses >= share * heavier, levels, LEAST), 0)
     is_behind = masses < share * lighter
     high = tl.min(tl.where(is_behind, levels, 1), 0)
     beyond = tl.max(tl.where(is_behind, masses, 0.0), 0)
@@ -292,92 +290,6 @@ def _gather_kernel(  # noqa: PLR0917 - a kernel takes no keywords
 
 
 @kernel
-def _occupied(
-    candidates: tl.tensor,
-    length: tl.tensor,
-    low: tl.tensor,
-    high: tl.tensor,
-    tile: tl.constexpr,
-) -> tl.tensor:
-    """Narrows a range of orders to the candidates in it."""
-    least, most = high, low
-    for start in range(0, length, tile):
-        at = start + tl.arange(0, tile)
-        orders = tl.load(candidates + at, mask=at < length, other=_LEAST - 1)
-        is_in = (orders >= low) & (orders < high)
-        least = tl.minimum(least, tl.min(tl.where(is_in, orders, high), 0))
-        most = tl.maximum(most, tl.max(tl.where(is_in, orders, low), 0))
-    return least, most + 1
-
-
-@kernel
-def _search(  # noqa: PLR0917 - a kernel takes no keywords
-    candidates: tl.tensor,
-    length: tl.tensor,
-    low: tl.tensor,
-    high: tl.tensor,
-    beyond: tl.tensor,
-    needed: tl.tensor,
-    weighs: tl.constexpr,
-    tile: tl.constexpr,
-) -> tl.tensor:
-    """Returns the largest order such that the tokens that reach it are enough.
-
-    Args:
-        candidates: Orders of at least all tokens between `low` and `high`.
-        length: Number of candidates.
-        low: An order that enough tokens reach.
-        high: An order that too few tokens reach.
-        beyond: Number or mass of those, float64.
-        needed: Number or mass of enough tokens, float64.
-        weighs: Whether they are masses.
-        tile: Candidates taken at a time.
-    """
-    low, high = _occupied(candidates, length, low, high, tile)
-    while high - low > 1:
-        step = (high - low) // (_SPLITS + 1) + 1
-        levels = tl.minimum(low + (1 + tl.arange(0, _SPLITS)) * step, high)
-        amounts = tl.zeros([_SPLITS], tl.float64)
-        for start in range(0, length, tile):
-            at = start + tl.arange(0, tile)
-            orders = tl.load(candidates + at, mask=at < length, other=_LEAST - 1)
-            is_in = (orders[None, :] >= levels[:, None]) & (orders < high)[None, :]
-            if weighs:
-                weights = tl.exp(number_of(orders)).to(tl.float64)
-                amounts += tl.sum(tl.where(is_in, weights[None, :], 0.0), 1)
-            else:
-                amounts += tl.sum(is_in.to(tl.int32), 1).to(tl.float64)
-        amounts += beyond
-        is_enough = amounts >= needed
-        low = tl.max(tl.where(is_enough, levels, low), 0)
-        high = tl.min(tl.where(is_enough, high, levels), 0)
-        beyond = tl.max(tl.where(is_enough, beyond, amounts), 0)
-        low, high = _occupied(candidates, length, low, high, tile)
-    return low
-
-
-@kernel
-def _count_and_mass(
-    candidates: tl.tensor,
-    length: tl.tensor,
-    low: tl.tensor,
-    high: tl.tensor,
-    tile: tl.constexpr,
-) -> tl.tensor:
-    """Counts the candidates in a range of orders, and sums their weights."""
-    count = tl.full([], 0, tl.int32)
-    mass = tl.full([], 0, tl.float64)
-    for start in range(0, length, tile):
-        at = start + tl.arange(0, tile)
-        orders = tl.load(candidates + at, mask=at < length, other=_LEAST - 1)
-        is_in = (orders >= low) & (orders < high)
-        weights = tl.exp(number_of(orders)).to(tl.float64)
-        count += tl.sum(is_in.to(tl.int32), 0)
-        mass += tl.sum(tl.where(is_in, weights, 0.0), 0)
-    return count, mass
-
-
-@kernel
 def _floor_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     counts: tl.tensor,
     masses: tl.tensor,
@@ -408,7 +320,7 @@ def _floor_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     length = tl.sum(found, 0)
     floor, kept = low, lighter
     if low < high:
-        floor = _search(
+        floor = search(
             candidates,
             length,
             low,
@@ -418,12 +330,12 @@ def _floor_kernel(  # noqa: PLR0917 - a kernel takes no keywords
             False,
             tile,
         )
-        count, mass = _count_and_mass(candidates, length, floor, high, tile)
+        count, mass = count_and_mass(candidates, length, floor, high, tile)
         # Of ties at the border, only as many count as make top_k.
         surplus = (fewer + count - top_k).to(tl.float64)
         kept += mass - surplus * tl.exp(number_of(floor)).to(tl.float64)
     if top_p < 1:
-        floor = _search(
+        floor = search(
             candidates,
             length,
             tl.maximum(floor, mass_low),
