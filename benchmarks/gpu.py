@@ -226,6 +226,7 @@ def sampling_cases(model: Model, rows: int, device: torch.device) -> list[Case]:
         "top_p": torch.full((rows,), 0.9, device=device),
         "min_p": torch.zeros(rows, device=device),
     }
+    by_share = {**filters, "top_k": torch.full_like(filters["top_k"], model.vocab_size)}
     read = bytes_of(logits)
     return [
         Case(f"argmax of {rows}", lambda: sampling.argmax(logits), read),
@@ -235,6 +236,11 @@ def sampling_cases(model: Model, rows: int, device: torch.device) -> list[Case]:
         Case(
             f"filtered draw of {rows}",
             lambda: sampling.draw_filtered(logits, temperatures, points, **filters),
+            read,
+        ),
+        Case(
+            f"draw by share alone of {rows}",
+            lambda: sampling.draw_filtered(logits, temperatures, points, **by_share),
             read,
         ),
     ]
