@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from truth_table import measure
 
+from hookline_testing.essential import essential
 from hookline_testing.prometheus_process import find_program
 
 SAMPLING_TOLERANCE = 0.15
@@ -16,7 +17,7 @@ LONG = ("time to first token p50", "time to first token p90")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_native", [False, True])
+@pytest.mark.parametrize("is_native", essential([False, True], True))
 def test_panels_say_what_the_client_measured(
     tmp_path: Path, *, is_native: bool
 ) -> None:

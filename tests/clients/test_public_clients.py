@@ -1,16 +1,24 @@
-"""Public clients, as installed, use a server: `make test-all`."""
+"""Public clients, as installed, use a server; frameworks do in `make test-all`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from hookline_testing.client_programs import Outcome
 from hookline_testing.client_suite import Client, read_suite
+from hookline_testing.essential import essential
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 CLIENTS = read_suite().clients
-CASES = [(client, feature) for client in CLIENTS for feature in client.features]
+OFFICIAL = [
+    client for client in CLIENTS if client.name.startswith(("openai (", "anthropic ("))
+]
+
+
+def cases(clients: Sequence[Client]) -> list[tuple[Client, str]]:
+    """Each client with each of its features."""
+    return [(client, feature) for client in clients for feature in client.features]
 
 
 OutcomesOf = Callable[[Client], dict[str, Outcome]]
@@ -18,8 +26,8 @@ OutcomesOf = Callable[[Client], dict[str, Outcome]]
 
 @pytest.mark.parametrize(
     ("client", "feature"),
-    CASES,
-    ids=[f"{client.name}: {feature}" for client, feature in CASES],
+    essential(cases(CLIENTS), *cases(OFFICIAL)),
+    ids=[f"{client.name}: {feature}" for client, feature in cases(CLIENTS)],
 )
 def test_feature(client: Client, feature: str, outcomes_of: OutcomesOf) -> None:
     """
@@ -30,7 +38,11 @@ def test_feature(client: Client, feature: str, outcomes_of: OutcomesOf) -> None:
     assert outcome.ok, outcome.detail
 
 
-@pytest.mark.parametrize("client", CLIENTS, ids=[client.name for client in CLIENTS])
+@pytest.mark.parametrize(
+    "client",
+    essential(CLIENTS, *OFFICIAL),
+    ids=[client.name for client in CLIENTS],
+)
 def test_listed_features_are_tried(client: Client, outcomes_of: OutcomesOf) -> None:
     """
     The program tries what the list says, in its order, and nothing else.

@@ -66,7 +66,6 @@ def family(
             *product(sorted(FAMILIES.keys() - NOT_REPEATED), ["preempted"], [4]),
         ],
         ("llama", "preempted", 2),
-        ("gemma2", "drafted", 2),
     ),
     indirect=["family"],
 )

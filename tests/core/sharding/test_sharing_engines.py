@@ -75,7 +75,6 @@ def counted(llm: LLM, name: str) -> list[float]:
     essential(
         product(FAMILIES, MODES),
         ("qwen3-moe", "preempted"),
-        ("gpt-oss", "two-ranks"),
     ),
     indirect=["family"],
 )
