@@ -62,11 +62,8 @@ class Recorded:
     """A graph whose replays are recorded by its size."""
 
     graph: Graph
+    output: torch.Tensor
     replays: list[int]
-
-    @property
-    def output(self) -> torch.Tensor:
-        return self.graph.output
 
     def replay(self) -> None:
         self.replays.append(len(self.output))
@@ -86,9 +83,9 @@ class Recorder:
         capture: Capture = CudaCapture() if self.device.type == "cuda" else _recomputed
 
         def captured(compute: Callable[[], torch.Tensor]) -> Graph:
-            graph = Recorded(capture(compute), self.replays)
+            graph = capture(compute)
             self.captured.append(len(graph.output))
-            return graph
+            return Recorded(graph, graph.output, self.replays)
 
         return captured
 

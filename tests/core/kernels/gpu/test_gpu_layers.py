@@ -192,8 +192,12 @@ def test_turning_and_writing_at_once_equals_both(
 
     rotate(two[0], two[1], cosines, sines)
     write_cache(two[1], value, two[2], two[3], slots)
-    places = {"keys": one[2], "values": one[3], "slots": slots}
-    rotate_and_write(one[0], one[1], value, cosines, sines, **places)
+    rotate_and_write(
+        *(one[0], one[1], value, cosines, sines),
+        keys=one[2],
+        values=one[3],
+        slots=slots,
+    )
 
     assert not torch.equal(one[1], key)
     for found, wanted in zip(one, two, strict=True):
@@ -222,9 +226,14 @@ def test_heads_are_normed_before_they_are_turned(
         for heads, weight in ((query, norms.query), (key, norms.key))
     ]
     keys = torch.zeros(4, 6, 3, 24, dtype=dtype, device=device)
-    places = {"keys": keys, "values": torch.zeros_like(keys), "slots": slots}
 
-    rotate_and_write(query, key, value, cosines, sines, norms=norms, **places)
+    rotate_and_write(
+        *(query, key, value, cosines, sines),
+        keys=keys,
+        values=torch.zeros_like(keys),
+        slots=slots,
+        norms=norms,
+    )
 
     for found, wanted in zip((query, key), turned, strict=True):
         # What cancels out in a rotation leaves errors of what it was made of.
