@@ -29,7 +29,6 @@ def test_every_kernel_compiles_and_fits_on_the_chip(tmp_path: Path) -> None:
     environment = {
         **os.environ,
         "TRITON_INTERPRET": "0",
-        "TRITON_DEFAULT_FP_FUSION": "1",  # unset, it warns that its default will change
         "TRITON_CACHE_DIR": str(tmp_path),
     }
 

@@ -26,7 +26,6 @@ def test_compiled_kernels_pass_the_same_tests() -> None:
         **os.environ,
         "KERNEL_DEVICE": "cuda",
         "TRITON_INTERPRET": "0",
-        "TRITON_DEFAULT_FP_FUSION": "1",  # unset, it warns that its default will change
     }
     folder = Path(__file__).parent
 
