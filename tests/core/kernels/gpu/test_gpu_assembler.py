@@ -41,7 +41,7 @@ def test_the_environment_chooses_first(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_unsound_one_alone_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The warning says what to set."""
+    """A warning names the variable to set where no sound assembler exists."""
     offer(monkeypatch, "12.8", None)
 
     with caplog.at_level(logging.WARNING):

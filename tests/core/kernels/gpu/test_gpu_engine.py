@@ -79,7 +79,7 @@ class Recorder:
     replays: list[int] = field(default_factory=list)
 
     def new_capture(self) -> Capture:
-        """As `Machine.new_capture`: each has memory of its own."""
+        """Returns a capturer with its own memory, as `Machine.new_capture` does."""
         capture: Capture = CudaCapture() if self.device.type == "cuda" else _recomputed
 
         def captured(compute: Callable[[], torch.Tensor]) -> Graph:

@@ -122,13 +122,14 @@ def test_silu_rounds_as_models_do(
 ) -> None:
     """Also where the exponential would overflow, and with strided rows.
 
-    A device's fast exponential of −12 is wrong by some 12 units.
+    A device's fast exponential of −12 is wrong by some 12 units of float32.
     """
     tokens, width = shape
     gate_up = randn(tokens, 2 * width, dtype=dtype, device=device) * 40
+    units = 16 if dtype == torch.float32 and device.type == "cuda" else 4
 
     for rows in (gate_up, gate_up[:, None, :].expand(-1, 2, -1)[:, 0]):
-        assert_same(silu_mul(rows), gated_reference(rows), units=16)
+        assert_same(silu_mul(rows), gated_reference(rows), units)
 
 
 @pytest.mark.parametrize("turned", [32, 24])

@@ -14,6 +14,15 @@ _SPLITS = tl.constexpr(8)
 
 
 @kernel
+def _tile_of(
+    candidates: tl.tensor, length: tl.tensor, start: tl.tensor, tile: tl.constexpr
+) -> tl.tensor:
+    """Returns the candidates from `start` on; below all orders behind the last."""
+    at = start + tl.arange(0, tile)
+    return tl.load(candidates + at, mask=at < length, other=LEAST - 1)
+
+
+@kernel
 def _occupied(
     candidates: tl.tensor,
     length: tl.tensor,
@@ -25,8 +34,7 @@ def _occupied(
     least = tl.zeros([tile], tl.int32) + high
     most = tl.zeros([tile], tl.int32) + low
     for start in tl.range(0, length, tile, num_stages=_STAGES):
-        at = start + tl.arange(0, tile)
-        orders = tl.load(candidates + at, mask=at < length, other=LEAST - 1)
+        orders = _tile_of(candidates, length, start, tile)
         is_in = (orders >= low) & (orders < high)
         least = tl.minimum(least, tl.where(is_in, orders, high))
         most = tl.maximum(most, tl.where(is_in, orders, low))
@@ -62,8 +70,7 @@ def search(  # noqa: PLR0917 - a kernel takes no keywords
         levels = tl.minimum(low + (1 + tl.arange(0, _SPLITS)) * step, high)
         sums = tl.zeros([_SPLITS, tile], tl.float64)
         for start in tl.range(0, length, tile, num_stages=_STAGES):
-            at = start + tl.arange(0, tile)
-            orders = tl.load(candidates + at, mask=at < length, other=LEAST - 1)
+            orders = _tile_of(candidates, length, start, tile)
             is_in = (orders[None, :] >= levels[:, None]) & (orders < high)[None, :]
             weights = tl.full([tile], 1, tl.float64)
             if weighs:
@@ -90,8 +97,7 @@ def count_and_mass(
     count = tl.zeros([tile], tl.int32)
     mass = tl.zeros([tile], tl.float64)
     for start in tl.range(0, length, tile, num_stages=_STAGES):
-        at = start + tl.arange(0, tile)
-        orders = tl.load(candidates + at, mask=at < length, other=LEAST - 1)
+        orders = _tile_of(candidates, length, start, tile)
         is_in = (orders >= low) & (orders < high)
         weights = tl.exp(number_of(orders)).to(tl.float64)
         count += is_in.to(tl.int32)

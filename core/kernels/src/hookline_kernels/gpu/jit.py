@@ -12,7 +12,8 @@ from hookline_kernels.gpu.assembler import choose_assembler
 __all__ = ["kernel", "power_of_two", "tl"]
 
 choose_assembler()
-# Triton's default changes between versions; kernels that round each product say so.
+# Versions of Triton differ in the default. A kernel that must round each product turns
+# fusion off at its launch.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 kernel: Callable[[Callable[..., Any]], Any] = triton.jit
 """Compiles a function for the device at its first launch or call."""

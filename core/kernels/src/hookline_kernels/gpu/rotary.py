@@ -28,7 +28,7 @@ def rotate(
     Raises:
         ValueError: A head is not contiguous.
     """
-    _launch(query, key, cosines, sines, None, None, None, None, None)
+    _launch(query, key, cosines, sines)
 
 
 def rotate_and_write(
@@ -72,11 +72,11 @@ def _launch(  # noqa: PLR0917 - of this file's functions alone
     key: torch.Tensor,
     cosines: torch.Tensor,
     sines: torch.Tensor,
-    value: torch.Tensor | None,
-    keys: torch.Tensor | None,
-    values: torch.Tensor | None,
-    slots: torch.Tensor | None,
-    norms: HeadNorms | None,
+    value: torch.Tensor | None = None,
+    keys: torch.Tensor | None = None,
+    values: torch.Tensor | None = None,
+    slots: torch.Tensor | None = None,
+    norms: HeadNorms | None = None,
 ) -> None:
     if not len(query):
         return
@@ -115,6 +115,21 @@ def _launch(  # noqa: PLR0917 - of this file's functions alone
 
 
 @kernel
+def _scaled(
+    numbers: tl.tensor,
+    scale: tl.tensor,
+    weight: tl.tensor,
+    dims: tl.tensor,
+    is_dim: tl.tensor,
+) -> tl.tensor:
+    """Returns numbers · scale · weight as float32, each product rounded."""
+    dtype: tl.constexpr = weight.dtype.element_ty
+    factors = tl.load(weight + dims, mask=is_dim, other=0.0).to(tl.float32)[None, :]
+    rounded = (numbers * scale).to(dtype).to(tl.float32)
+    return (rounded * factors).to(dtype).to(tl.float32)
+
+
+@kernel
 def _turn(  # noqa: PLR0917 - a kernel takes no keywords
     values: tl.tensor,
     at: tl.tensor,
@@ -147,12 +162,8 @@ def _turn(  # noqa: PLR0917 - a kernel takes no keywords
     if normed:
         squares = tl.sum(first * first, 1) + tl.sum(second * second, 1)
         scale = tl.rsqrt(squares / (2 * half) + epsilon)[:, None]
-        factor = tl.load(norm + dims, mask=is_dim, other=0.0).to(tl.float32)[None, :]
-        first = (first * scale).to(dtype).to(tl.float32) * factor
-        first = first.to(dtype).to(tl.float32)
-        factor = tl.load(norm + half + dims, mask=is_dim, other=0.0)[None, :]
-        second = (second * scale).to(dtype).to(tl.float32) * factor.to(tl.float32)
-        second = second.to(dtype).to(tl.float32)
+        first = _scaled(first, scale, norm, dims, is_dim)
+        second = _scaled(second, scale, norm + half, dims, is_dim)
     cosine = tl.load(cosines + dims, mask=is_dim, other=0.0).to(tl.float32)[None, :]
     sine = tl.load(sines + dims, mask=is_dim, other=0.0).to(tl.float32)[None, :]
     kept = (first * cosine).to(dtype).to(tl.float32)

@@ -57,20 +57,15 @@ def find_floors(  # noqa: PLR0917 - of this package alone
     masses = torch.empty_like(counts, dtype=torch.float64)
     candidates = torch.empty(rows, vocab_size, dtype=torch.int32, device=device)
     floors = torch.empty(rows, dtype=torch.int32, device=device)
-    slots = power_of_two(parts)
+    constants = {"size": part_size, "slots": power_of_two(parts), "num_warps": 8}
     row = (logits, *logits.stride(), vocab_size, keys, temperatures)
     survey = (counts, masses, parts)
-    filters = (temperatures, top_k, top_p)
-    _survey_kernel[rows, parts](*row, *survey, size=part_size, slots=slots, num_warps=8)
-    _gather_kernel[rows, parts](
-        *(*row, *survey, top_k, top_p, candidates),
-        size=part_size,
-        slots=slots,
-        num_warps=8,
-    )
+    filters = (top_k, top_p, candidates)
+    _survey_kernel[rows, parts](*row, *survey, **constants)
+    _gather_kernel[rows, parts](*row, *survey, *filters, **constants)
     _floor_kernel[rows,](
-        *(*survey, *filters, candidates, vocab_size, floors),
-        slots=slots,
+        *(*survey, temperatures, *filters, vocab_size, floors),
+        slots=constants["slots"],
         tile=_LIST_TILE,
         num_warps=8,
     )
@@ -240,6 +235,37 @@ def _candidates_of_parts(  # noqa: PLR0917 - a kernel takes no keywords
 
 
 @kernel
+def _ranges(  # noqa: PLR0917 - a kernel takes no keywords
+    counts: tl.tensor,
+    masses: tl.tensor,
+    row: tl.tensor,
+    num_parts: tl.tensor,
+    temperature: tl.tensor,
+    top_k: tl.tensor,
+    top_p: tl.tensor,
+    slots: tl.constexpr,
+) -> tl.tensor:
+    """Returns what the survey of a row says of both thresholds.
+
+    Returns:
+        The range of top-k, the number of tokens behind it and their mass; the range of
+        top-p and the mass behind it; and the number of each part's tokens that lie in
+        either range: [slots].
+    """
+    levels = _levels_of(temperature)
+    table = _surveyed(counts, row, num_parts, slots)
+    all_masses = tl.sum(_surveyed(masses, row, num_parts, slots), 0)
+    low, high, fewer, lighter, heavier = _count_brackets(
+        tl.sum(table, 0), all_masses, levels, top_k
+    )
+    mass_low, mass_high, beyond = _mass_brackets(
+        all_masses, levels, top_p, lighter, heavier, high
+    )
+    found = _candidates_of_parts(table, levels, low, high, mass_low, mass_high)
+    return low, high, fewer, lighter, mass_low, mass_high, beyond, found
+
+
+@kernel
 def _gather_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     logits: tl.tensor,
     row_stride: tl.tensor,
@@ -259,16 +285,10 @@ def _gather_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     """Appends a part's tokens of either range to the row's list, in their order."""
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     temperature = tl.load(temperatures + row)
-    levels = _levels_of(temperature)
-    table = _surveyed(counts, row, num_parts, slots)
-    all_masses = tl.sum(_surveyed(masses, row, num_parts, slots), 0)
-    low, high, _, lighter, heavier = _count_brackets(
-        tl.sum(table, 0), all_masses, levels, tl.load(top_ks + row)
+    top_k, top_p = tl.load(top_ks + row), tl.load(top_ps + row)
+    low, high, _, _, mass_low, mass_high, _, found = _ranges(
+        counts, masses, row, num_parts, temperature, top_k, top_p, slots
     )
-    mass_low, mass_high, _ = _mass_brackets(
-        all_masses, levels, tl.load(top_ps + row), lighter, heavier, high
-    )
-    found = _candidates_of_parts(table, levels, low, high, mass_low, mass_high)
     parts = tl.arange(0, slots)
     if tl.sum(tl.where(parts == part, found, 0), 0) > 0:
         begin = tl.sum(tl.where(parts < part, found, 0), 0)
@@ -307,18 +327,11 @@ def _floor_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     row = tl.program_id(0).to(tl.int64)
     candidates += row * vocab_size
     top_k, top_p = tl.load(top_ks + row), tl.load(top_ps + row)
-    levels = _levels_of(tl.load(temperatures + row))
-    table = _surveyed(counts, row, num_parts, slots)
-    all_masses = tl.sum(_surveyed(masses, row, num_parts, slots), 0)
-    low, high, fewer, lighter, heavier = _count_brackets(
-        tl.sum(table, 0), all_masses, levels, top_k
+    temperature = tl.load(temperatures + row)
+    low, high, fewer, kept, mass_low, mass_high, beyond, found = _ranges(
+        counts, masses, row, num_parts, temperature, top_k, top_p, slots
     )
-    mass_low, mass_high, beyond = _mass_brackets(
-        all_masses, levels, top_p, lighter, heavier, high
-    )
-    found = _candidates_of_parts(table, levels, low, high, mass_low, mass_high)
-    length = tl.sum(found, 0)
-    floor, kept = low, lighter
+    length, floor = tl.sum(found, 0), low
     if low < high:
         floor = search(
             candidates,
