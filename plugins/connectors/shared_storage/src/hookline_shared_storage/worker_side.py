@@ -107,12 +107,19 @@ class WorkerSide:
     def _begin_promised(self) -> None:
         now, waiting = time.monotonic(), []
         for deadline, task in self._promised:
-            # Blocks are written in the order of the prompt.
-            if now >= deadline or self._store.has(task.block_hashes[-1]):
+            if now >= deadline or self._are_stored(task.block_hashes):
                 self._load(task)
             else:
                 waiting.append((deadline, task))
         self._promised = waiting
+
+    def _are_stored(self, block_hashes: list[bytes]) -> bool:
+        """Asks for the last block first: it is usually the last one written.
+
+        A shared folder may show another machine's files in any order, so the others
+        are asked for, too.
+        """
+        return all(map(self._store.has, reversed(block_hashes)))
 
     def _load(self, task: LoadTask) -> list[Future[None]]:
         ended = partial(self._load_ended, task)
