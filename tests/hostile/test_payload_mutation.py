@@ -126,10 +126,15 @@ ANSWER_SECONDS = 60
 
 
 def completion(server: Server, model: str, index: int) -> tuple[str, str]:
-    """Returns the greedy completion of one of the prompts, and why it ended."""
+    """Returns the greedy completion of one of the prompts, and why it ended.
+
+    Each prompt fills a block, so that the first request already is looked up: later
+    ones are not, once calls of another kind have failed several times.
+    """
+    prompt = f"def add_{index}(first, second):\n    third = first + second + {index}\n"
     body = {
         "model": model,
-        "prompt": f"def add_{index}(first, second):\n    return first + {index} * ",
+        "prompt": f"{prompt}    return third * first + {index} * ",
         "max_tokens": 12,
         "temperature": 0,
         "kv_transfer_params": {"hint": [1, 2]},
