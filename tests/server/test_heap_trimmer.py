@@ -1,6 +1,7 @@
 """Giving memory back to the system after large bodies."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -24,6 +25,27 @@ async def test_the_heap_is_trimmed_once_for_several_large_bodies() -> None:
     await asyncio.wait_for(trimmed.wait(), 10)
 
     assert trimmer.num_trims == 1
+
+
+async def test_the_heap_is_trimmed_again_for_the_last_body(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What comes shortly before a trim is still in use then."""
+    monkeypatch.setattr(heap_trimmer, "TRIM_SECONDS", 0.2)
+    begun, times = time.monotonic(), list[float]()
+    trimmer = HeapTrimmer(lambda: times.append(time.monotonic()))
+
+    trimmer.add(TRIM_BYTES)
+    await asyncio.sleep(0.15)
+    added = time.monotonic()
+    trimmer.add(TRIM_BYTES)
+    while not times or times[-1] < added + 0.1:
+        assert time.monotonic() < begun + 10
+        await asyncio.sleep(0.01)
+
+    num_trims = trimmer.num_trims
+    await asyncio.sleep(0.5)
+    assert trimmer.num_trims == num_trims
 
 
 async def test_small_bodies_trim_nothing() -> None:

@@ -31,6 +31,7 @@ class HeapTrimmer:
         self.num_trims = 0
         self._trim = trim
         self._bytes = 0
+        self._added_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._trimming: asyncio.Future[object] | None = None
 
@@ -39,8 +40,9 @@ class HeapTrimmer:
         if self._trim is None or num_bytes < LARGE_BYTES:
             return
         self._bytes += num_bytes
+        loop = asyncio.get_running_loop()
+        self._added_at = loop.time()
         if self._bytes >= TRIM_BYTES and self._timer is None:
-            loop = asyncio.get_running_loop()
             self._timer = loop.call_later(TRIM_SECONDS, self._start, loop)
 
     async def lifetime(self, _: web.Application) -> AsyncIterator[None]:
@@ -52,6 +54,9 @@ class HeapTrimmer:
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer, self._bytes = None, 0
+        if loop.time() < self._added_at + TRIM_SECONDS / 2:
+            # The latest objects may still be in use.
+            self._timer = loop.call_later(TRIM_SECONDS, self._start, loop)
         if self._trim is not None:
             self.num_trims += 1
             self._trimming = loop.run_in_executor(None, self._trim)

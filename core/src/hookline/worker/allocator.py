@@ -9,6 +9,7 @@ _M_MMAP_THRESHOLD = -3
 _LARGEST_MMAP_THRESHOLD = 32 * 1024 * 1024
 """Maximum that glibc accepts (half of HEAP_MAX_SIZE on 64 bits)."""
 _NEVER = 2**31 - 1
+_LARGE_BYTES = 2**20
 
 
 def keep_freed_memory() -> bool:
@@ -25,6 +26,20 @@ def keep_freed_memory() -> bool:
         return False
     taken = mallopt(_M_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD)
     return bool(taken and mallopt(_M_TRIM_THRESHOLD, _NEVER))
+
+
+def return_large_blocks() -> bool:
+    """Makes glibc return each large block to the system once it is freed.
+
+    By default glibc keeps up to 64 MB in each thread's arena, once blocks of such sizes
+    have been freed, and `malloc_trim` does not return the end of these arenas. It
+    applies to the whole process.
+
+    Returns:
+        Whether the C library is glibc and accepted the setting.
+    """
+    mallopt = _glibc("mallopt")
+    return mallopt is not None and bool(mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES))
 
 
 def return_freed_memory() -> bool:

@@ -18,15 +18,13 @@ from hookline.logs.forwarding import forwarding_log
 from hookline.owner_watch import wait_for_owners_end
 from hookline_server.api_servers.child_life import serve_as_child
 from hookline_server.children import kill_children
-from hookline_server.connections.limits import raise_descriptor_limit
 from hookline_server.logs.request_context import identify
-from hookline_server.switching import SWITCH_SECONDS
+from hookline_server.process_settings import set_up_process
 
 
 def main(channel: int, parent: int, log_end: int, level: int) -> int:
     """Serves until the parent says so or goes away."""
-    sys.setswitchinterval(SWITCH_SECONDS)
-    raise_descriptor_limit()
+    set_up_process()
     folders: set[Path] = set()
     threading.Thread(
         target=_end_with_parent, args=(parent, folders), daemon=True

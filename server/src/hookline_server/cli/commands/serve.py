@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 import time
 from contextlib import closing
 
@@ -24,21 +23,19 @@ from hookline_server.cli.secrets import (
     options_from_environment,
     secret_file_from_environment,
 )
-from hookline_server.connections.limits import raise_descriptor_limit
 from hookline_server.context import key_ring
 from hookline_server.forked_children import release_in_forked_children
 from hookline_server.listening import ListenError, Listening, listen, url
 from hookline_server.logs.set_up import set_up_log
+from hookline_server.process_settings import set_up_process
 from hookline_server.replies.parsers import choose_parsers
 from hookline_server.serving import serve
 from hookline_server.settings import ServerSettings
-from hookline_server.switching import SWITCH_SECONDS
 
 
 def run(argv: list[str]) -> int:
     """Serves until a signal arrives."""
-    sys.setswitchinterval(SWITCH_SECONDS)
-    raise_descriptor_limit()
+    set_up_process()
     began = time.monotonic()
     arguments = read_arguments(
         "serve",
