@@ -188,6 +188,27 @@ def test_requests_that_begin_again_are_received_once() -> None:
     assert totals == [3, 3, 3, 4]
 
 
+def test_requests_that_a_dead_engine_had_not_heard_of_are_received() -> None:
+    """A front end may tell of them after the end, and before a new process starts."""
+    stats = SchedulerStats(received=3)
+    unheard = IterationStats(received_correction=2)
+    watch = Watch()
+    watch.recorder.state_changed(make_state(scheduler=stats))
+    watch.recorder.engine_failed(
+        EngineFailed(engine_index=0, reason="x", open_requests=1)
+    )
+
+    watch.recorder.state_changed(make_state(unheard, stats))
+    after_the_end = watch.gauge("requests_received")
+    watch.recorder.engine_started(
+        dataclasses.replace(make_started(), restart_cause="exited")
+    )
+    watch.recorder.state_changed(make_state(scheduler=SchedulerStats(received=1)))
+
+    assert after_the_end == 5
+    assert watch.gauge("requests_received") == 6
+
+
 def test_attainment_is_the_share_that_met_their_objectives() -> None:
     """Three of four met theirs; a request without objectives does not count."""
     watch = Watch()

@@ -12,11 +12,15 @@ from hookline_testing.payloads import FACTS
 OWNER, GUEST = 0, 1
 BEGAN = Started(FACTS, ClockPair(wall=0, monotonic=0))
 ENDED = Failed(FACTS.engine_index, "killed", 4, is_final=False)
-AGAIN = Observed(
-    StepOutput(FACTS.engine_index, 0, REQUESTS, SchedulerStats()),
-    IterationStats(received_correction=-4),
-    {},
-)
+
+
+def corrected(by: int) -> Observed:
+    output = StepOutput(FACTS.engine_index, 0, REQUESTS, SchedulerStats())
+    return Observed(output, IterationStats(received_correction=by), {})
+
+
+AGAIN = corrected(-4)
+UNHEARD = corrected(2)
 
 
 class Loggers:
@@ -50,3 +54,11 @@ def test_a_guest_that_is_ahead_of_the_owner_waits() -> None:
     assert told(again, began) == ["started", -4]
     assert told(began, ended, again, began) == ["started", "failed", "started", -4]
     assert told(began, ended, began, again) == ["started", "failed", "started", -4]
+
+
+def test_a_guest_that_is_behind_the_owner_does_not_wait() -> None:
+    """What a dead process had not heard of counts, whether it is replaced or not."""
+    began, ended, unheard = (OWNER, BEGAN), (OWNER, ENDED), (GUEST, UNHEARD)
+
+    assert told(began, ended, unheard) == ["started", "failed", 2]
+    assert told(began, unheard, ended) == ["started", 2, "failed"]

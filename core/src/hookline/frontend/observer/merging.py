@@ -123,7 +123,7 @@ class MergedNotices:
         # A guest may tell of a new process before its owner does.
         is_early = since is None or (
             output.engine_index in self._down
-            and notice.iteration.received_correction != 0
+            and notice.iteration.received_correction < 0
         )
         if is_early and len(self._early) < MOST_EARLY:
             self._early.append((index, notice))
