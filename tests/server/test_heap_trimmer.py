@@ -6,7 +6,7 @@ import time
 import pytest
 
 from hookline_server import heap_trimmer
-from hookline_server.heap_trimmer import LARGE_BYTES, TRIM_BYTES, HeapTrimmer, libc_trim
+from hookline_server.heap_trimmer import LARGE_BYTES, TRIM_BYTES, HeapTrimmer
 
 
 @pytest.fixture(autouse=True)
@@ -57,11 +57,3 @@ async def test_small_bodies_trim_nothing() -> None:
     await asyncio.sleep(0.05)
 
     assert trimmer.num_trims == 0
-
-
-def test_this_system_can_trim_its_heap() -> None:
-    """The C library of the tests is glibc, whose function returns 0 or 1."""
-    trim = libc_trim()
-
-    assert trim is not None
-    assert trim() in (0, 1)

@@ -12,7 +12,7 @@ from hookline_server.auth.key_ring import KEY_RING, KeyRing
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.deep_health import DeepHealth
 from hookline_server.engine import EngineNumber, ServingEngine
-from hookline_server.heap_trimmer import HeapTrimmer, libc_trim
+from hookline_server.heap_trimmer import HeapTrimmer
 from hookline_server.kept_responses import KeptResponses, OwnResponses
 from hookline_server.replies.parsers import ChosenParsers, choose_parsers
 from hookline_server.response_store import ResponseStore
@@ -64,7 +64,7 @@ def fill(
         _own_allowances(app[KEY_RING]) if shared is None else shared.allowance_of
     )
     app[SCALING] = engine.scaling if shared is None else shared.scaling
-    app[HEAP] = HeapTrimmer(libc_trim())
+    app[HEAP] = HeapTrimmer()
     app[STARTED] = int(time.time())
 
 

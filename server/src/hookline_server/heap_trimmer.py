@@ -4,10 +4,11 @@ The C library keeps what was freed between smaller allocations that live on.
 """
 
 import asyncio
-import ctypes
 from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
+
+from hookline.worker.allocator import return_freed_memory
 
 TRIM_BYTES = 4 * 2**20
 """Bytes of large bodies after which the heap is trimmed."""
@@ -26,10 +27,11 @@ class HeapTrimmer:
         num_trims: How often it has begun to.
     """
 
-    def __init__(self, trim: Callable[[], object] | None) -> None:
-        """Takes the function that trims, `libc_trim()`; None does nothing."""
+    def __init__(self, trim: Callable[[], object] = return_freed_memory) -> None:
+        """Takes the function that trims."""
         self.num_trims = 0
         self._trim = trim
+        self._has_ended = False
         self._bytes = 0
         self._added_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -37,7 +39,7 @@ class HeapTrimmer:
 
     def add(self, num_bytes: int) -> None:
         """Counts a body that was read or written."""
-        if self._trim is None or num_bytes < LARGE_BYTES:
+        if self._has_ended or num_bytes < LARGE_BYTES:
             return
         self._bytes += num_bytes
         loop = asyncio.get_running_loop()
@@ -48,24 +50,14 @@ class HeapTrimmer:
     async def lifetime(self, _: web.Application) -> AsyncIterator[None]:
         """Cancels a trim that has not begun at the end; for `cleanup_ctx`."""
         yield
+        self._has_ended = True
         if self._timer is not None:
             self._timer.cancel()
-        self._trim = None
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer, self._bytes = None, 0
         if loop.time() < self._added_at + TRIM_SECONDS / 2:
             # The latest objects may still be in use.
             self._timer = loop.call_later(TRIM_SECONDS, self._start, loop)
-        if self._trim is not None:
-            self.num_trims += 1
-            self._trimming = loop.run_in_executor(None, self._trim)
-
-
-def libc_trim() -> Callable[[], object] | None:
-    """Returns glibc's `malloc_trim`; None if the C library has none."""
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):
-        return None
-    return lambda: trim(0)
+        self.num_trims += 1
+        self._trimming = loop.run_in_executor(None, self._trim)

@@ -189,7 +189,7 @@ def test_requests_that_begin_again_are_received_once() -> None:
 
 
 def test_requests_that_a_dead_engine_had_not_heard_of_are_received() -> None:
-    """A front end may tell of them after the end, and before a new process starts."""
+    """A front end may report them between the end of one process and the next start."""
     stats = SchedulerStats(received=3)
     unheard = IterationStats(received_correction=2)
     watch = Watch()

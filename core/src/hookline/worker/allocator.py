@@ -10,6 +10,7 @@ _LARGEST_MMAP_THRESHOLD = 32 * 1024 * 1024
 """Maximum that glibc accepts (half of HEAP_MAX_SIZE on 64 bits)."""
 _NEVER = 2**31 - 1
 _LARGE_BYTES = 2**20
+"""Size from which a block is returned once it is freed."""
 
 
 def keep_freed_memory() -> bool:
@@ -38,8 +39,11 @@ def return_large_blocks() -> bool:
     Returns:
         Whether the C library is glibc and accepted the setting.
     """
-    mallopt = _glibc("mallopt")
-    return mallopt is not None and bool(mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES))
+    if (mallopt := _glibc("mallopt")) is None:
+        return False
+    taken = mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+    # Smaller blocks come and go within this: it is in glibc's own ratio to the other.
+    return bool(taken and mallopt(_M_TRIM_THRESHOLD, 2 * _LARGE_BYTES))
 
 
 def return_freed_memory() -> bool:

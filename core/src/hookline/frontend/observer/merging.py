@@ -120,7 +120,8 @@ class MergedNotices:
         """Passes it on, unless what ended then is told as part of a start."""
         output = notice.output
         since = self._since.get(output.engine_index)
-        # A guest may tell of a new process before its owner does.
+        # A guest may tell that a new process counts requests again before the owner
+        # tells of that process.
         is_early = since is None or (
             output.engine_index in self._down
             and notice.iteration.received_correction < 0

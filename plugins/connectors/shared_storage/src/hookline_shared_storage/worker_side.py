@@ -114,10 +114,10 @@ class WorkerSide:
         self._promised = waiting
 
     def _are_stored(self, block_hashes: list[bytes]) -> bool:
-        """Asks for the last block first: it is usually the last one written.
+        """Returns whether all blocks are stored.
 
-        A shared folder may show another machine's files in any order, so the others
-        are asked for, too.
+        The last block is usually written last, but a shared folder may show another
+        machine's files in any order.
         """
         return all(map(self._store.has, reversed(block_hashes)))
 
