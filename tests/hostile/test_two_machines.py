@@ -25,7 +25,11 @@ ENGINES = (
     *("--data-parallel-size", "2", "--data-parallel-size-local", "1"),
     *("--num-kv-blocks", "512"),
 )
-SERVER = ("--port", "0", "--heartbeat-seconds", "0.2", "--stat-logger", "prometheus")
+SERVER = (
+    *("--port", "0", "--heartbeat-seconds", "0.2", "--stat-logger", "prometheus"),
+    # By load, an engine whose report of a waiting request is slow gets fewer.
+    *("--load-balancing", "round-robin"),
+)
 BODY = {"model": "demo", "ignore_eos": True}
 LONG, SHORT = 600, 5
 REQUESTS = 8
