@@ -21,7 +21,7 @@ OPTIONS = (
 )
 DEADLINE = 30.0
 PATHS = ("/health/ready", "/health", "/health/deep")
-LONG = {"model": "demo", "prompt": [1, 2, 3], "max_tokens": 150}
+LONG = {"model": "demo", "prompt": [1, 2, 3], "max_tokens": 300}
 SHORT = {"model": "demo", "prompt": [4, 5, 6], "max_tokens": 4}
 
 HANG_IN_NATIVE_CODE = """
@@ -149,7 +149,7 @@ def test_a_hung_step_is_dumped(tmp_path: Path) -> None:
 def test_a_stopped_server_does_not_blame_its_engine() -> None:
     """Time in which the server itself was stopped is no silence of the engine."""
     with serving(*OPTIONS) as server, ThreadPoolExecutor() as pool:
-        running = ask(pool, server, LONG | {"max_tokens": 300})
+        running = ask(pool, server, LONG)
         server.wait_for("hookline_requests_running", 1)
         os.kill(server.process.pid, signal.SIGSTOP)
         time.sleep(4.0)  # twice the limit

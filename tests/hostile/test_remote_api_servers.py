@@ -29,7 +29,7 @@ SERVER = (
 REMOTE = ("--data-parallel-start-rank", "1")
 RANK = "X-data-parallel-rank"
 REQUESTS = 16
-LONG, SHORT = 400, 5
+LONG, SHORT = 600, 5
 CUT = "cut"
 
 
@@ -113,8 +113,9 @@ def test_an_engine_and_a_server_are_killed(
     with ExitStack() as stack:
         node = stack.enter_context(headless(*ENGINES, *REMOTE, *link))
         server = stack.enter_context(serving(*ENGINES, *SERVER, *link))
+        engine = node.wait_for_engine()
         sent = burst(pool, server)
-        for pid in (node.process.pid, node.wait_for_engine()):
+        for pid in (node.process.pid, engine):
             os.kill(pid, signal.SIGKILL)
         moved = outcomes(sent)
         server.wait_for("hookline_engine_up", 0, engine="1")
@@ -143,8 +144,8 @@ def test_an_engine_is_stopped_and_goes_on(
     with ExitStack() as stack:
         node = stack.enter_context(headless(*ENGINES, *REMOTE, *link))
         server = stack.enter_context(serving(*ENGINES, *SERVER, *link))
-        sent = burst(pool, server)
         engine = node.wait_for_engine()
+        sent = burst(pool, server)
         os.kill(engine, signal.SIGSTOP)
         lonely = [ask(server, number, rank=0) for number in range(4)]
         seen = outcomes(sent)

@@ -28,6 +28,8 @@ OPTIONS = (
     *("--max-num-seqs", "8", "--enable-scaling", "--api-server-count", "2"),
 )
 CLIENTS = 16
+LONG = 500
+"""Tokens of streams that outlast what is done to processes meanwhile."""
 CUT = "cut"
 ENGINES = ("0", "1", "2")
 
@@ -131,7 +133,7 @@ def test_a_server_is_killed_while_engines_leave(pool: ThreadPoolExecutor) -> Non
     """Its streams are cut and counted; the engines leave, and its successor serves."""
     with serving(*OPTIONS, "--data-parallel-size", "3") as server:
         killed, _ = api_servers_of(server.process.pid)
-        streams = [pool.submit(ask, server, each, 150) for each in range(CLIENTS)]
+        streams = [pool.submit(ask, server, each, LONG) for each in range(CLIENTS)]
         running = [{"engine": engine} for engine in ENGINES]
         server.wait_for_sum("hookline_requests_running", CLIENTS, running)
         call = pool.submit(scale, server, 1)

@@ -143,7 +143,7 @@ def test_a_draining_engine_is_killed(pool: ThreadPoolExecutor) -> None:
     body = {
         "model": "demo",
         "prompt": "a",
-        "max_tokens": 150,
+        "max_tokens": 500,
         "ignore_eos": True,
         "stream": True,
     }

@@ -135,8 +135,8 @@ def test_a_machine_is_killed_and_comes_back(
     with ExitStack() as stack:
         node = stack.enter_context(site.node(machine))
         server = stack.enter_context(site.head())
-        sent = burst(pool, server)
         engine = node.wait_for_engine()
+        sent = burst(pool, server)
         for pid in (node.process.pid, engine):
             os.kill(pid, signal.SIGKILL)
         seen = statuses(sent)

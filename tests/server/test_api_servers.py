@@ -214,7 +214,7 @@ def test_a_signal_drains_all_servers() -> None:
     """Open requests of both are served to their ends, and the exit status is 0."""
     with serving(*OPTIONS) as server, ThreadPoolExecutor(4) as pool:
         servers = api_servers_of(server.process.pid)
-        body = {"model": "demo", "prompt": [5, 6], "max_tokens": 200}
+        body = {"model": "demo", "prompt": [5, 6], "max_tokens": 600}
         sent = [
             pool.submit(server.post, "/v1/completions", body | {"ignore_eos": True})
             for _ in range(4)

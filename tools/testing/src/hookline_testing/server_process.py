@@ -106,29 +106,33 @@ class Server:
         return None
 
     def wait_for(self, name: str, value: float, **labels: str) -> None:
-        self._wait_until(
-            lambda: self.find(name, **labels) == value, f"{name} did not become {value}"
-        )
+        self._wait_for_value(name, value, lambda: self.find(name, **labels))
 
     def wait_for_sum(
         self, name: str, value: float, series: Sequence[dict[str, str]]
     ) -> None:
-        self._wait_until(
-            lambda: sum(self.find(name, **each) or 0 for each in series) == value,
-            f"{name} did not add up to {value}",
+        self._wait_for_value(
+            name,
+            value,
+            lambda: sum(self.find(name, **each) or 0 for each in series),
         )
 
     def wait_for_any(self, name: str, **labels: str) -> None:
-        self._wait_until(lambda: bool(self.find(name, **labels)), f"{name} is still 0")
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not self.find(name, **labels):
+            assert time.monotonic() < deadline, f"{name} is still 0"
+            time.sleep(0.05)
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
         return self.process.wait(60)
 
-    def _wait_until(self, holds: Callable[[], bool], complaint: str) -> None:
+    def _wait_for_value(
+        self, name: str, value: float, read: Callable[[], float | None]
+    ) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not holds():
-            assert time.monotonic() < deadline, complaint
+        while (found := read()) != value:
+            assert time.monotonic() < deadline, f"{name} is {found}, not {value}"
             time.sleep(0.05)
 
     def _url(self, path: str) -> str:
