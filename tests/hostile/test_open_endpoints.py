@@ -25,7 +25,7 @@ PROBES = {
     "/ping",
 }
 BODY_BYTES = 8_000_000
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 60
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
 
 PROMPT = [1, 2, 3]
 LONG = SamplingParams(max_tokens=250)
-WAIT_SECONDS = 5.0
+WAIT_SECONDS = 30.0
 KILLED = "its process was killed by SIGKILL, probably because memory ran out"
 
 BREAK_EXECUTOR = """

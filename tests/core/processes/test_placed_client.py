@@ -39,7 +39,7 @@ from hookline_testing.payloads import FACTS
 N = TypeVar("N")
 SECRET = b"a secret of some length"
 DIGEST = digest_of_folder(find_folder("demo"))
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 class ThreadNodes:

@@ -17,7 +17,7 @@ from hookline.transport.transport import Party, Role
 KEYS = LinkKeys.derive(b"a secret of some length")
 OTHERS = LinkKeys.derive(b"another one, as long as")
 ENGINE, HEAD = Party(Role.ENGINE, 2), Party(Role.CLIENT, 0)
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 def free_endpoint() -> Endpoint:
