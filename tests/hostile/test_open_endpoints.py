@@ -25,7 +25,7 @@ PROBES = {
     "/ping",
 }
 BODY_BYTES = 8_000_000
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 10
 
 
 @pytest.fixture(scope="module")
