@@ -2,8 +2,7 @@
 
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from hookline_testing.rank_pids import rank_pids
 from hookline_testing.server_process import Server, serving
+from hookline_testing.waiting import wait_until
 
 pytestmark = pytest.mark.hostile
 
@@ -28,13 +28,6 @@ SHORT = {"model": "demo", "prompt": [4, 5, 6], "max_tokens": 4}
 def server() -> Iterator[Server]:
     with serving(*OPTIONS) as made:
         yield made
-
-
-def wait_until(is_true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not is_true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def answers(server: Server) -> bool:

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from hookline_testing.server_process import (
-    PATIENCE_SECONDS,
     Server,
     descendants_of,
     engines_of,
     serving,
 )
+from hookline_testing.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.hostile
 

@@ -61,19 +61,25 @@ HARMLESS: dict[str, dict[str, Any]] = {
 """They look alike, and are served, some by llguidance; some have no end to reach."""
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serving("--port=0", "--model=demo", "--num-kv-blocks=512") as running:
+@contextmanager
+def ready_for_grammars(*options: str) -> Iterator[Server]:
+    argv = ("--port=0", "--model=demo", "--num-kv-blocks=512", *options)
+    with serving(*argv) as running:
         assert running.post(COMPLETIONS, STRICT)[0] == 200  # starts the process
         yield running
 
 
 @pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with ready_for_grammars() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def patient_server() -> Iterator[Server]:
-    """One whose compiler takes a grammar that it is slow to try out, on any machine."""
+    """Has a compiler that takes grammars however slow a trial of them is here."""
     limits = '--structured-outputs-config={"compile_seconds": 10}'
-    with serving("--port=0", "--model=demo", "--num-kv-blocks=512", limits) as running:
-        assert running.post(COMPLETIONS, STRICT)[0] == 200  # starts the process
+    with ready_for_grammars(limits) as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""Each setting of the C allocator is tested in a process of its own."""
+"""Tests each setting of the C allocator in a process of its own."""
 
 import subprocess
 import sys

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from hookline_testing.server_process import PATIENCE_SECONDS
-from hookline_testing.waiting import wait_until
+from hookline_testing.waiting import PATIENCE_SECONDS, wait_until
 
 
 class HeadlessNode:

@@ -16,8 +16,8 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
-PATIENCE_SECONDS = 60.0
-"""When waiting is given up; how long it took is nothing that a test asserts."""
+from hookline_testing.waiting import PATIENCE_SECONDS, wait_for_value
+
 _LISTENS = "0A"
 """State of a socket in `/proc/net/tcp`."""
 
@@ -106,34 +106,27 @@ class Server:
         return None
 
     def wait_for(self, name: str, value: float, **labels: str) -> None:
-        self._wait_for_value(name, value, lambda: self.find(name, **labels))
+        wait_for_value(
+            lambda: self.find(name, **labels),
+            lambda found: found == value,
+            f"{name} did not become {value}",
+        )
 
     def wait_for_sum(
         self, name: str, value: float, series: Sequence[dict[str, str]]
     ) -> None:
-        self._wait_for_value(
-            name,
-            value,
+        wait_for_value(
             lambda: sum(self.find(name, **each) or 0 for each in series),
+            lambda found: found == value,
+            f"{name} did not add up to {value}",
         )
 
     def wait_for_any(self, name: str, **labels: str) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self.find(name, **labels):
-            assert time.monotonic() < deadline, f"{name} is still 0"
-            time.sleep(0.05)
+        wait_for_value(lambda: self.find(name, **labels), bool, f"{name} is still 0")
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
         return self.process.wait(60)
-
-    def _wait_for_value(
-        self, name: str, value: float, read: Callable[[], float | None]
-    ) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while (found := read()) != value:
-            assert time.monotonic() < deadline, f"{name} is {found}, not {value}"
-            time.sleep(0.05)
 
     def _url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"

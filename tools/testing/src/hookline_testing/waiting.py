@@ -2,13 +2,24 @@
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
-from hookline_testing.server_process import PATIENCE_SECONDS
+T = TypeVar("T")
+
+PATIENCE_SECONDS = 60.0
+"""When waiting is given up; how long it took is nothing that a test asserts."""
 
 
-def wait_until(holds: Callable[[], bool], complaint: str) -> None:
+def wait_until(holds: Callable[[], object], complaint: str) -> None:
     """Returns once something holds; fails with the complaint if it never does."""
+    wait_for_value(holds, bool, complaint)
+
+
+def wait_for_value(
+    read: Callable[[], T], holds: Callable[[T], object], complaint: str
+) -> None:
+    """Returns once a value holds; else fails with the complaint and the last value."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, complaint
+    while not holds(found := read()):
+        assert time.monotonic() < deadline, f"{complaint}: {found}"
         time.sleep(0.05)
