@@ -71,13 +71,11 @@ configuration, as all rates are over `$__rate_interval`. The variables at the to
 models, servers and engines. Collapsed rows send no queries until they are expanded.
 
 Blue lines mark deploys: an engine began to run a version, kernels (`isa`) or
-configuration (`config_hash`) that it did not run in the hour before, by
-`hookline_engine_info`. The links of a panel lead to the panels that explain it, those
-at the top to the dashboards of other dialects.
+configuration (`config_hash`) that it did not run in the hour before. The links of a
+panel lead to the panels that explain it.
 
-Servers without the dialect `hookline` (`--metrics-dialect`) have dashboards of their
-own below, with those of the same panels whose numbers the dialect has. They mark no
-deploys.
+Servers without the dialect `hookline` (`--metrics-dialect`) have the dashboards
+[below](#dialect-sglang), which mark no deploys.
 
 `docker compose -f deploy/compose/compose.yml up` starts a server with a Prometheus and
 a Grafana that have all of this.
@@ -106,6 +104,11 @@ of requests have to meet them. For notifications, configure an Alertmanager and 
 the label `severity`: critical immediately, warning within the working day.
 """
 
+_RECORDED = """\
+Their expressions are in
+[`recording_rules.yml`](../deploy/prometheus/recording_rules.yml).
+"""
+
 
 def document(
     rows: Mapping[str, Sequence[Row]],
@@ -126,17 +129,16 @@ def document(
     lines.extend(("", "## Alerts", "", _ALERTS))
     for alert in alerts:
         lines.extend(_alert(alert))
-    lines.extend(("## Recorded series", ""))
-    lines.extend(("| series | expression |", "|---|---|"))
-    lines.extend(f"| `{rule.name}` | {_code(rule)} |" for rule in recordings)
+    lines.extend(("## Recorded series", "", _RECORDED))
+    lines.extend(f"- `{rule.name}`" for rule in recordings)
     return "\n".join((*lines, ""))
 
 
 def _row(row: Row, names: Names) -> Iterator[str]:
-    yield from (f"### {row.title}", "", "| panel | metrics |", "|---|---|")
+    yield from (f"### {row.title}", "")
     for panel in row.panels:
         metrics = ", ".join(map(_metric, metrics_of(panel, names)))
-        yield f"| {panel.title} | {metrics} |"
+        yield f"- {panel.title}: {metrics}"
     yield ""
 
 
@@ -159,7 +161,3 @@ def _alert(alert: Alert) -> Iterator[str]:
     wait = "immediately" if alert.wait == "0s" else f"after {alert.wait}"
     yield from (f"### {alert.name}", "", f"{alert.severity.capitalize()}, {wait}.", "")
     yield from ("```promql", alert.expression, "```", "", alert.next_step, "")
-
-
-def _code(rule: Recording) -> str:
-    return f"`{' '.join(rule.expression.split())}`"
