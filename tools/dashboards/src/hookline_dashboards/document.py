@@ -75,7 +75,7 @@ configuration (`config_hash`) that it did not run in the hour before. The links 
 panel lead to the panels that explain it.
 
 Servers without the dialect `hookline` (`--metrics-dialect`) have the dashboards
-[below](#dialect-sglang), which mark no deploys.
+[below](#other-dialects), which mark no deploys.
 
 `docker compose -f deploy/compose/compose.yml up` starts a server with a Prometheus and
 a Grafana that have all of this.
@@ -104,6 +104,10 @@ of requests have to meet them. For notifications, configure an Alertmanager and 
 the label `severity`: critical immediately, warning within the working day.
 """
 
+_OTHERS = """\
+Their dashboards have those of these panels whose numbers the dialect has:
+"""
+
 _RECORDED = """\
 Their expressions are in
 [`recording_rules.yml`](../deploy/prometheus/recording_rules.yml).
@@ -122,8 +126,9 @@ def document(
     lines = [_HEAD, "## Panels", ""]
     for row in rows[OWN_DIALECT]:
         lines.extend(_row(row, names[OWN_DIALECT]))
-    for dialect in sorted(rows.keys() - {OWN_DIALECT}):
-        lines.extend(_dialect(dialect, rows[dialect]))
+    lines.extend(("### Other dialects", "", _OTHERS))
+    lines.extend(map(_dialect, sorted(rows.keys() - {OWN_DIALECT})))
+    lines.append("")
     lines.extend(("### Metrics without a panel", ""))
     lines.extend(f"- `{name}`: {reason}" for name, reason in NOT_SHOWN.items())
     lines.extend(("", "## Alerts", "", _ALERTS))
@@ -142,12 +147,9 @@ def _row(row: Row, names: Names) -> Iterator[str]:
     yield ""
 
 
-def _dialect(dialect: str, rows: Iterable[Row]) -> Iterator[str]:
+def _dialect(dialect: str) -> str:
     path = f"deploy/grafana/{uid(dialect)}.json"
-    yield from (f"### Dialect {dialect}", "", f"[`{path}`](../{path}) has:", "")
-    for row in rows:
-        yield f"- {row.title}: {'; '.join(panel.title for panel in row.panels)}"
-    yield ""
+    return f"- [`{path}`](../{path})"
 
 
 def _metric(metric: Metric) -> str:
