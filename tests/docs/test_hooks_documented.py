@@ -39,7 +39,12 @@ CONFIGS = {
     )
 }
 """Likewise; what they make has to be stopped."""
-GROUPS = ("hookline.loggers", "hookline.proposers", "hookline.connectors")
+GROUPS = (
+    "hookline.loggers",
+    "hookline.proposers",
+    "hookline.connectors",
+    "hookline.quantization_methods",
+)
 PLUGINS = [plugin for group in GROUPS for plugin in installed(group)]
 CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 

@@ -16,7 +16,7 @@ from hookline.models.description import ModelDescription, describe
 from hookline.models.fingerprint import fingerprint_of
 from hookline.models.loading import load_model
 from hookline.models.probe import LayerAttention, LayerCache, probe
-from hookline.models.quantized.linear import bits_in_words
+from hookline.models.quantized_layer import bits_in_words
 from hookline.models.sentence import pooling_facts
 from hookline.models.sharding.rank_reduction import RankReduction
 from hookline.models.shared_weights import shared_weights, stored_tables

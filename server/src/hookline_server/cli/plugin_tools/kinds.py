@@ -6,6 +6,7 @@ KINDS = (
     PluginKind(name="logger", group="hookline.loggers"),
     PluginKind(name="proposer", group="hookline.proposers"),
     PluginKind(name="connector", group="hookline.connectors"),
+    PluginKind(name="quantization_method", group="hookline.quantization_methods"),
     PluginKind(
         name="logits_processor", group="hookline.logits_processors", has_hooks=False
     ),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hookline.models.quantized.unpacked import Parts, Unpacked, bit_fields, part
+from hookline_quantized.unpacked import Parts, Unpacked, bit_fields, part
 
 _ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
 """Place in a word of each of 8 neighbouring outputs."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hookline.models.quantized.unpacked import Parts, Unpacked, bit_fields, part
+from hookline_quantized.unpacked import Parts, Unpacked, bit_fields, part
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,17 @@ by the layer that is read from the files.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 
 from hookline.exceptions import ModelLoadError
-from hookline.models.quantized.linear import quantized_linear
-from hookline.models.quantized.unpacked import CheckpointFormat, Parts, StoredTensor
-from hookline.models.sharding.cut import Cut
-from hookline.models.sharding.plan import WHOLE, ShardingPlan
-from hookline.models.weight_files import TensorShard, WeightFiles
+from hookline.quantization import ReadTensor, StoredTensor, StoredWeights, TensorCut
 from hookline_kernels import KernelError
+from hookline_quantized.joining import quantized_linear
+from hookline_quantized.unpacked import CheckpointFormat, Parts
 
 
 class Placeholder:
@@ -55,32 +53,25 @@ class QuantizedCheckpoint:
     def __init__(
         self,
         name: str,
-        files: WeightFiles,
+        weights: StoredWeights,
         layout: CheckpointFormat,
         dtype: torch.dtype,
-        plan: ShardingPlan = WHOLE,
     ) -> None:
         """Finds the layers; reads only headers.
 
         Args:
             name: The model's name, for errors.
-            files: The checkpoint.
+            weights: The checkpoint. Quantized layers are read whole, because formats
+                pack numbers of several ranks together, and then cut.
             layout: How it stores quantized layers.
             dtype: Data type of what is not quantized.
-            plan: The part that a rank holds. Quantized layers are read whole, because
-                formats pack numbers of several ranks together, and then cut.
 
         Raises:
             ModelLoadError: There are none, or experts are quantized.
         """
         self._name, self._layout, self._dtype = name, layout, dtype
-        self._plan = plan
-        shards, whole = files.shards(plan), files.shards(WHOLE)
-        layers: defaultdict[str, dict[str, StoredTensor]] = defaultdict(dict)
-        for key, shard in whole.items():
-            prefix, _, last = key.rpartition(".")
-            if last in layout.parts and f"{prefix}.{layout.mark}" in whole:
-                layers[prefix][last] = shard
+        self._weights = weights
+        layers = _quantized_layers(weights.whole, layout)
         experts = [prefix for prefix in layers if ".experts." in prefix]
         if not layers or experts:
             reason = "its experts are quantized" if experts else "none is quantized"
@@ -88,9 +79,9 @@ class QuantizedCheckpoint:
                 name, f"quantized linear layers are expected, but {reason}"
             )
         self._layers: dict[int, tuple[str, Parts]] = {}
-        self.tensors: dict[str, TensorShard | Placeholder] = {
+        self.tensors: dict[str, ReadTensor] = {
             key: shard
-            for key, shard in shards.items()
+            for key, shard in weights.own.items()
             if key.rpartition(".")[2] not in layers.get(key.rpartition(".")[0], {})
         }
         for prefix, parts in layers.items():
@@ -144,6 +135,18 @@ class QuantizedCheckpoint:
             raise ModelLoadError(self._name, f"{prefix}: {error}") from error
         return quantized_linear(weight, bias, self._dtype, may_compile=may_compile)
 
-    def _cut(self, prefix: str, shape: Sequence[int]) -> Cut:
+    def _cut(self, prefix: str, shape: Sequence[int]) -> TensorCut:
         """Returns which part of a layer's weight a rank holds."""
-        return self._plan.cut(f"{prefix}.weight", shape)
+        return self._weights.cut(f"{prefix}.weight", shape)
+
+
+def _quantized_layers(
+    tensors: Mapping[str, StoredTensor], layout: CheckpointFormat
+) -> Mapping[str, Parts]:
+    """Returns the parts of each layer that has the format's mark, by its name."""
+    layers: defaultdict[str, dict[str, StoredTensor]] = defaultdict(dict)
+    for key, tensor in tensors.items():
+        prefix, _, last = key.rpartition(".")
+        if last in layout.parts and f"{prefix}.{layout.mark}" in tensors:
+            layers[prefix][last] = tensor
+    return layers

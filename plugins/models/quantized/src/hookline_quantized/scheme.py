@@ -3,54 +3,58 @@
 from dataclasses import dataclass
 
 import torch
-from transformers import PreTrainedConfig
 
 from hookline.config import Dtype, ModelConfig, Quantization
 from hookline.exceptions import ModelLoadError
-from hookline.models.quantized.checkpoint_format import Entries, checkpoint_format
-from hookline.models.quantized.unpacked import CheckpointFormat
+from hookline_quantized import mxfp4
+from hookline_quantized.checkpoint_format import Entries, checkpoint_format
+from hookline_quantized.unpacked import CheckpointFormat
 
 _BITS = {Quantization.W8A16: 8, Quantization.W4A16: 4}
-_ENTRIES = ("quantization_config", "compression_config")
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """How weights become quantized: exactly one of the two.
+    """How weights become quantized.
 
     Attributes:
-        bits: They are quantized while they are loaded.
-        layout: The checkpoint has them so.
+        bits: They are quantized while they are loaded, to so many.
+        layout: The checkpoint has them so; never beside `bits`.
+        is_mxfp4: The checkpoint has experts in MXFP4, which are dequantized first.
     """
 
-    bits: int | None
-    layout: CheckpointFormat | None
+    bits: int | None = None
+    layout: CheckpointFormat | None = None
+    is_mxfp4: bool = False
 
 
-def quantization_of(config: ModelConfig, described: Entries) -> Scheme | None:
-    """Returns the quantization; None if there is none.
+def scheme_of(config: ModelConfig, entries: Entries) -> Scheme:
+    """Returns the quantization.
 
     Args:
         config: The option's value.
-        described: The contents of config.json.
+        entries: What config.json says of quantized weights; empty if they are plain.
 
     Raises:
         ModelLoadError: The option does not fit the checkpoint, or Hookline does not
             read its format.
     """
-    layout = checkpoint_format(config.model, described)
+    is_mxfp4 = entries.get("quant_method") == mxfp4.METHOD
+    layout = None
+    if entries and not is_mxfp4:
+        layout = checkpoint_format(config.model, entries)
     wanted, found = config.quantization, "not quantized"
     if layout is not None:
         found = f"quantized with {layout.name}"
     if wanted is None:
-        return None if layout is None else Scheme(None, layout)
+        return Scheme(layout=layout, is_mxfp4=is_mxfp4)
     if wanted in _BITS and layout is None:
-        return Scheme(_BITS[wanted], None)
+        return Scheme(bits=_BITS[wanted], is_mxfp4=is_mxfp4)
     if wanted in _BITS or layout is None or layout.name != wanted:
         raise ModelLoadError(
             config.model, f"--quantization is {wanted}, but the checkpoint is {found}"
         )
-    return Scheme(None, layout)
+    return Scheme(layout=layout)
 
 
 def dtype_for(
@@ -72,11 +76,3 @@ def dtype_for(
             config.model, f"quantized weights need bfloat16 or float32, not {dtype}"
         )
     return dtype
-
-
-def forget_quantization(config: PreTrainedConfig) -> None:
-    """Removes what would make `transformers` read quantized weights itself."""
-    for each in (config, config.get_text_config()):
-        for name in _ENTRIES:
-            if hasattr(each, name):
-                delattr(each, name)

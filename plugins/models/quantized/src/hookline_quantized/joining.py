@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from hookline.models.adapt.gated import CHILDREN, name_of_activation
-from hookline.models.adapt.pre_norm import BlockProduct
-from hookline.models.quantized.linear import QuantizedLinear
+from hookline.models.adapt.pre_norm import BlockProduct, Product
+from hookline.models.quantized_layer import QuantizedLayer
 from hookline_kernels import KernelError, import_compiled
 from hookline_kernels.quantized_weight import (
     HALF,
@@ -17,6 +17,7 @@ from hookline_kernels.quantized_weight import (
     are_alike,
     joined,
 )
+from hookline_quantized.linear import QuantizedLinear
 
 
 class QuantizedLayers:
@@ -38,7 +39,37 @@ class QuantizedLayers:
         return self._multiply(values, residual)
 
 
-def are_quantized(linears: Sequence[object]) -> TypeGuard[Sequence[QuantizedLinear]]:
+class JoinableLinear(QuantizedLinear):
+    """A quantized layer that shares products with others of the same input."""
+
+    def is_joinable(self, linears: Sequence[object]) -> bool:
+        return _are_joinable(linears)
+
+    def joined_with(self, linears: Sequence[QuantizedLayer]) -> Product:
+        assert _are_joinable(linears)
+        return _joined_product(linears)
+
+    def gated_product(self, module: nn.Module) -> Product | None:
+        return _gated_product(module)
+
+
+def quantized_linear(
+    weight: QuantizedWeight,
+    bias: torch.Tensor | None,
+    dtype: torch.dtype,
+    *,
+    may_compile: bool,
+) -> JoinableLinear:
+    """Returns a layer that uses kernels if it may and they can be compiled."""
+    if may_compile:
+        try:
+            return JoinableLinear(weight, bias, dtype, may_compile=True)
+        except KernelError:
+            pass  # no compiler is installed
+    return JoinableLinear(weight, bias, dtype, may_compile=False)
+
+
+def _are_joinable(linears: Sequence[object]) -> TypeGuard[Sequence[QuantizedLinear]]:
     """Whether all are quantized layers that one product can compute, or computes."""
     layers = [each for each in linears if isinstance(each, QuantizedLinear)]
     if len(layers) == len(linears) and layers[0].joined is not None:
@@ -51,7 +82,7 @@ def are_quantized(linears: Sequence[object]) -> TypeGuard[Sequence[QuantizedLine
     )
 
 
-def joined_product(
+def _joined_product(
     linears: Sequence[QuantizedLinear],
 ) -> QuantizedLayers | QuantizedLinear:
     """Joins layers, which then use the joined weight, too; does so once.
@@ -78,7 +109,7 @@ def joined_product(
     return whole
 
 
-def gated_product(module: nn.Module) -> QuantizedLayers | None:
+def _gated_product(module: nn.Module) -> QuantizedLayers | None:
     """Returns the product of a gated MLP of quantized layers without biases."""
     children = dict(module.named_children())
     if not {*children} <= CHILDREN or not callable(getattr(module, "act_fn", None)):
@@ -86,7 +117,7 @@ def gated_product(module: nn.Module) -> QuantizedLayers | None:
     gate, up, down = (
         children.get(name) for name in ("gate_proj", "up_proj", "down_proj")
     )
-    if not are_quantized([gate, up]) or not are_quantized([down]):
+    if not _are_joinable([gate, up]) or not _are_joinable([down]):
         return None
     assert isinstance(gate, QuantizedLinear)
     assert isinstance(up, QuantizedLinear)

@@ -8,8 +8,8 @@ from transformers import PreTrainedModel
 from hookline.exceptions import ModelLoadError
 from hookline.models.adapt.adapting import reads_weights
 from hookline.models.adapt.pages import give_back_clean_pages
-from hookline.models.quantized.linear import quantized_linear
-from hookline.models.quantized.rounding import can_quantize, quantized
+from hookline_quantized.joining import quantized_linear
+from hookline_quantized.rounding import can_quantize, quantized
 
 _HEAD_BITS = 8
 """Bits of the output layer: its error is not hidden by others."""

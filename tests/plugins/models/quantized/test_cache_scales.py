@@ -14,8 +14,8 @@ from hookline import LLM, SamplingParams
 from hookline.config import KVCacheDtype, ModelConfig
 from hookline.models.description import describe
 from hookline.models.loading import load_model
-from hookline.models.quantized.linear import QuantizedLinear
 from hookline_kernels.quantized_weight import dequantize
+from hookline_quantized.linear import QuantizedLinear
 from hookline_testing.oracle import make_oracle
 from hookline_testing.quantized_checkpoints import LAYOUTS, quantize
 
@@ -168,7 +168,7 @@ def test_scales_that_are_not_used_are_told(
         state[f"model.layers.{layer}.self_attn.k_scale"] = torch.tensor(3.0)
     save_file(state, tmp_path / "model.safetensors")
 
-    with caplog.at_level(logging.INFO, "hookline.models.quantized"):
+    with caplog.at_level(logging.INFO, "hookline_quantized"):
         found = dict(loaded(tmp_path, cache_dtype).named_parameters())
 
     assert [reason in line for line in caplog.messages] == [True]

@@ -7,9 +7,10 @@ gpt-oss stores each weight W of its experts as `W_blocks` and `W_scales`.
 
 from collections.abc import Mapping
 from types import EllipsisType
-from typing import Protocol
 
 import torch
+
+from hookline.quantization import ReadTensor
 
 METHOD = "mxfp4"
 """`quant_method` of a configuration."""
@@ -17,14 +18,6 @@ METHOD = "mxfp4"
 _BLOCKS, _SCALES = "_blocks", "_scales"
 _BIAS = 127
 _MAGNITUDES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-
-
-class ReadTensor(Protocol):
-    """A tensor that is read when it is indexed."""
-
-    def get_dtype(self) -> str: ...
-
-    def __getitem__(self, index: EllipsisType) -> torch.Tensor: ...
 
 
 class Mxfp4Tensor:

@@ -3,44 +3,26 @@
 from collections.abc import Callable, Mapping
 
 from hookline.exceptions import ModelLoadError
-from hookline.models.quantized.awq import Awq
-from hookline.models.quantized.compressed_tensors import IntQuantized, PackQuantized
-from hookline.models.quantized.gptq import Gptq
-from hookline.models.quantized.unpacked import CheckpointFormat
+from hookline_quantized.awq import Awq
+from hookline_quantized.compressed_tensors import IntQuantized, PackQuantized
+from hookline_quantized.gptq import Gptq
+from hookline_quantized.unpacked import CheckpointFormat
 
 _BITS = (4, 8)
 Entries = Mapping[str, object]
 
 
-def checkpoint_format(model: str, config: Entries) -> CheckpointFormat | None:
-    """Returns the format of a checkpoint; None if its weights are not quantized.
+def checkpoint_format(model: str, entries: Entries) -> CheckpointFormat:
+    """Returns the format of a checkpoint with quantized weights.
 
     Args:
         model: The model's name, for errors.
-        config: The contents of config.json.
+        entries: What config.json says of them; their method is among `_READERS`.
 
     Raises:
-        ModelLoadError: Hookline does not read this format, or this variant of it.
+        ModelLoadError: Hookline does not read this variant of the format.
     """
-    text = config.get("text_config")
-    inner = text if isinstance(text, dict) else {}
-    found = config.get("quantization_config", inner.get("quantization_config"))
-    found = found or config.get("compression_config")
-    if not found:
-        return None
-    if not isinstance(found, dict):
-        raise ModelLoadError(model, "config.json: quantization_config is no object")
-    method = found.get("quant_method")
-    reader = _READERS.get(str(method))
-    if not found.get("config_groups") and found.get("kv_cache_scheme"):
-        return None  # only the KV cache is to be quantized
-    if reader is None:
-        raise ModelLoadError(
-            model,
-            f"its weights are quantized by {method!r}; Hookline reads "
-            f"{', '.join(_READERS)}",
-        )
-    return reader(model, found)
+    return _READERS[str(entries["quant_method"])](model, entries)
 
 
 def _gptq(model: str, config: Entries) -> Gptq:

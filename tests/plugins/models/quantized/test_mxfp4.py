@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from hookline import LLM, ModelLoadError, SamplingParams
 from hookline.config import EngineConfig, ExecutorConfig, Kernels, ModelConfig
-from hookline.models.mxfp4 import dequantize
+from hookline_quantized.mxfp4 import dequantize
 from hookline_testing.mxfp4_checkpoints import make_mxfp4_checkpoints
 
 GREEDY = SamplingParams(temperature=0.0, max_tokens=8)

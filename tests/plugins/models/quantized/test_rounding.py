@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from hookline.models.quantized.rounding import can_quantize, quantized
 from hookline_kernels.quantized_weight import dequantize
+from hookline_quantized.rounding import can_quantize, quantized
 
 WEIGHT = torch.randn(96, 256, generator=torch.Generator().manual_seed(3))
 

@@ -1,5 +1,7 @@
 """Models with quantized weights give what `transformers` gives with the same values."""
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,10 @@ from hookline.config import (
 from hookline.models.cost import cost_of
 from hookline.models.description import describe
 from hookline.models.loading import load_model
-from hookline.models.quantized.linear import QuantizedLinear
 from hookline_kernels.quantized_weight import dequantize
+from hookline_quantized.linear import QuantizedLinear
 from hookline_testing.oracle import Oracle, make_oracle
 from hookline_testing.quantized_checkpoints import LAYOUTS, compressed, quantize
-
-from .conftest import Damage
 
 PROMPTS = [[5, 9, 77, 4, 8, 101, 30], [200, 3, 3, 9]]
 GREEDY = SamplingParams(temperature=0.0, max_tokens=12)
@@ -138,7 +138,10 @@ def test_float16_checkpoint_computes_in_bfloat16(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ({"quant_method": "bitsandbytes"}, "by 'bitsandbytes'; Hookline reads gptq"),
+        (
+            {"quant_method": "bitsandbytes"},
+            "by 'bitsandbytes'; Hookline reads awq, compressed-tensors, gptq, mxfp4$",
+        ),
         ({"quant_method": "gptq", "bits": 3}, "have 3 bits; Hookline reads 4 and 8"),
         ({"quant_method": "awq", "bits": 4, "version": "gemv"}, "version 'gemv'"),
         (
@@ -165,10 +168,13 @@ def test_float16_checkpoint_computes_in_bfloat16(tmp_path: Path) -> None:
     ],
 )
 def test_unknown_variants_are_refused(
-    configured: Damage, config: dict[str, object], reason: str
+    config: dict[str, object], reason: str, llama: Oracle, tmp_path: Path
 ) -> None:
     """Each by one error that says why."""
-    folder = configured(quantization_config=config)
+    folder = shutil.copytree(llama.folder, tmp_path / "model")
+    described = json.loads((folder / "config.json").read_text("utf-8"))
+    described["quantization_config"] = config
+    (folder / "config.json").write_text(json.dumps(described))
 
     with pytest.raises(ModelLoadError, match=reason):
         loaded(folder)

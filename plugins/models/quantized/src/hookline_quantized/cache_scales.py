@@ -18,8 +18,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from hookline.models.quantized.linear import QuantizedLinear
-from hookline.models.quantized.unpacked import StoredTensor
+from hookline.quantization import StoredTensor
+from hookline_quantized.linear import QuantizedLinear
 
 _log = logging.getLogger(__name__)
 

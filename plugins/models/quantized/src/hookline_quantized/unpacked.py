@@ -2,22 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import EllipsisType
 from typing import Protocol
 
 import torch
 
-from hookline.models.sharding.cut import Cut, InMemory
+from hookline.quantization import StoredTensor, TensorCut
 from hookline_kernels.quantized_weight import QuantizedWeight, pack
-
-
-class StoredTensor(Protocol):
-    """A tensor in a file, which is read when it is indexed by `...`."""
-
-    def get_shape(self) -> list[int]: ...
-
-    def __getitem__(self, index: EllipsisType) -> torch.Tensor: ...
-
 
 Parts = Mapping[str, StoredTensor]
 """A layer's tensors by the last part of their names."""
@@ -67,7 +57,7 @@ class Unpacked:
     bits: int
     group_of: torch.Tensor | None = None
 
-    def part(self, cut: Cut) -> "Unpacked":
+    def part(self, cut: TensorCut) -> "Unpacked":
         """Returns the outputs, or the inputs, that one rank holds.
 
         Raises:
@@ -76,9 +66,7 @@ class Unpacked:
         if cut.pieces is None:
             return self
         if cut.dim == 0:
-            codes, scales, zeros = (
-                cut.read(InMemory(each)) for each in self._by_output
-            )
+            codes, scales, zeros = map(cut.of, self._by_output)
             return replace(self, codes=codes, scales=scales, zeros=zeros)
         ((start, stop),) = cut.pieces
         columns = self._groups_of(start, stop)

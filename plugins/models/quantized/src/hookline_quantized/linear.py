@@ -7,13 +7,14 @@ from torch import nn
 from torch.nn import functional
 
 from hookline.models.adapt.pre_norm import BlockProduct
-from hookline_kernels import KernelError, import_compiled
+from hookline.models.quantized_layer import QuantizedLayer
+from hookline_kernels import import_compiled
 from hookline_kernels.quantized_weight import QuantizedWeight, dequantize
 
 Multiply = Callable[..., torch.Tensor]
 
 
-class QuantizedLinear(nn.Linear):
+class QuantizedLinear(QuantizedLayer):
     """values · weightᵀ + bias, by kernels, or by torch where they may not be used.
 
     Attributes:
@@ -68,6 +69,15 @@ class QuantizedLinear(nn.Linear):
 
     __call__ = forward
 
+    @property
+    def bits(self) -> int | None:
+        return None if self.quantized is None else self.quantized.bits
+
+    def dequantized(self) -> torch.Tensor | None:
+        if self.quantized is None:
+            return None
+        return dequantize(self.quantized).to(self.dtype)
+
     def join(
         self, whole: object, product: Multiply, part: Callable[..., torch.Tensor]
     ) -> None:
@@ -97,31 +107,6 @@ class QuantizedLinear(nn.Linear):
         weight = dequantize(self.quantized).to(self.dtype)
         found = functional.linear(values, weight, self.bias)
         return found if residual is None else found + residual
-
-
-def quantized_linear(
-    weight: QuantizedWeight,
-    bias: torch.Tensor | None,
-    dtype: torch.dtype,
-    *,
-    may_compile: bool,
-) -> QuantizedLinear:
-    """Returns a layer that uses kernels if it may and they can be compiled."""
-    if may_compile:
-        try:
-            return QuantizedLinear(weight, bias, dtype, may_compile=True)
-        except KernelError:
-            pass  # no compiler is installed
-    return QuantizedLinear(weight, bias, dtype, may_compile=False)
-
-
-def bits_in_words(model: nn.Module) -> str:
-    """Names the bits of a model's quantized weights; empty if it has none."""
-    weights = (
-        each.quantized for each in model.modules() if isinstance(each, QuantizedLinear)
-    )
-    bits = sorted({each.bits for each in weights if each is not None})
-    return f"weights in {' and '.join(map(str, bits))} bits" if bits else ""
 
 
 def _parameter(tensor: torch.Tensor) -> nn.Parameter:

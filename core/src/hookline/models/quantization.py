@@ -1,0 +1,134 @@
+"""Finds the quantization method that a checkpoint or an option names."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+import torch
+from transformers import PreTrainedConfig
+
+from hookline import hookspecs
+from hookline.config import ModelConfig, Quantization
+from hookline.exceptions import HooklineError, ModelLoadError
+from hookline.payloads import QuantizationContext
+from hookline.quantization import QuantizationMethod
+from hookline_registry import (
+    BrokenPluginError,
+    PluginRegistry,
+    RegistryError,
+    installed,
+)
+
+GROUP = "hookline.quantization_methods"
+_USUAL = "hookline-quantized"
+"""The distribution that has the usual methods."""
+_SCALES = "kv-cache-scales"
+"""The method of a checkpoint with scales for a KV cache, and plain weights."""
+_NO_FORMATS = {Quantization.W8A16, Quantization.W4A16, _SCALES}
+"""Methods that no checkpoint names."""
+_SCALE = re.compile(r"\.\d+\..*?\b(?:(?:kv|k|v)_scale|[kv]_proj\.output_scale)$")
+_ENTRIES = ("quantization_config", "compression_config")
+
+
+def find_method(
+    config: ModelConfig, described: Mapping[str, object]
+) -> QuantizationMethod | None:
+    """Returns the method of a model; None if its weights are not quantized.
+
+    Args:
+        config: The model's, with the option `quantization`.
+        described: The contents of config.json.
+
+    Raises:
+        ModelLoadError: The method is not installed, or refuses the checkpoint.
+    """
+    entries = _entries(config.model, described)
+    if entries:
+        return _make(config, str(entries.get("quant_method")), entries)
+    if config.quantization is not None:
+        return _make(config, config.quantization, entries)
+    return None
+
+
+def find_scales_method(
+    config: ModelConfig, names: Iterable[str], cache_dtype: torch.dtype | None
+) -> QuantizationMethod | None:
+    """Returns the method that knows scales for a KV cache, if tensors' names show any.
+
+    Args:
+        config: The model's, whose weights are not quantized.
+        names: Names of the checkpoint's tensors.
+        cache_dtype: Data type of the KV cache, if it has 8 bits.
+
+    Raises:
+        ModelLoadError: The KV cache has 8 bits, but the method is not installed.
+    """
+    if not any(map(_SCALE.search, names)):
+        return None
+    if cache_dtype is None and not _is_installed(_SCALES):
+        return None  # the scales would not be used
+    return _make(config, _SCALES, {})
+
+
+def forget_quantization(config: PreTrainedConfig) -> None:
+    """Removes what would make `transformers` read quantized weights itself."""
+    for each in (config, config.get_text_config()):
+        for name in _ENTRIES:
+            if hasattr(each, name):
+                delattr(each, name)
+
+
+def _entries(model: str, described: Mapping[str, object]) -> Mapping[str, object]:
+    """Returns what config.json says of quantized weights; nothing if they are plain."""
+    text = described.get("text_config")
+    inner = text if isinstance(text, dict) else {}
+    found = described.get("quantization_config", inner.get("quantization_config"))
+    found = found or described.get("compression_config")
+    if not found:
+        return {}
+    if not isinstance(found, dict):
+        raise ModelLoadError(model, "config.json: quantization_config is no object")
+    if not found.get("config_groups") and found.get("kv_cache_scheme"):
+        return {}  # only the KV cache is to be quantized
+    return found
+
+
+def _make(
+    config: ModelConfig, name: str, entries: Mapping[str, object]
+) -> QuantizationMethod:
+    if not _is_installed(name):
+        raise ModelLoadError(config.model, _missing(name, is_format=bool(entries)))
+    registry = PluginRegistry("hookline", hookspecs)
+    context = QuantizationContext(name=name, config=config, entries=entries)
+    try:
+        plugin = registry.load(GROUP, name)
+        made = registry.create(plugin, "create_quantization_method", context=context)
+    except BrokenPluginError as error:
+        if isinstance(error.__cause__, HooklineError):  # the checkpoint's fault
+            raise error.__cause__ from None
+        raise ModelLoadError(config.model, str(error)) from error
+    except RegistryError as error:
+        raise ModelLoadError(config.model, str(error)) from error
+    if made is None:
+        raise ModelLoadError(
+            config.model, f"the plugin {name!r} makes no quantization method"
+        )
+    return cast("QuantizationMethod", made)
+
+
+def _is_installed(name: str) -> bool:
+    return any(plugin.name == name for plugin in installed(GROUP))
+
+
+def _missing(name: str, *, is_format: bool) -> str:
+    """Says why a method is not installed: unknown, or of a distribution left out."""
+    absent = f"{_USUAL}, which is not installed (pip install {_USUAL})"
+    if name == _SCALES:
+        return f"its scales for a KV cache in 8 bits need {absent}"
+    if not is_format:
+        return f"--quantization {name} needs {absent}"
+    found = installed(GROUP)
+    if all(plugin.distribution != _USUAL for plugin in found):
+        return f"its weights are quantized by {name!r}; to read them, it needs {absent}"
+    formats = sorted({plugin.name for plugin in found} - _NO_FORMATS)
+    return f"its weights are quantized by {name!r}; Hookline reads {', '.join(formats)}"
