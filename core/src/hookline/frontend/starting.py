@@ -10,10 +10,10 @@ from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
 from hookline.frontend.observer.starting import Observe, observe
 from hookline.metrics import Recorder
 from hookline.models.description import find_folder
-from hookline.openmp import wait_patiently
 from hookline.text.probing import probe_tokenizer
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import EngineClient
+from hookline_kernels.runtime.openmp import wait_patiently
 from hookline_registry import load_entry_point
 
 Connect = Callable[[EngineConfig], EngineClient]

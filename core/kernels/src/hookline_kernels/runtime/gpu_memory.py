@@ -8,10 +8,13 @@ from typing import NamedTuple
 
 import torch
 
-from hookline.exceptions import ConfigError
-from hookline.worker.gpu.cuda_graphs import Graph
+from hookline_kernels.gpu.graph_capture import Graph
 
 _MIB = 1 << 20
+
+
+class NoRoomError(Exception):
+    """A device has no memory left for the KV cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,7 @@ class GpuMemory:
         """Returns the bytes for the KV cache within this share of the device.
 
         Raises:
-            ConfigError: Nothing is left.
+            NoRoomError: Nothing is left.
         """
         taken = self.outside + self.weights + self.activations + self.graphs
         left = int(self.total * utilization) - taken
@@ -50,8 +53,7 @@ class GpuMemory:
                     ("others", self.outside),
                 )
             )
-            raise ConfigError(
-                "gpu-memory-utilization",
+            raise NoRoomError(
                 f"{utilization} of {self.total // _MIB} MiB leaves no room for the KV "
                 f"cache: {parts}. Raise it, or lower max-num-batched-tokens or "
                 "max-num-seqs",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from hookline.worker.threads.files import read_text
+from hookline_kernels.runtime.threads.files import read_text
 
 _MICROSECOND = 1000
 

@@ -5,15 +5,18 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from hookline.stats import ThreadUse
-from hookline.worker.threads.cgroup import CpuQuota
-from hookline.worker.threads.core_pacer import CorePacer
-from hookline.worker.threads.neighbours import Neighbours
-from hookline.worker.threads.quota_share import QuotaShare
-from hookline.worker.threads.scheduling import ThreadTimes, busy_ns, thread_times
-from hookline.worker.threads.torch_threads import torch_threads
+from hookline_kernels.runtime.threads.cgroup import CpuQuota
+from hookline_kernels.runtime.threads.core_pacer import CorePacer
+from hookline_kernels.runtime.threads.neighbours import Neighbours
+from hookline_kernels.runtime.threads.quota_share import QuotaShare
+from hookline_kernels.runtime.threads.scheduling import (
+    ThreadTimes,
+    busy_ns,
+    thread_times,
+)
+from hookline_kernels.runtime.threads.torch_threads import torch_threads
 
 _log = logging.getLogger(__name__)
 
@@ -23,6 +26,25 @@ _NOTABLE = 0.5
 """Change of the cores that are used, or that neighbours want, that is logged."""
 _CALM_NS = 10_000_000_000
 """Time between two lines of the log that are about neighbours alone."""
+
+
+class StepThreads(NamedTuple):
+    """What the threads of a step did; times are in ns.
+
+    Attributes:
+        threads: Number of threads that computed the step.
+        barrier_wait_ns: Time in which threads waited for each other, summed over them.
+        running_ns: Time of the threads on cores since the last report. Several steps
+            share a report: it is 0 in most of them, as are the times below.
+        preempted_ns: Time in which threads could run, but had no core.
+        throttled_ns: Time in which the control group's CPU quota stopped the process.
+    """
+
+    threads: int
+    barrier_wait_ns: int
+    running_ns: int = 0
+    preempted_ns: int = 0
+    throttled_ns: int = 0
 
 
 class ComputingTeam(Protocol):
@@ -98,7 +120,7 @@ class ThreadGovernor:
         if threads < self._most:
             self._torch.lower(threads)
 
-    def end_step(self) -> ThreadUse:
+    def end_step(self) -> StepThreads:
         """Gives torch all threads back.
 
         Returns:
@@ -109,9 +131,9 @@ class ThreadGovernor:
         waited, threads = self._team.waited_ns, self._threads
         barrier_wait_ns, self._waited = waited - self._waited, waited
         if time.monotonic_ns() - self._looked_at < _INTERVAL_NS:
-            return ThreadUse(threads=threads, barrier_wait_ns=barrier_wait_ns)
+            return StepThreads(threads, barrier_wait_ns)
         times = self._look()
-        return ThreadUse(
+        return StepThreads(
             threads=threads,
             barrier_wait_ns=barrier_wait_ns,
             running_ns=times.running,

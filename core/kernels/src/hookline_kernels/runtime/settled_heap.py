@@ -4,7 +4,7 @@ import atexit
 import gc
 from functools import cache
 
-from hookline.worker.allocator import return_freed_memory
+from hookline_kernels.runtime.allocator import return_freed_memory
 
 
 def settle_heap() -> None:
