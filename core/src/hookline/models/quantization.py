@@ -7,19 +7,14 @@ from typing import cast
 import torch
 from transformers import PreTrainedConfig
 
-from hookline import hookspecs
 from hookline.config import ModelConfig, Quantization
-from hookline.exceptions import HooklineError, ModelLoadError
+from hookline.exceptions import ModelLoadError
 from hookline.payloads import QuantizationContext
+from hookline.plugins.calling import call_plugin
+from hookline.plugins.kinds import QUANTIZATION_METHOD
 from hookline.quantization import QuantizationMethod
-from hookline_registry import (
-    BrokenPluginError,
-    PluginRegistry,
-    RegistryError,
-    installed,
-)
+from hookline_registry import all_installed
 
-GROUP = "hookline.quantization_methods"
 _USUAL = "hookline-quantized"
 """The distribution that has the usual methods."""
 _SCALES = "kv-cache-scales"
@@ -41,6 +36,7 @@ def find_method(
 
     Raises:
         ModelLoadError: The method is not installed, or refuses the checkpoint.
+        ConfigError: Its plugin is denied or broken.
     """
     entries = _entries(config.model, described)
     if entries:
@@ -98,17 +94,8 @@ def _make(
 ) -> QuantizationMethod:
     if not _is_installed(name):
         raise ModelLoadError(config.model, _missing(name, is_format=bool(entries)))
-    registry = PluginRegistry("hookline", hookspecs)
     context = QuantizationContext(name=name, config=config, entries=entries)
-    try:
-        plugin = registry.load(GROUP, name)
-        made = registry.create(plugin, "create_quantization_method", context=context)
-    except BrokenPluginError as error:
-        if isinstance(error.__cause__, HooklineError):  # the checkpoint's fault
-            raise error.__cause__ from None
-        raise ModelLoadError(config.model, str(error)) from error
-    except RegistryError as error:
-        raise ModelLoadError(config.model, str(error)) from error
+    made = call_plugin(QUANTIZATION_METHOD, name, context, option="quantization")
     if made is None:
         raise ModelLoadError(
             config.model, f"the plugin {name!r} makes no quantization method"
@@ -117,7 +104,9 @@ def _make(
 
 
 def _is_installed(name: str) -> bool:
-    return any(plugin.name == name for plugin in installed(GROUP))
+    """Whether it is installed, if perhaps denied."""
+    found = all_installed(QUANTIZATION_METHOD.group)
+    return any(plugin.name == name for plugin in found)
 
 
 def _missing(name: str, *, is_format: bool) -> str:
@@ -127,7 +116,7 @@ def _missing(name: str, *, is_format: bool) -> str:
         return f"its scales for a KV cache in 8 bits need {absent}"
     if not is_format:
         return f"--quantization {name} needs {absent}"
-    found = installed(GROUP)
+    found = all_installed(QUANTIZATION_METHOD.group)
     if all(plugin.distribution != _USUAL for plugin in found):
         return f"its weights are quantized by {name!r}; to read them, it needs {absent}"
     formats = sorted({plugin.name for plugin in found} - _NO_FORMATS)

@@ -29,7 +29,7 @@ def create_quantization_method(context):
 @pytest.fixture
 def _left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """No distribution has a quantization method."""
-    monkeypatch.setattr("hookline.models.quantization.installed", lambda _: ())
+    monkeypatch.setattr("hookline.models.quantization.all_installed", lambda _: ())
 
 
 def load(folder: Path, cache_dtype: torch.dtype | None = None, **model: object) -> None:
