@@ -16,7 +16,13 @@ from hookline.config import EngineConfig
 from hookline.config.kv_events import KVEventsConfig
 from hookline.pages import PageEvent, PageRequest, PageResponse
 from hookline.payloads import EngineStopped, LoggerContext
-from hookline.plugins.kinds import CONNECTOR, LOGGER, PROPOSER, QUANTIZATION_METHOD
+from hookline.plugins.kinds import (
+    CONNECTOR,
+    KINDS,
+    LOGGER,
+    PROPOSER,
+    QUANTIZATION_METHOD,
+)
 from hookline_registry import InstalledPlugin, PluginRegistry, installed
 from hookline_testing import RecordingLogger
 
