@@ -18,7 +18,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is import
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 os.environ.setdefault("HOOKLINE_EMULATE_AMX", "missing")
 
-from hookline.worker import allocator, settled_heap
+from hookline_kernels.runtime import allocator, settled_heap
 
 
 def _settle_without_collecting() -> None:
