@@ -27,7 +27,7 @@ MODULE = "hookline.transport.connected_rank_process"
 EXECUTOR = """
 from hookline.transport.connected_ranks import ConnectedRanks
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
-from hookline.worker.ranks.executor import RanksExecutor
+from hookline_ranks.processes.executor import RanksExecutor
 
 make_nodes = []
 

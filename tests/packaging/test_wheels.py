@@ -30,6 +30,7 @@ PACKAGES = {
     "plugins/loggers/request_log": {"hookline_request_log"},
     "plugins/models/quantized": {"hookline_quantized"},
     "plugins/parsers/chat_formats": {"hookline_chat_formats"},
+    "plugins/scale/ranks": {"hookline_ranks"},
     "plugins/scale/ray": {"hookline_ray"},
     "plugins/speculative/drafting": {"hookline_drafting"},
     "plugins/speculative/eagle": {"hookline_eagle"},

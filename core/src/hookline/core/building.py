@@ -10,9 +10,7 @@ from hookline.config.engine_paths import path_of_engine
 from hookline.config.structured_outputs import OPTION
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
-from hookline.core.lockstep import Lockstep
 from hookline.core.recording import FileRecorder, RecordingHeader
-from hookline.core.steps_together import StepsTogether
 from hookline.core.tap import Tap
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer.connector import SchedulerConnector
@@ -30,14 +28,17 @@ from hookline.structured.grammar_service import GrammarService
 from hookline.structured.loading import AUTO, chosen_backends
 from hookline.structured.own_backends import MatcherSource
 from hookline.structured.settings import GrammarSettings
-from hookline.worker.executor import AssistingExecutor, Executor
-from hookline.worker.executor_factory import ExecutorContext, load_executor_factory
-from hookline.worker.experts.links import ExpertLinks
+from hookline.worker.executor import Executor
+from hookline.worker.executor_factory import (
+    AdaptFactory,
+    ExecutorContext,
+    load_executor_factory,
+)
 from hookline.worker.startup_timer import StartupTimer
 
 
 def build_core(
-    config: EngineConfig, clock: Clock, experts: ExpertLinks | None = None
+    config: EngineConfig, clock: Clock, adapt: AdaptFactory | None = None
 ) -> EngineCore:
     """Builds an engine core with the executor that the configuration names.
 
@@ -46,8 +47,8 @@ def build_core(
     Args:
         config: The engine's configuration.
         clock: Time source.
-        experts: Links to engines that share its experts, for which it waits; None
-            without any.
+        adapt: Adapts the executor's factory, for an engine that shares its model with
+            others; None for one that does not.
 
     Raises:
         ModelLoadError: The model cannot be loaded or served.
@@ -57,15 +58,10 @@ def build_core(
     with timer.phase("start engine"):
         grammars = grammar_service(config)
         connector = load_scheduler_connector(config)
-        executor = build_executor(config, clock, timer, grammars, experts)
-        together = StepsTogether(
-            executor,
-            has_whole_experts=config.parallel.enable_expert_parallel,
-            lockstep=_lockstep(executor, timer, experts),
-        )
+        executor = build_executor(config, clock, timer, grammars, adapt)
         core = EngineCore(
             config,
-            together,
+            executor,
             clock,
             guarded(config, connector, executor),
             gates=_gates(config, grammars),
@@ -79,19 +75,6 @@ def build_core(
         enable_in_reasoning=config.structured_outputs.enable_in_reasoning,
     )
     return core
-
-
-def _lockstep(
-    executor: Executor, timer: StartupTimer, experts: ExpertLinks | None
-) -> Lockstep | None:
-    """Waits for the engines that share this one's experts, if there are any."""
-    if experts is None:
-        return None
-    assert isinstance(executor, AssistingExecutor), "the configuration is checked"
-    lockstep = Lockstep(experts, executor.assist)
-    with timer.phase("wait for other engines"):
-        lockstep.wait_for_others()
-    return lockstep
 
 
 def _gates(
@@ -158,7 +141,7 @@ def build_executor(
     clock: Clock,
     timer: StartupTimer,
     matchers: MatcherSource | None = None,
-    experts: ExpertLinks | None = None,
+    adapt: AdaptFactory | None = None,
 ) -> Executor:
     """Loads the plugins first, so that their mistakes do not cost a model's loading.
 
@@ -167,10 +150,9 @@ def build_executor(
         ConfigError: An option does not fit the model, the machine or a plugin.
     """
     factory = load_executor_factory(config.executor_name)
+    factory = factory if adapt is None else adapt(factory)
     if factory.has_processes:
-        return factory(
-            ExecutorContext(config=config, clock=clock, timer=timer, experts=experts)
-        )
+        return factory(ExecutorContext(config=config, clock=clock, timer=timer))
     connector = load_worker_connector(config)
     check_logits_processors(config, factory.capabilities)
     with timer.phase("load proposer") if config.speculative else nullcontext():
@@ -184,6 +166,5 @@ def build_executor(
             proposer=proposer,
             connector=connector,
             matchers=matchers,
-            experts=experts,
         )
     )

@@ -27,7 +27,7 @@ from hookline.transport.engine_wire import EngineWire
 from hookline.transport.mailbox import KEY_BYTES
 from hookline.transport.messages import Ready
 from hookline.transport.process_inspector import STACKS_SIGNAL, stacks_file
-from hookline.worker.experts.links import ExpertLinks
+from hookline_ranks.experts.links import ExpertLinks
 
 _IDLE_SECONDS = 60.0
 

@@ -6,7 +6,7 @@ import msgspec
 
 from hookline.owned_process import OwnedProcess
 from hookline.transport.mailbox import make_key
-from hookline.worker.experts.links import ExpertLinks
+from hookline_ranks.experts.links import ExpertLinks
 
 _MODULE = "hookline.transport.engine_process"
 
