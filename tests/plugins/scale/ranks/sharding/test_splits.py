@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from hookline.models.cut import Cut
+from hookline.models.weight_files import stored_parts
 from hookline_ranks.sharding.plan import ShardingPlan
 from hookline_ranks.sharding.split import INPUTS, Split
-from hookline_ranks.sharding.stored_model import stored_parts
 
 TABLE = torch.arange(24.0).view(12, 2)
 
