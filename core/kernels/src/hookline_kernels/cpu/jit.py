@@ -2,8 +2,8 @@
 
 The cache is a folder of the user's, so that read-only installations start as fast. Each
 variant has its own file, so that processes that compile at the same time do not mix
-theirs up. A change of any source of this package makes a new folder; the oldest are
-removed.
+theirs up. A change of any source of this package makes a new folder; those that were
+not used for longest are removed.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ import pickle
 import secrets
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -153,12 +154,14 @@ class _Locator(_CacheLocator):
 
 @cache
 def cache_folder() -> Path:
-    """Returns the folder of these sources' kernels; removes the oldest others."""
+    """Returns the folder of these kernels; removes those unused for longest."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME")
     base = Path(given or home or Path.home() / ".cache") / "hookline" / "kernels"
     folder = base / source_stamp()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(OSError):  # nobody may write to it
+        os.utime(folder)  # used now: the oldest is the one unused for longest
     others = sorted(base.iterdir(), key=lambda path: path.stat().st_mtime)
     for old in [path for path in others if path != folder][: -(FOLDERS_KEPT - 1)]:
         shutil.rmtree(old, ignore_errors=True)
