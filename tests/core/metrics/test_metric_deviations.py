@@ -1,5 +1,6 @@
 """Deviations of names in other dialects, and the page about them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,33 @@ def test_page_of_deviations_is_up_to_date() -> None:
 
 
 def test_page_has_each_name_once() -> None:
-    """Each name of the other dialects, absent ones included, has one row."""
-    lines = deviation_document().splitlines()
-    rows = [line.split("`")[1] for line in lines if line.startswith("| `")]
+    """Each name of the other dialects has one row, or stands with its reason."""
+    page = deviation_document()
+    rows = re.findall(r"^\| `([^`]+)`", page, flags=re.MULTILINE)
+    reasons = re.findall(r"^- ([^`]+): (`.*`)$", page, flags=re.MULTILINE)
+    stated = {
+        name: reason for reason, names in reasons for name in names.split("`")[1::2]
+    }
 
-    absent = {name for names in NOT_APPLICABLE.values() for name in names}
     assert len(rows) == len(set(rows))
-    assert set(rows) == {metric.exposed(alias.name) for metric, alias in NAMED} | absent
+    assert set(rows) == {metric.exposed(alias.name) for metric, alias in NAMED}
+    for dialect in OTHERS:
+        assert NOT_APPLICABLE[dialect].items() <= stated.items()
+
+
+def test_each_letter_of_a_row_is_explained() -> None:
+    """What stands above a table is used in it, and the other way round."""
+    for section in re.split(r"^## ", deviation_document(), flags=re.MULTILINE)[1:]:
+        explained = set(re.findall(r"^- ([A-Z]): ", section, flags=re.MULTILINE))
+        rows = [line for line in section.splitlines() if line.startswith("| `")]
+        used = {
+            letter
+            for row in rows
+            for letter in re.findall(r"(?<=[(; |])[A-Z](?=[); ])", row)
+        }
+
+        assert explained
+        assert used == explained
 
 
 def test_zeros_by_nature_say_why_and_what_the_original_shows() -> None:
