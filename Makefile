@@ -9,7 +9,7 @@ ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Nobody who does not want Ray gets it.
+# Ray is installed only on request (`make ray`).
 RAY_PROJECT := plugins/scale/ray/pyproject.toml
 PROJECTS := $(filter-out $(RAY_PROJECT),$(sort $(wildcard pyproject.toml plugins/*/*/pyproject.toml models/*/pyproject.toml))) \
     tools/bench/pyproject.toml tools/pd_proxy/pyproject.toml

@@ -111,7 +111,7 @@ class _ChildLife:
         """
         await engine.failed.wait()
         if not client.are_engines_gone:
-            logger.error("this API server ends, because it is broken")
+            logger.error("this API server exits, because it no longer works")
             self._stopping.set()
 
     async def _serve(self, engine: ServingEngine) -> None:
