@@ -100,17 +100,20 @@ def _split(layers: Sequence[str]) -> list[list[str]]:
 def read_imports(house: Layers, roots: Mapping[str, Path]) -> Imports:
     """Reads which distributions import which, wherever in a module they do.
 
-    What a distribution imports through another one is left out.
+    What a distribution imports through one of a lower layer is left out. An exception
+    of the contracts, an import of a higher layer, stays.
     """
     names = frozenset(name for layer in house for name in layer)
-    direct = {name: _imported(roots[name]) & names - {name} for name in names}
+    below: frozenset[str] = frozenset()
     found: dict[str, frozenset[str]] = {}
     reached: dict[str, frozenset[str]] = {}
     for layer in reversed(house):
         for name in layer:
-            through = frozenset().union(*(reached[other] for other in direct[name]))
-            found[name] = direct[name] - through
-            reached[name] = direct[name] | through
+            direct = _imported(roots[name]) & names - {name}
+            through = frozenset().union(*(reached[each] for each in direct & below))
+            found[name] = direct - through
+            reached[name] = direct & below | through
+        below |= set(layer)
     return found
 
 

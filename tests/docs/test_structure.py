@@ -61,11 +61,25 @@ def test_arrows_are_imports(structure: ModuleType, tmp_path: Path) -> None:
     assert found == {"top": {"middle"}, "middle": {"base"}, "base": set()}
 
 
+def test_imports_of_higher_layers_are_shown(
+    structure: ModuleType, tmp_path: Path
+) -> None:
+    """An exception of the contracts is an arrow, too."""
+    roots = {name: tmp_path / name for name in ("top", "base")}
+    for name, other in (("top", "base"), ("base", "top")):
+        roots[name].mkdir()
+        (roots[name] / "module.py").write_text(f"import {other}\n", "utf-8")
+
+    found = structure.read_imports([["top"], ["base"]], roots)
+
+    assert found == {"top": {"base"}, "base": {"top"}}
+
+
 def test_a_changed_contract_makes_the_page_stale(
     structure: ModuleType, tmp_path: Path
 ) -> None:
     """A layer that moves in pyproject.toml changes the rendered part."""
-    for name in ("core", "registry", "server", "plugins", "models", "tools"):
+    for name in ("core", "metrics", "registry", "server", "plugins", "models", "tools"):
         (tmp_path / name).symlink_to(ROOT / name)
     source = (ROOT / "pyproject.toml").read_text("utf-8")
     moved = source.replace('    "step",\n', "").replace(
