@@ -9,12 +9,7 @@ from hookline_metrics.metric import COMMON_LABELS, Metric, Scope, Stability
 
 _EXAMPLE_LENGTH = 32768
 
-_REFINED = (
-    BucketFamily.TIME_TO_FIRST_TOKEN,
-    BucketFamily.INTER_TOKEN_LATENCY,
-    BucketFamily.SGLANG_TTFT,
-    BucketFamily.SGLANG_INTER_TOKEN,
-)
+_REFINED = (BucketFamily.TIME_TO_FIRST_TOKEN, BucketFamily.INTER_TOKEN_LATENCY)
 
 _FIRST_VERSION = "0.1"
 
@@ -88,15 +83,20 @@ def _labels(metric: Metric) -> Iterable[str]:
 
 
 def _buckets() -> str:
+    """Returns the bounds of Hookline's own histograms."""
+    used = {metric.buckets for metric in CATALOGUE if metric.is_own}
     lines = ["## Buckets", "", "| family | upper bounds |", "|---|---|"]
     for family in BucketFamily:
-        bounds = " ".join(f"{bound:g}" for bound in bounds_of(family, _EXAMPLE_LENGTH))
-        lines.append(f"| `{family}` | {bounds} |")
+        if family in used:
+            bounds = " ".join(
+                f"{each:g}" for each in bounds_of(family, _EXAMPLE_LENGTH)
+            )
+            lines.append(f"| `{family}` | {bounds} |")
     note = (
         f"`{BucketFamily.REQUEST_TOKENS}` ends at the model's context length, "
         f"here {_EXAMPLE_LENGTH} tokens. {_quoted(_REFINED)} have all bounds of vLLM "
-        "or SGLang and further ones: from 0.5 ms to 60 s no bucket ends above twice "
-        "its start."
+        "and further ones: from 0.5 ms to 60 s no bucket ends above twice its start. "
+        "`hookline metrics describe NAME` shows the bounds under other dialects' names."
     )
     return "\n".join((*lines, "", note, ""))
 
