@@ -26,29 +26,29 @@ def test_page_of_deviations_is_up_to_date() -> None:
 
 
 def test_page_has_each_name_once() -> None:
-    """Each name of the other dialects has one row, or stands with its reason."""
+    """Each name of the other dialects has one entry, or stands with its reason."""
     page = deviation_document()
-    rows = re.findall(r"^\| `([^`]+)`", page, flags=re.MULTILINE)
+    entries = re.findall(r"^- `([^`]+)`", page, flags=re.MULTILINE)
     reasons = re.findall(r"^- ([^`]+): (`.*`)$", page, flags=re.MULTILINE)
     stated = {
         name: reason for reason, names in reasons for name in names.split("`")[1::2]
     }
 
-    assert len(rows) == len(set(rows))
-    assert set(rows) == {metric.exposed(alias.name) for metric, alias in NAMED}
+    assert len(entries) == len(set(entries))
+    assert set(entries) == {metric.exposed(alias.name) for metric, alias in NAMED}
     for dialect in OTHERS:
         assert NOT_APPLICABLE[dialect].items() <= stated.items()
 
 
-def test_each_letter_of_a_row_is_explained() -> None:
-    """What stands above a table is used in it, and the other way round."""
+def test_each_letter_of_an_entry_is_explained() -> None:
+    """What stands at the top is used below, and the other way round."""
     for section in re.split(r"^## ", deviation_document(), flags=re.MULTILINE)[1:]:
         explained = set(re.findall(r"^- ([A-Z]): ", section, flags=re.MULTILINE))
-        rows = [line for line in section.splitlines() if line.startswith("| `")]
+        lines = [line for line in section.splitlines() if line.startswith("- `")]
         used = {
             letter
-            for row in rows
-            for letter in re.findall(r"(?<=[(; |])[A-Z](?=[); ])", row)
+            for line in lines
+            for letter in re.findall(r"(?<=[(; ])[A-Z](?=[); ]|$)", line)
         }
 
         assert explained
@@ -71,8 +71,8 @@ def test_deviations_are_of_names_there_are() -> None:
 
 
 @pytest.mark.parametrize("name", DEVIATIONS)
-def test_deviation_fits_into_a_table(name: str) -> None:
-    """A deviation is ASCII on one line, without the table's own bar."""
+def test_deviation_fits_into_a_line(name: str) -> None:
+    """A deviation is ASCII on one line, without a bar that would make a table."""
     text = DEVIATIONS[name]
 
     assert text

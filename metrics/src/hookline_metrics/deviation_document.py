@@ -19,14 +19,13 @@ hand.
 For each name in these dialects: the metric of Hookline that it shows, or its own help
 text, with the differences of labels, buckets and units; then how the value deviates
 from the one that the other engine shows (vLLM 0.33, SGLang 0.5), if it does. Letters
-stand for the remarks above a table. Names marked *hidden* are deprecated and appear
-only with `--show-hidden-metrics-for-version 0.0`. Names that do not apply are listed
-last, by the reason. `hookline metrics list` and `describe` say the same on the
-command line.
+stand for the remarks at the top. Names marked *hidden* are deprecated and appear only
+with `--show-hidden-metrics-for-version 0.0`. Names that do not apply are listed last,
+by the reason. `hookline metrics list` and `describe` say the same on the command line.
 """
 
 _LETTERED = 3
-"""A remark that as many rows have, or more, stands above the table once."""
+"""A remark that as many names have, or more, stands at the top once."""
 _SHORT = 3
 """The number of words up to which a remark is as short as a letter's explanation."""
 
@@ -45,8 +44,8 @@ def _section(dialect: str) -> str:
     letters = _letters(families.values())
     lines = [f"## `{dialect}`", ""]
     lines += [f"- {letter}: {remark}" for remark, letter in letters.items()]
-    lines += ["", "| name | shows | deviation |", "|---|---|---|"]
-    lines += [_row(name, families[name], letters) for name in sorted(families)]
+    lines += ["", f"### Names of `{dialect}`", ""]
+    lines += [_entry(name, families[name], letters) for name in sorted(families)]
     return "\n".join((*lines, "", *_absent(dialect), ""))
 
 
@@ -71,7 +70,7 @@ def _families(dialect: str) -> dict[str, _Parts]:
 
 
 def _letters(families: Iterable[_Parts]) -> dict[str, str]:
-    """Returns a letter for each long remark that several rows have."""
+    """Returns a letter for each long remark that several names have."""
     uses = Counter(
         remark
         for parts in families
@@ -89,12 +88,13 @@ def _letters(families: Iterable[_Parts]) -> dict[str, str]:
     return dict(zip(repeated, ascii_uppercase, strict=False))
 
 
-def _row(name: str, parts: _Parts, letters: Mapping[str, str]) -> str:
+def _entry(name: str, parts: _Parts, letters: Mapping[str, str]) -> str:
     _, alias = parts[0]
     hidden = " *hidden*" if alias.hidden_since else ""
     shows = "; ".join(_shown(*part, letters) for part in parts)
     deviation = "; ".join(letters.get(each, each) for each in _deviations(alias))
-    return f"| `{name}`{hidden} | {shows} | {deviation} |"
+    deviates = f" **Deviates:** {deviation}" if deviation else ""
+    return f"- `{name}`{hidden}: {shows}{deviates}"
 
 
 def _shown(metric: Metric, alias: Alias, letters: Mapping[str, str]) -> str:
