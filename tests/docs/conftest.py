@@ -40,7 +40,8 @@ def install_example(tmp_path: Path) -> Callable[[Mapping[str, str]], Installed]:
         wheels.mkdir()
         for name, source in files.items():
             (project / name).write_text(source, "utf-8")
-        for source_folder in (ROOT, ROOT / "models" / "demo", project):
+        simulated = ROOT / "plugins" / "executors" / "simulated"
+        for source_folder in (ROOT, ROOT / "models" / "demo", simulated, project):
             hatch = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
             _call(*hatch, "-d", wheels, cwd=source_folder)
         _install(tmp_path / "venv", sorted(wheels.glob("*.whl")))
