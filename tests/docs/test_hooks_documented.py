@@ -16,7 +16,13 @@ from hookline.config import EngineConfig
 from hookline.config.kv_events import KVEventsConfig
 from hookline.pages import PageEvent, PageRequest, PageResponse
 from hookline.payloads import EngineStopped, LoggerContext
-from hookline.plugins.kinds import CONNECTOR, KINDS, LOGGER, PROPOSER
+from hookline.plugins.kinds import (
+    CONNECTOR,
+    KINDS,
+    LOGGER,
+    PROPOSER,
+    QUANTIZATION_METHOD,
+)
 from hookline_registry import InstalledPlugin, PluginRegistry, installed
 from hookline_testing import RecordingLogger
 
@@ -40,7 +46,9 @@ CONFIGS = {
     )
 }
 """Likewise; what they make has to be stopped."""
-KINDS_OF = {kind.group: kind for kind in (LOGGER, PROPOSER, CONNECTOR)}
+KINDS_OF = {
+    kind.group: kind for kind in (LOGGER, PROPOSER, CONNECTOR, QUANTIZATION_METHOD)
+}
 PLUGINS = [plugin for group in KINDS_OF for plugin in installed(group)]
 CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 

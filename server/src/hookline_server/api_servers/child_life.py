@@ -11,7 +11,7 @@ from aiohttp import web
 
 from hookline.observer_context import ObserverAddress
 from hookline.transport.attached_client import AttachedClient
-from hookline.worker.settled_heap import settle_heap
+from hookline_kernels.runtime.settled_heap import settle_heap
 from hookline_server.api_servers.asking import (
     Questions,
     SharedAllowance,
