@@ -24,6 +24,7 @@ from hookline.payloads import (
     HttpAnswered,
     LoggerContext,
     ProposerContext,
+    QuantizationContext,
     RecordsLogged,
     RequestsFinished,
     RequestsPreempted,
@@ -35,6 +36,7 @@ from hookline.payloads import (
     TrainingContext,
     TrainingReport,
 )
+from hookline.quantization import QuantizationMethod
 from hookline.spec_decode import Proposer
 
 hookspec = pluggy.HookspecMarker("hookline")
@@ -204,3 +206,10 @@ def create_kv_connector(
     context: ConnectorContext,
 ) -> SchedulerConnector | WorkerConnector | None:
     """Called on the selected plugin; returns the requested side of the connector."""
+
+
+@hookspec(firstresult=True)
+def create_quantization_method(
+    context: QuantizationContext,
+) -> QuantizationMethod | None:
+    """Called on the method that a checkpoint or an option names; returns the method."""

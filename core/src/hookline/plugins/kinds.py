@@ -15,6 +15,11 @@ PROPOSER = PluginKind(
 CONNECTOR = PluginKind(
     name="connector", group="hookline.connectors", hook="create_kv_connector"
 )
+QUANTIZATION_METHOD = PluginKind(
+    name="quantization_method",
+    group="hookline.quantization_methods",
+    hook="create_quantization_method",
+)
 LOGITS_PROCESSOR = PluginKind(
     name="logits_processor",
     group="hookline.logits_processors",
@@ -70,6 +75,7 @@ KINDS = (
     RECORDER,
     PROPOSER,
     CONNECTOR,
+    QUANTIZATION_METHOD,
     LOGITS_PROCESSOR,
     TOOL_PARSER,
     REASONING_PARSER,
