@@ -17,7 +17,6 @@ from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
 from hookline import AsyncEngine
-from hookline.clock import SystemClock
 from hookline.config import (
     CacheConfig,
     EngineConfig,
@@ -26,14 +25,11 @@ from hookline.config import (
     ObserverConfig,
     SimulationConfig,
 )
-from hookline.core.building import build_core, build_loop
-from hookline.core.engine_loop import EngineLoop
-from hookline.transport.engine_client import Received
-from hookline.transport.inproc_client import InprocClient
 from hookline_demo_model import folder
 from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
 from hookline_testing.golden import check_golden
+from hookline_testing.paced_client import paced_connect
 
 Client = TestClient[Request, Application]
 
@@ -41,8 +37,6 @@ GOLDEN = Path(__file__).parent / "golden/http"
 INSTANT = SimulationConfig(
     step_seconds=0.0, prefill_token_seconds=0.0, decode_request_seconds=0.0
 )
-_TURNS = 50
-"""Turns of the event loop within which an output has reached its client."""
 
 CHAT = [
     {"role": "system", "content": "Be brief."},
@@ -113,28 +107,6 @@ MASKS = (
 )
 
 
-class PacedClient(InprocClient):
-    """Runs a step when all that came before it has left the event loop."""
-
-    def __init__(self, loop: EngineLoop) -> None:
-        super().__init__(loop)
-        self._event_loop: asyncio.AbstractEventLoop | None = None
-
-    def follow(self, event_loop: asyncio.AbstractEventLoop) -> "PacedClient":
-        self._event_loop = event_loop
-        return self
-
-    def receive(self, timeout_seconds: float) -> Received | None:
-        assert self._event_loop is not None
-        asyncio.run_coroutine_threadsafe(_settle(), self._event_loop).result()
-        return super().receive(timeout_seconds)
-
-
-async def _settle() -> None:
-    for _ in range(_TURNS):
-        await asyncio.sleep(0)
-
-
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
     """A client of a server with the demo's tokenizer and the simulated executor."""
@@ -147,12 +119,7 @@ async def client() -> AsyncIterator[Client]:
         observers=ObserverConfig(stat_loggers=()),
         in_process=True,
     )
-    loop = asyncio.get_running_loop()
-
-    def connect(config: EngineConfig) -> PacedClient:
-        core = build_core(config, SystemClock())
-        return PacedClient(build_loop(config, core)).follow(loop)
-
+    connect = paced_connect(asyncio.get_running_loop())
     engine = await AsyncEngine.start(config, connect=connect)
     try:
         async with TestClient(TestServer(create_app(engine, ServerSettings()))) as it:
