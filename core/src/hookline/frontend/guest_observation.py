@@ -23,13 +23,14 @@ _NOTHING = IterationStats()
 
 
 class GuestObservers:
-    """Tells of this front end's requests only: the owner tells of the engines.
+    """Reports this front end's requests only: the owner reports the engines.
 
     So loggers hear of each event once, however many front ends there are.
     """
 
     def __init__(self, observers: Observing) -> None:
         self._observers = observers
+        self.address = observers.address
         self.requests_told = observers.requests_told
         self.listens = observers.listens
 
