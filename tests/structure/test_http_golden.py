@@ -16,7 +16,6 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
-from hookline import AsyncEngine
 from hookline.config import (
     CacheConfig,
     EngineConfig,
@@ -28,6 +27,7 @@ from hookline.config import (
 from hookline_demo_model import folder
 from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
+from hookline_server.texts.engine import TextEngine
 from hookline_testing.golden import check_golden
 from hookline_testing.paced_client import paced_connect
 
@@ -120,7 +120,7 @@ async def client() -> AsyncIterator[Client]:
         in_process=True,
     )
     connect = paced_connect(asyncio.get_running_loop())
-    engine = await AsyncEngine.start(config, connect=connect)
+    engine = await TextEngine.start(config, connect=connect)
     try:
         async with TestClient(TestServer(create_app(engine, ServerSettings()))) as it:
             yield it

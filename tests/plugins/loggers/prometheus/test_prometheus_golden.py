@@ -14,7 +14,7 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
-from hookline.metrics import DIALECTS
+from hookline_metrics import DIALECTS
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
 from hookline_prometheus import PrometheusLogger

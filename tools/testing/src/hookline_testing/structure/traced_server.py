@@ -19,7 +19,6 @@ import msgspec
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
-from hookline import AsyncEngine
 from hookline.config import (
     CacheConfig,
     EngineConfig,
@@ -28,12 +27,13 @@ from hookline.config import (
     ModelConfig,
     ObserverConfig,
 )
-from hookline.frontend.observer.starting import observe
+from hookline.frontend.observer_choice import observe
 from hookline.frontend.observing import Observing
 from hookline_demo_model import folder
 from hookline_server.app import create_app
 from hookline_server.cli.options.loggers import default_loggers
 from hookline_server.settings import ServerSettings
+from hookline_server.texts.engine import TextEngine
 from hookline_testing.paced_client import PacedClient, paced_connect
 from hookline_testing.structure.calls import Called, CallRecorder, Calls
 from hookline_testing.structure.forms import Forms
@@ -133,7 +133,7 @@ async def trace(root: Path, end: Called, kernels: Kernels) -> Traces:
         recorder.watch()  # now that all is imported; the threads start after this
         return client
 
-    engine = await AsyncEngine.start(
+    engine = await TextEngine.start(
         _config(kernels), observe=tracer.observe, connect=connect
     )
     recorder.watch()
