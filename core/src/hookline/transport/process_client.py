@@ -80,6 +80,7 @@ class ProcessClient:
         self._due: dict[int, float] = {}
         self._last_words: dict[int, float] = {}
         self._starting: set[int] = set()
+        self._not_started: dict[int, str] = {}
         self._num_launched = dict.fromkeys(self._configs, 1)
         self._dropped_there = dict.fromkeys(self._configs, 0)
         self._is_closed = False
@@ -256,6 +257,9 @@ class ProcessClient:
         deadline = time.monotonic() + timeout_seconds
         while True:
             self._launch_due()
+            if self._not_started:
+                index, reason = self._not_started.popitem()
+                return self._bury(EngineDied(index, reason, DeathKind.START))
             ended = self._find_ended()
             if ended is not None and self._is_silent(ended.engine_index):
                 return self._bury(ended)
@@ -311,8 +315,12 @@ class ProcessClient:
         self._kill_reasons.pop(index, None)
 
     def _launch(self, index: int) -> None:
-        """Starts a process while others serve."""
-        self._launched[index] = self._start_process(index)
+        """Starts a process while others serve; if it cannot, that is its end."""
+        try:
+            self._launched[index] = self._start_process(index)
+        except OSError as error:
+            self._not_started[index] = f"its process cannot be started: {error}"
+            return
         self._num_launched[index] = self._num_launched.get(index, 0) + 1
         self._starting.add(index)
 

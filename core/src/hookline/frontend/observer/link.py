@@ -32,6 +32,8 @@ SILENT_SECONDS = 5.0
 
 _IDLE_SECONDS = 0.5
 _JOIN_SECONDS = 0.25
+_END_SECONDS = 5.0
+"""Time for the thread to send what waits; it waits for nothing else."""
 _FLUSH_LOOK_SECONDS = 0.01
 _MOST_FRAMES = 16
 """Frames that the transport may hold; what waits beyond them waits in the outbox."""
@@ -149,7 +151,7 @@ class ObserverLink:
             return
         self._is_closing = True
         self.outbox.hurry()
-        self._thread.join()
+        self._thread.join(_END_SECONDS)
         self._mailbox.send(OBSERVER, Leave(), waits=False)
         self._transport.close(linger_seconds)
 
