@@ -128,6 +128,9 @@ class TextProcess:
             self._end("it closed its socket" if code is None else describe_exit(code))
             return
         self._incoming += data
+        self._take_replies()
+
+    def _take_replies(self) -> None:
         while self._is_open and (whole := take_frame(self._incoming)) is not None:
             try:
                 reply = self._decoder.decode(whole)
