@@ -1,12 +1,10 @@
 """Whoever watches a process outlives errors, and never waits for it without a bound."""
 
 import asyncio
-import math
 import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +14,8 @@ import pytest
 
 from hookline import AsyncEngine, EngineConfig, SamplingParams
 from hookline.config import MachinesConfig, ParallelConfig, SupervisionConfig
-from hookline.exceptions import ConfigError
 from hookline.frontend import headless_node
 from hookline.frontend.headless_node import HeadlessNode
-from hookline.frontend.observer import beginning
-from hookline.frontend.observer.owner import ObserverProcess
 from hookline.owned_process import OwnedProcess
 from hookline.transport import process_client
 from hookline.transport.launched_engine import LaunchedEngine
@@ -30,67 +25,11 @@ from hookline.worker.ranks.rank_processes import RankProcesses
 
 StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
 
-OBSERVER = """
-import os
-import sys
-import time
-from pathlib import Path
-
-starts = Path(__file__).with_name("starts")
-with starts.open("a") as file:
-    print(os.getpid(), file=file)
-begun = int(sys.argv[2])
-match (len(starts.read_text().split()), Path(__file__).with_name("case").read_text()):
-    case 1, _:
-        os.write(begun, b"\\x80")  # an empty `Begun`; then it ends
-    case 2, "hangs":
-        time.sleep(600)
-    case 2, "half a message":
-        os.write(begun, b"\\x81")
-    case _:
-        os.write(begun, b"\\x80")
-        os.close(begun)
-        sys.stdin.buffer.read()
-"""
-"""An observer process that misbehaves at its second start."""
-
 WAIT_SECONDS = 60.0
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def is_alive(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
-
-
-class Script:
-    """The module of an observer process, and the ids of the processes that ran it."""
-
-    name = "misbehaving_observer"
-
-    def __init__(self, folder: Path, case: str) -> None:
-        (folder / f"{self.name}.py").write_text(OBSERVER)
-        (folder / "case").write_text(case)
-        self._starts = folder / "starts"
-
-    @property
-    def pids(self) -> list[int]:
-        if not self._starts.exists():
-            return []
-        return [int(each) for each in self._starts.read_text().split()]
-
-
-@pytest.fixture
-def make_script(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], Script]:
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    return lambda case: Script(tmp_path, case)
 
 
 def test_watcher_outlives_errors(caplog: pytest.LogCaptureFixture) -> None:
@@ -173,58 +112,6 @@ def test_process_that_the_kernel_keeps_is_given_up(
     assert "engine 0 was killed and has not ended in 5 s" in caplog.text
     process.ask_to_end()
     process.end(WAIT_SECONDS)
-
-
-def test_observer_in_the_making_ends_when_closing_begins(
-    make_script: Callable[[str], Script], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However long a replacement may take to begin, closing does not wait for it."""
-    monkeypatch.setattr(beginning, "START_SECONDS", math.inf)
-    script = make_script("hangs")
-    observer = ObserverProcess(EngineConfig(), module=script.name)
-    wait_until(lambda: len(script.pids) == 2)
-
-    observer.close()
-
-    assert not any(map(is_alive, script.pids))
-
-
-def test_observer_that_ends_amid_its_first_words_is_replaced(
-    make_script: Callable[[str], Script], caplog: pytest.LogCaptureFixture
-) -> None:
-    """Half a message is a failed start, which is logged and tried again."""
-    script = make_script("half a message")
-    observer = ObserverProcess(EngineConfig(), module=script.name)
-
-    wait_until(lambda: "the observer process has been replaced" in caplog.text)
-
-    assert observer.pid == script.pids[2]
-    assert "truncated" in caplog.text
-    observer.close()
-
-
-def test_observer_that_cannot_be_started_is_tried_again(
-    make_script: Callable[[str], Script],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """An error of the kernel is a failed start, at first and when it is replaced."""
-    script = make_script("works")
-    popen, refused = subprocess.Popen, [False, True, True, False, True]
-
-    def refuse_some(*arguments: object, **options: object) -> object:
-        if refused.pop(0):
-            raise BlockingIOError("no more processes")
-        return popen(*arguments, **options)  # type: ignore[call-overload]
-
-    monkeypatch.setattr(subprocess, "Popen", refuse_some)
-    observer = ObserverProcess(EngineConfig(), module=script.name)
-    wait_until(lambda: "the observer process has been replaced" in caplog.text)
-    observer.close()
-
-    assert "its process cannot be started: no more processes" in caplog.text
-    with pytest.raises(ConfigError, match="cannot be started: no more processes"):
-        ObserverProcess(EngineConfig(), module=script.name)
 
 
 @pytest.mark.usefixtures("site")

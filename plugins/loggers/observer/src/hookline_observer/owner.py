@@ -1,0 +1,195 @@
+"""Starts the observer process, replaces it when it ends, and ends it."""
+
+import logging
+import os
+import shutil
+import signal
+import threading
+
+import msgspec
+
+from hookline.clock import SystemClock
+from hookline.config import EngineConfig
+from hookline.exceptions import ConfigError, HooklineError
+from hookline.framed_pipes import framed
+from hookline.frontend.restarts import RestartBudget
+from hookline.frozen import plain
+from hookline.observer_context import ObserverAddress
+from hookline.owned_process import OwnedProcess
+from hookline.transport.forked_children import release_in_forked_children
+from hookline.transport.ipc import private_folder
+from hookline.transport.mailbox import make_key
+from hookline.watcher import Watcher
+from hookline_observer.beginning import wait_until_begun
+from hookline_observer.messages import Begin
+from hookline_observer.process import (
+    FAREWELL_SECONDS,
+    FLUSH_SECONDS,
+    HUNG_SECONDS,
+)
+from hookline_registry import RegistryError
+
+MODULE = "hookline_observer.process"
+RESTARTS_PER_HOUR = 10
+END_SECONDS = FLUSH_SECONDS + 2 * FAREWELL_SECONDS
+_LOOK_SECONDS = 0.2
+_WATCHER_SECONDS = 10.0
+"""Time for the watching thread to give up a replacement that is being started."""
+_log = logging.getLogger(__name__)
+
+
+class ObserverProcess:
+    """An observer process that this process owns; front ends reach it by its address.
+
+    If it ends, another one takes its place under the same address, after a pause that
+    grows, at most `RESTARTS_PER_HOUR` times.
+    """
+
+    def __init__(self, config: EngineConfig, *, pages: str = "") -> None:
+        """Starts it and waits until its loggers are loaded.
+
+        Args:
+            config: The engine's configuration, with the loggers.
+            pages: `module:attribute` of what serves the loggers' pages; empty if
+                nobody does.
+
+        Raises:
+            ConfigError: An option of a logger is wrong, or the process did not start.
+            RegistryError: A logger is unknown or broken.
+        """
+        self._config = config
+        self._pages = pages
+        self._key = make_key()
+        self._incarnation = 0
+        self._is_closing = threading.Event()
+        self._folder = private_folder()
+        self._latest: OwnedProcess | None = None
+        self._budget = RestartBudget(RESTARTS_PER_HOUR, SystemClock())
+        release_in_forked_children(self._folder, self._pipes)
+        try:
+            self._start()
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        self._watcher = Watcher(
+            self._look,
+            name="hookline-observer-watch",
+            seconds=_LOOK_SECONDS,
+            closing=self._is_closing,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Id of the process that runs now, or ran last."""
+        return self._process.pid
+
+    def address(self, index: int = 0) -> ObserverAddress:
+        """Returns the address for front end `index`."""
+        return ObserverAddress(self._folder, self._key, index)
+
+    def close(self, *, timeout_seconds: float = END_SECONDS) -> None:
+        """Ends the process once its loggers have got what it has; callable twice.
+
+        It is killed if that takes longer than `timeout_seconds`. One that is being
+        started ends at once.
+        """
+        if self._is_closing.is_set():
+            return
+        self._watcher.close(_WATCHER_SECONDS)
+        self._process.ask_to_end()
+        self._process.end(timeout_seconds)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _pipes(self) -> list[int]:
+        pipe = None if self._latest is None else self._latest.pipe
+        return [] if pipe is None else [pipe]
+
+    @property
+    def _process(self) -> OwnedProcess:
+        assert self._latest is not None, "the constructor has started it"
+        return self._latest
+
+    def _start(self) -> None:
+        """Starts a process, and waits until its loggers are loaded.
+
+        Raises:
+            ConfigError: An option of a logger is wrong, or the process did not start.
+            RegistryError: A logger is unknown or broken.
+        """
+        self._incarnation += 1
+        begin = Begin(self._key, self._incarnation, self._config, self._pages)
+        body = msgspec.msgpack.encode(begin, enc_hook=plain)
+        try:
+            said = self._launch()
+        except OSError as error:
+            detail = f"its process cannot be started: {error}"
+            raise ConfigError("observer-process", detail) from error
+        try:
+            self._process.tell(framed(body))
+            wait_until_begun(said, self._process, self._is_closing)
+        except BaseException:
+            self._process.kill()
+            self._process.ask_to_end()
+            self._process.end(0.0)
+            raise
+        finally:
+            os.close(said)
+
+    def _launch(self) -> int:
+        """Starts a process; returns the pipe through which it says how it began.
+
+        From here on it is the latest one, which `close` ends.
+        """
+        said, begun = os.pipe()
+        try:
+            self._latest = OwnedProcess(
+                MODULE, (self._folder, begun), name="observer", pass_fds=(begun,)
+            )
+        except BaseException:
+            os.close(said)
+            raise
+        finally:
+            os.close(begun)
+        return said
+
+    def _look(self) -> bool:
+        """Replaces the process if it has ended; False if that is not allowed again."""
+        if (reason := self._process.end_reason) is None:
+            return True
+        self._process.ask_to_end()
+        self._process.end(0.0)
+        return self._replace(_plainer(reason))
+
+    def _replace(self, reason: str) -> bool:
+        """Returns False if the process is not replaced any more."""
+        while (delay := self._budget.take()) is not None:
+            _log.error(
+                "the observer process has ended: %s; serving goes on without loggers, "
+                "and it is replaced in %g s",
+                reason,
+                delay,
+            )
+            if self._is_closing.wait(delay):
+                return False
+            try:
+                self._start()
+            except (HooklineError, RegistryError) as error:
+                if self._is_closing.is_set():
+                    return False
+                reason = str(error)
+            else:
+                _log.warning("the observer process has been replaced")
+                return True
+        _log.error(
+            "the observer process has ended: %s; it is not replaced again, because it "
+            "was %d times within an hour, and loggers get nothing any more",
+            reason,
+            RESTARTS_PER_HOUR,
+        )
+        return False
+
+
+def _plainer(reason: str) -> str:
+    if signal.SIGALRM.name in reason:
+        return f"a logger held its interpreter for more than {HUNG_SECONDS} s"
+    return reason
