@@ -43,7 +43,7 @@ def test_a_later_output_takes_the_place_of_an_earlier_one_in_all_fields() -> Non
     names = list(CompletionOutput.__dataclass_fields__)
     joined: dict[str, object] = {"text": "", "token_ids": [], "logprobs": None}
     last = {name: object() for name in names} | joined | {"index": 0}
-    earlier = CompletionOutput(**(dict.fromkeys(names) | joined | {"index": 0}))
+    earlier = CompletionOutput(**(dict.fromkeys(names) | joined | {"index": 0}))  # type: ignore[arg-type]
     later = CompletionOutput(**last)  # type: ignore[arg-type]
 
     merged = earlier.followed_by(later)
