@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from subprocess import Popen
 
 import msgspec
 
@@ -59,21 +60,7 @@ class TextProcess:
         self._incoming = bytearray()
         self._outgoing = bytearray()
         self._is_open = True
-        self._channel, theirs = socket.socketpair()
-        self._channel.setblocking(False)
-        try:
-            self.process = start_child(
-                "hookline_server.texts.process",
-                setup_fd,
-                theirs,
-                cpu_seconds=limits.cpu_seconds,
-                memory_bytes=limits.memory_bytes,
-            )
-        except BaseException:
-            self._channel.close()
-            raise
-        finally:
-            theirs.close()
+        self._channel, self.process = _start(setup_fd, limits)
         self._loop.add_reader(self._channel, self._read)
 
     def send(self, job: Job) -> None:
@@ -142,3 +129,23 @@ class TextProcess:
     def _end(self, how: str) -> None:
         self.kill()
         self._ended(how)
+
+
+def _start(setup_fd: int, limits: TextLimits) -> tuple[socket.socket, Popen[bytes]]:
+    """Starts a process; returns this end of the channel to it, too."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    try:
+        process = start_child(
+            "hookline_server.texts.process",
+            setup_fd,
+            theirs,
+            cpu_seconds=limits.cpu_seconds,
+            memory_bytes=limits.memory_bytes,
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return ours, process

@@ -74,17 +74,7 @@ class ObserverLink:
         self._linger_seconds = linger_seconds
         self._begin_again = begin_again
         self._clock = clock or SystemClock()
-        me = Party(Role.CLIENT, address.index)
-        self._transport = IpcTransport(address.folder, me)
-        self._mailbox: Mailbox[ToFrontEnd] = Mailbox(
-            self._transport,
-            me,
-            msgspec.msgpack.Decoder(ToFrontEnd),
-            lambda peer: address.key if peer == OBSERVER else None,
-        )
-        release_in_forked_children(address.folder, self._pipes)
-        there = ipc_address(address.folder, OBSERVER)
-        self._transport.connect(OBSERVER, there, max_waiting=_MOST_FRAMES)
+        self._connect(address)
         self._alive: Alive | None = None
         self._heard_at = self._joined_at = self._clock.now()
         self._is_silent = False
@@ -98,6 +88,19 @@ class ObserverLink:
             target=self._run, name="hookline-observer-link", daemon=True
         )
         self._thread.start()
+
+    def _connect(self, address: ObserverAddress) -> None:
+        me = Party(Role.CLIENT, address.index)
+        self._transport = IpcTransport(address.folder, me)
+        self._mailbox: Mailbox[ToFrontEnd] = Mailbox(
+            self._transport,
+            me,
+            msgspec.msgpack.Decoder(ToFrontEnd),
+            lambda peer: address.key if peer == OBSERVER else None,
+        )
+        release_in_forked_children(address.folder, self._pipes)
+        there = ipc_address(address.folder, OBSERVER)
+        self._transport.connect(OBSERVER, there, max_waiting=_MOST_FRAMES)
 
     @property
     def silence(self) -> str | None:

@@ -26,6 +26,7 @@ from hookline.transport.engine_client import GuestEnded
 from hookline_observer.link import ObserverLink
 from hookline_observer.merged_parts import Key, part_key
 from hookline_observer.messages import (
+    Alive,
     Answered,
     Ended,
     Failed,
@@ -117,11 +118,7 @@ class RemoteObservers:
             linger_seconds=config.observers.linger_seconds,
             begin_again=self._begin_again,
         )
-        try:
-            alive = self._link.wait_until_ready(READY_SECONDS)
-        except BaseException:
-            self._link.close(0.0)
-            raise
+        alive = _alive(self._link)
         self._hooks = frozenset(alive.hooks)
         self._untold = untold_fields(self._hooks)
         self.is_listening = bool(self._hooks)
@@ -259,6 +256,15 @@ class RemoteObservers:
             parts = tuple(self._parts.values())
             if parts and self.listens("front_end_changed"):
                 self._tell(changed(parts))
+
+
+def _alive(link: ObserverLink) -> Alive:
+    """Waits for the first sign of life; closes the link if there is none."""
+    try:
+        return link.wait_until_ready(READY_SECONDS)
+    except BaseException:
+        link.close(0.0)
+        raise
 
 
 def untold_fields(hooks: Collection[str]) -> Mapping[str, object]:
