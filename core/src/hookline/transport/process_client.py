@@ -284,7 +284,7 @@ class ProcessClient:
         return self._take_news(index, message)
 
     def _take_news(self, index: int, message: ToClient) -> Received | None:
-        """Takes what an engine tells of itself and of other clients."""
+        """Handles news of an engine about itself and about other clients."""
         if isinstance(message, Failed):
             return self._bury(EngineDied(index, message.reason))
         if isinstance(message, OfGuests):

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from hookline.observer_context import ObserverAddress
 from hookline.transport.attached_client import AttachedClient
-from hookline.worker.settled_heap import settle_heap
+from hookline_kernels.runtime.settled_heap import settle_heap
 from hookline_server.api_servers.asking import (
     Questions,
     SharedAllowance,
@@ -114,7 +114,7 @@ class _ChildLife:
         """
         await engine.failed.wait()
         if not client.are_engines_gone:
-            logger.error("this API server ends, because it is broken")
+            logger.error("this API server exits, because it no longer works")
             self._stopping.set()
 
     async def _serve(self, engine: ServingEngine) -> None:

@@ -25,8 +25,13 @@ from numba.core.ccallback import CFunc
 from numba.core.errors import NumbaError
 from numba.core.sigutils import normalize_signature
 
-from hookline_kernels.cpu.emulated_amx import publish_key
-from hookline_kernels.cpu.isa import compile_features, emulates_tiles, is_lowered
+from hookline_kernels.cpu.isa import (
+    compile_features,
+    emulates_tiles,
+    emulator_path,
+    is_lowered,
+)
+from hookline_kernels.cpu.tile_emulation import tile_emulator
 from hookline_kernels.failure import KernelError
 from hookline_kernels.missing import current_handler
 
@@ -52,7 +57,7 @@ def compile_kernel(
     """
     _target()
     if emulates_tiles():
-        publish_key()  # kernels from disk need it, too
+        tile_emulator().publish_key()  # kernels from disk need it, too
     handler = current_handler()
     if handler is None or _is_cached(_cfunc(body, signature, variant)):
         return _compile(body, signature, variant)
@@ -169,7 +174,7 @@ def cache_folder() -> Path:
 def source_stamp() -> str:
     """Returns a digest of these sources, numba's version, the CPU and its emulation."""
     digest = hashlib.sha256(numba.__version__.encode())
-    digest.update(b"emulated tiles" if emulates_tiles() else b"")
+    digest.update(emulator_path().read_bytes() if emulates_tiles() else b"")
     digest.update(repr(_target()).encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
