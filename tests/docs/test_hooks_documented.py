@@ -143,7 +143,7 @@ def test_every_field_of_a_payload_is_documented(hook: FunctionType) -> None:
         return
     fields = [] if payload is EngineConfig else fields_of(payload)
 
-    missing = [name for name in fields if f"| `{name}` |" not in section]
+    missing = [name for name in fields if f"\n- `{name}`: " not in section]
 
     assert f"`{payload.__name__}`" in section
     assert missing == []
@@ -154,7 +154,7 @@ def test_every_field_of_a_part_is_documented(part: type) -> None:
     """Parts of payloads has sections that name each field."""
     section = SECTIONS[part.__name__]
 
-    missing = [name for name in fields_of(part) if f"| `{name}` |" not in section]
+    missing = [name for name in fields_of(part) if f"\n- `{name}`: " not in section]
 
     assert missing == []
 
@@ -165,7 +165,7 @@ def test_pages_are_documented(kind: type) -> None:
     section = SECTIONS["add_routes"]
 
     assert f"`{kind.__name__}`" in section
-    assert all(f"| `{name}` |" in section for name in fields_of(kind))
+    assert all(f"\n- `{name}`: " in section for name in fields_of(kind))
 
 
 @pytest.mark.parametrize("source", CODE, ids=range(len(CODE)))

@@ -47,13 +47,14 @@ class AttentionSlot:
     """
 
     attend: AttentionCall
-    first_layer = 0
+
+    def __init__(self, first_layer: int = 0) -> None:
+        self.first_layer = first_layer
 
     @classmethod
     def install(cls, model: PreTrainedModel) -> "AttentionSlot":
         """Adds one new slot to all attention modules of the model."""
-        slot = cls()
-        slot.first_layer = span_of(model).start
+        slot = cls(span_of(model).start)
         for module in model.modules():
             if hasattr(module, "layer_idx"):
                 object.__setattr__(module, "hookline_slot", slot)

@@ -124,7 +124,7 @@ def test_idle_engines_compute_nothing(family: Oracle) -> None:
             for each in driven
             if (sharing := each.core.sharing) is not None
         )
-        output: StepOutput = driven[1].core.state("test")
+        output: StepOutput = driven[1].core.report("test")
 
     assert dummies == COUNT
     assert output.record is None

@@ -181,7 +181,7 @@ class ThreadGovernor:
         self._told, self._told_at = found, self._looked_at
         quota = self._quota.quota
         _log.info(
-            "steps use %.1f of %d cores; neighbours want %.1f; %s",
+            "steps use %.1f of %d cores; other processes want %.1f; %s",
             self._cores,
             self._most,
             self._neighbours.wanted,
