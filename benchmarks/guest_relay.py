@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hookline.transport.endpoint import Endpoint
-from hookline.transport.guest_relay import GuestRelay
 from hookline.transport.ipc import IpcTransport, ipc_address
-from hookline.transport.link_keys import LinkKeys
 from hookline.transport.mailbox import make_key
-from hookline.transport.tcp import TcpHub, TcpLink
 from hookline.transport.transport import Party, Role
+from hookline_cluster.machines.endpoint import Endpoint
+from hookline_cluster.machines.guest_relay import GuestRelay
+from hookline_cluster.machines.link_keys import LinkKeys
+from hookline_cluster.machines.tcp import TcpHub, TcpLink
 
 SIZES = (300, 1_000, 4_000, 32_000)
 HEAD, GUEST = Party(Role.CLIENT, 0), Party(Role.CLIENT, 1)

@@ -21,6 +21,7 @@ PACKAGES = {
     "plugins/loggers/prometheus": {"hookline_prometheus"},
     "plugins/loggers/request_log": {"hookline_request_log"},
     "plugins/parsers/chat_formats": {"hookline_chat_formats"},
+    "plugins/scale/cluster": {"hookline_cluster"},
     "plugins/scale/ray": {"hookline_ray"},
     "plugins/speculative/eagle": {"hookline_eagle"},
     "plugins/speculative/medusa": {"hookline_medusa"},

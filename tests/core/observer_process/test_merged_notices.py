@@ -3,10 +3,10 @@
 from typing import Any
 
 from hookline.events import ClockPair, StepOutput
-from hookline.frontend.guest_observation import REQUESTS
 from hookline.frontend.observer.merging import MergedNotices
 from hookline.frontend.observer.messages import Failed, Observed, Started
 from hookline.stats import IterationStats, SchedulerStats
+from hookline_cluster.clients.observation import REQUESTS
 from hookline_testing.payloads import FACTS
 
 OWNER, GUEST = 0, 1

@@ -12,6 +12,11 @@ from hookline.stats import IterationStats
 from hookline.transport.engine_client import GuestEnded
 from hookline_registry import LaneStats
 
+REQUESTS = "requests"
+"""Cause of an output with requests alone, of a front end that does not own its engines.
+
+Its scheduler state is older than the one that their owner reports."""
+
 
 class RemotePages(Protocol):
     """The pages of loggers in another process.

@@ -151,7 +151,9 @@ async def test_an_untouched_request_begins_again_on_another_node(
     start_engine: StartEngine, on_ray: EngineConfig, nodes: "Nodes"
 ) -> None:
     """A node ends; what its engine had not answered is served by the next actor."""
-    from hookline_ray.two_nodes import add_node  # noqa: PLC0415 - it imports Ray
+    from hookline.frontend.scaling_state import EngineNumber
+from hookline_cluster.scaling.scaling import DRAIN_SECONDS
+from hookline_ray.two_nodes import add_node  # noqa: PLC0415 - it imports Ray
 
     slow = replace(on_ray.executor.simulation, step_seconds=8.0)
     executor = replace(on_ray.executor, simulation=slow)
@@ -223,17 +225,19 @@ async def test_engines_come_and_go(
     machines = replace(on_ray.machines, join_timeout=8.0)
     engine = await start_engine(replace(on_ray, parallel=parallel, machines=machines))
     before = await engine.submit(PROMPT, LONG)
-    grown = await engine.scaling.scale(2)
+    number = engine.capability(EngineNumber)
+    assert number is not None
+    grown = await number.scale(2, drain_seconds=DRAIN_SECONDS)
     streams = [
         await engine.submit(PROMPT, LONG, data_parallel_rank=index) for index in (0, 1)
     ]
     running = nodes.engines
-    shrinking = asyncio.create_task(engine.scaling.scale(1))
+    shrinking = asyncio.create_task(number.scale(1, drain_seconds=DRAIN_SECONDS))
     lengths = await asyncio.gather(*map(length_of, [before, *streams]))
     shrunk = await shrinking
     await until(lambda: sorted(nodes.engines) == [0])
     with pytest.raises(StartFailedError, match="no place on the Ray cluster"):
-        await engine.scaling.scale(3)
+        await number.scale(3, drain_seconds=DRAIN_SECONDS)
     last = await engine.submit(PROMPT, LONG)
 
     assert grown.serving == (0, 1)

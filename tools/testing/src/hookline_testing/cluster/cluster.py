@@ -13,8 +13,8 @@ from hookline.metrics import Recorder
 from hookline.outputs import RequestOutput
 from hookline.stats import Residue
 from hookline.transport.engine_client import EngineInfo
-from hookline.transport.guest_books import GuestBooks
-from hookline.transport.output_split import split_output
+from hookline_cluster.clients.guest_books import GuestBooks
+from hookline_cluster.clients.output_split import split_output
 from hookline_testing.cluster.engine import SimulatedEngine
 from hookline_testing.cluster.events import Events
 from hookline_testing.cluster.front_end import (
@@ -178,7 +178,7 @@ class Cluster:
     def _reasons(self) -> Counter[str]:
         reasons: Counter[str] = Counter()
         for each in self.front_ends:
-            for _, reason, count in each.front_end.placement.stats.requests:
+            for _, reason, count in each.front_end.router.stats.requests:
                 reasons[reason] += count
         return reasons
 

@@ -1,0 +1,1 @@
+"""Load balancing: which of several engines gets a request."""
