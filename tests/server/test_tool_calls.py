@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from hookline.exceptions import ConfigError
-from hookline.reply_parsing.parts import CallArguments, CallBegun, Content
 from hookline.request import FinishReason
 from hookline_server.context import PARSERS
 from hookline_server.replies import parsers
 from hookline_server.replies.settings import ReplySettings
+from hookline_server.reply_parsing.parts import CallArguments, CallBegun, Content
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 

@@ -8,6 +8,7 @@ specification.
 import pluggy
 
 from hookline.kv_transfer import SchedulerConnector, WorkerConnector
+from hookline.observer_context import ObserverContext, RecorderContext
 from hookline.pages import Routes
 from hookline.payloads import (
     CacheChanged,
@@ -124,6 +125,16 @@ def add_routes(routes: Routes) -> None:
 @hookspec(firstresult=True)
 def create_stat_logger(context: LoggerContext) -> object | None:
     """Called on the selected plugin; returns an object with hook implementations."""
+
+
+@hookspec(firstresult=True)
+def create_observers(context: ObserverContext) -> object | None:
+    """Called on the plugin that runs loggers in an observer process; connects to it."""
+
+
+@hookspec(firstresult=True)
+def create_recorder(context: RecorderContext) -> object | None:
+    """Called when a program wants to read metrics itself; returns their recorder."""
 
 
 @hookspec(firstresult=True)

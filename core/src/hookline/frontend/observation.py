@@ -18,7 +18,7 @@ from hookline.frontend.sealing import (
 )
 from hookline.frontend.told_requests import told_requests
 from hookline.frozen import frozen_map
-from hookline.metrics import Recorder
+from hookline.observer_context import ObserverAddress
 from hookline.pages import RoutesOf
 from hookline.payloads import (
     CacheChanged,
@@ -58,10 +58,11 @@ class Observers:
 
     Attributes:
         is_listening: Whether there is a logger or a recorder.
+        address: None, because the loggers are in this process.
         lost: Number of batches that were lost on their way here, which no lane got.
     """
 
-    def __init__(self, config: EngineConfig, recorder: Recorder | None = None) -> None:
+    def __init__(self, config: EngineConfig, recorder: object | None = None) -> None:
         """Loads the loggers that the configuration names, and only those.
 
         Args:
@@ -93,6 +94,7 @@ class Observers:
         )
         self._recorder = recorder
         self.lost = 0
+        self.address: ObserverAddress | None = None
         self.is_listening = bool(self._lanes) or recorder is not None
 
     def _load(self, name: str, config: EngineConfig) -> list[str]:

@@ -9,8 +9,7 @@ from typing import cast
 from hookline.config import EngineConfig
 from hookline.frontend.extension import Extend, ExtendsFrontEnds
 from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
-from hookline.frontend.observer.starting import Observe, observe
-from hookline.metrics import Recorder
+from hookline.frontend.observer_choice import Observe, observe
 from hookline.models.description import find_folder
 from hookline.openmp import wait_patiently
 from hookline.text.probing import probe_tokenizer
@@ -25,7 +24,7 @@ ENGINES_GROUP = "hookline.engines"
 
 def start_front_end(
     config: EngineConfig,
-    recorder: Recorder | None = None,
+    recorder: object | None = None,
     *,
     observe: Observe = observe,
     connect: Connect | None = None,

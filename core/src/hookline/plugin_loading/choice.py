@@ -12,14 +12,14 @@ def call_plugin(
 
     Raises:
         ConfigError: The plugin is unknown or broken; `option` is named.
-        HooklineError: The plugin raised it.
+        HooklineError: The plugin raised it; likewise `RegistryError`.
     """
     registry = PluginRegistry("hookline", hookspecs)
     try:
         plugin = registry.load(group, name)
         return registry.create(plugin, hook, context=context)
     except BrokenPluginError as error:
-        if isinstance(error.__cause__, HooklineError):  # the user's mistake
+        if isinstance(error.__cause__, HooklineError | RegistryError):  # the user's
             raise error.__cause__ from None
         raise ConfigError(option, str(error)) from error
     except RegistryError as error:

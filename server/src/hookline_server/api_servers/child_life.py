@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from hookline.frontend.observer.link import ObserverAddress
+from hookline.observer_context import ObserverAddress
 from hookline.transport.cluster import AttachedEngines, AttachInfo, require_cluster
 from hookline.transport.engine_client import EngineClient
 from hookline.worker.settled_heap import settle_heap

@@ -5,21 +5,21 @@ from dataclasses import dataclass, field
 
 from hookline.exceptions import ConfigError
 from hookline.front_end_parts import ParserKind
-from hookline.reply_parsing.reasoning_parser import (
-    ReasoningBeforeGrammar,
-    ReasoningParser,
-    ReasoningParserContext,
-)
-from hookline.reply_parsing.tool_parser import (
-    StrictToolParser,
-    ToolParser,
-    ToolParserContext,
-)
 from hookline.structured_outputs import ReasoningSpan
 from hookline_registry import Failure, RegistryError, isolate, load_entry_point
 from hookline_server.replies.failures import FailureCounts
 from hookline_server.replies.guarded_parser import GuardedParser
 from hookline_server.replies.settings import ReplySettings
+from hookline_server.reply_parsing.reasoning_parser import (
+    ReasoningBeforeGrammar,
+    ReasoningParser,
+    ReasoningParserContext,
+)
+from hookline_server.reply_parsing.tool_parser import (
+    StrictToolParser,
+    ToolParser,
+    ToolParserContext,
+)
 
 GROUPS: Mapping[ParserKind, str] = {
     "tool": "hookline.tool_parsers",

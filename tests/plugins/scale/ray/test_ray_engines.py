@@ -18,6 +18,8 @@ from hookline import LLM, AsyncEngine, EngineDeadError, SamplingParams
 from hookline.config import EngineConfig
 from hookline.exceptions import EngineRestartingError, StartFailedError
 from hookline.frontend.output_stream import OutputStream
+from hookline.frontend.scaling_state import EngineNumber
+from hookline_cluster.scaling.scaling import DRAIN_SECONDS
 
 if TYPE_CHECKING:
     from .conftest import Nodes
@@ -151,9 +153,7 @@ async def test_an_untouched_request_begins_again_on_another_node(
     start_engine: StartEngine, on_ray: EngineConfig, nodes: "Nodes"
 ) -> None:
     """A node ends; what its engine had not answered is served by the next actor."""
-    from hookline.frontend.scaling_state import EngineNumber
-from hookline_cluster.scaling.scaling import DRAIN_SECONDS
-from hookline_ray.two_nodes import add_node  # noqa: PLC0415 - it imports Ray
+    from hookline_ray.two_nodes import add_node  # noqa: PLC0415 - it imports Ray
 
     slow = replace(on_ray.executor.simulation, step_seconds=8.0)
     executor = replace(on_ray.executor, simulation=slow)

@@ -15,11 +15,11 @@ from hookline.config import (
 from hookline.frontend.client_request import Delivery
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers
-from hookline.metrics import Family, Recorder
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import Tokenizer
 from hookline_cluster.extension import ClusterExtension
 from hookline_cluster.scaling.engine_scaling import EngineScaling
+from hookline_metrics import Family, Recorder
 from hookline_testing.elastic_engines import InprocElasticClient
 
 MOST_TURNS = 20_000

@@ -4,6 +4,8 @@ from hookline_registry import PluginKind
 
 KINDS = (
     PluginKind(name="logger", group="hookline.loggers"),
+    PluginKind(name="observers", group="hookline.observers"),
+    PluginKind(name="recorder", group="hookline.recorders"),
     PluginKind(name="proposer", group="hookline.proposers"),
     PluginKind(name="connector", group="hookline.connectors"),
     PluginKind(

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from hookline.events import ClockPair, OthersWork, StepOutput
-from hookline.metrics.saturation import Saturation
 from hookline.payloads import StepFinished
 from hookline.stats import FirstToken, IterationStats, SchedulerStats
 from hookline_cluster.scaling.saturation_watch import SaturationWatch
+from hookline_metrics.saturation import Saturation
 from hookline_testing.elastic_front_end import ElasticFrontEnd
 from hookline_testing.oracle import Oracle
 from hookline_testing.payloads import FACTS, MILLISECOND, RECORD
@@ -24,7 +24,7 @@ def elastic(llama: Oracle) -> Iterator[ElasticFrontEnd]:
 
 def test_it_is_that_of_the_metrics(elastic: ElasticFrontEnd) -> None:
     """Of each engine, to the last digit; that of an engine that has left is 0."""
-    saturations = elastic.front_end.saturations
+    saturations = elastic.extension.saturations
     assert saturations is not None
     elastic.grow(2)
     for _ in range(40):
@@ -43,7 +43,7 @@ def test_it_is_that_of_the_metrics(elastic: ElasticFrontEnd) -> None:
 
 def test_a_dead_engine_has_none(elastic: ElasticFrontEnd) -> None:
     """Another one in its place begins with nothing."""
-    saturations = elastic.front_end.saturations
+    saturations = elastic.extension.saturations
     assert saturations is not None
     elastic.grow(2)
     for _ in range(40):
@@ -62,7 +62,7 @@ def test_a_dead_engine_has_none(elastic: ElasticFrontEnd) -> None:
 
 def test_requests_of_other_front_ends_count(elastic: ElasticFrontEnd) -> None:
     """An engine tells its owner of them in numbers: the same load is the same value."""
-    saturations = elastic.front_end.saturations
+    saturations = elastic.extension.saturations
     assert saturations is not None
     own, owners = Saturation(FACTS), SaturationWatch(saturations._observers)
     owners.started(FACTS, ClockPair(0, 0))

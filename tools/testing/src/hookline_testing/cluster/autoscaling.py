@@ -7,9 +7,9 @@ import numpy as np
 from hookline.clock import NANOSECONDS
 from hookline.config import EngineConfig, ObserverConfig
 from hookline.frontend.engine_set import EngineState
-from hookline.metrics import Recorder
 from hookline.payloads import EngineStarted
 from hookline_cluster.scaling.policy import Scaler, ScalingDecision, ScalingPolicy
+from hookline_metrics import Recorder
 from hookline_testing.cluster.cluster import Cluster
 from hookline_testing.cluster.events import Events
 from hookline_testing.cluster.spec import ClusterSpec
