@@ -1,10 +1,12 @@
 """Requests of an engine that has ended move to engines that work."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import TypeVar, cast
 
 import pytest
 
@@ -24,6 +26,7 @@ from hookline.stats import Residue
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import DeathKind, EngineDied
 from hookline.transport.inproc_client import InprocClient
+from hookline_cluster.capabilities import EngineLinks, RemoteEngines
 from hookline_cluster.extension import extend
 from hookline_metrics import Recorder
 from hookline_testing.oracle import Oracle
@@ -31,6 +34,7 @@ from hookline_testing.oracle import Oracle
 WHY = "it fell"
 FAULTS = [DeathKind.FAILED, DeathKind.CRASHED, DeathKind.STALLED]
 MOST_MESSAGES = 5000
+T = TypeVar("T")
 
 
 class Mortal(InprocClient):
@@ -49,29 +53,25 @@ class Mortal(InprocClient):
         return [each for each in found if isinstance(each, Add)]
 
 
-class Machines:
-    """What the front end knows of other machines."""
+class Scattered(Mortal):
+    """Engine 0 is here, 1 and 2 are on one other machine, and 3 on another one."""
 
-    def __init__(self, hosts: Mapping[int, str]) -> None:
-        self.links = LinkStats(
+    hosts = MappingProxyType({1: "a", 2: "a", 3: "b"})
+
+    @property
+    def links(self) -> LinkStats:
+        return LinkStats(
             engines=tuple(
                 EngineLink(engine_index=index, host=host)
-                for index, host in hosts.items()
+                for index, host in self.hosts.items()
             )
         )
 
     def returns(self, engine_index: int) -> bool:
-        return engine_index in [each.engine_index for each in self.links.engines]
+        return engine_index in self.hosts
 
-    def tell_death(self, death: EngineDied, *, is_replaced: bool) -> None:
-        """Nobody else has these engines."""
-
-
-class Scattered(Mortal):
-    """Engine 0 is here, 1 and 2 are on one other machine, and 3 on another one."""
-
-    hosts = {1: "a", 2: "a", 3: "b"}  # noqa: RUF012
-    processes = Machines(hosts)  # type: ignore[assignment]
+    def capability(self, kind: type[T]) -> T | None:
+        return cast("T", self) if kind in {EngineLinks, RemoteEngines} else None
 
 
 @dataclass
