@@ -21,6 +21,7 @@ KINDS = (
         has_hooks=False,
     ),
     PluginKind(name="engine", group="hookline.engines", has_hooks=False),
+    PluginKind(name="cluster", group="hookline.clusters", has_hooks=False),
     PluginKind(
         name="data_parallel_backend",
         group="hookline.data_parallel_backends",
