@@ -35,8 +35,8 @@ def run_headless(config: EngineConfig, settings: ServerSettings) -> int:
             "data-parallel-backend",
             f"{config.machines.backend} starts engines itself: leave out --headless",
         )
-    stopping = _stopped_by_signals()
     node = require_cluster("headless").headless_node(config)
+    stopping = _stopped_by_signals()
     indices = ", ".join(map(str, config.local_indices))
     say(f"Hookline runs engines for the head node at {node.address}: {indices}")
     is_well = node.run(stopping, settings.shutdown_timeout)
