@@ -77,7 +77,7 @@ async def test_a_process_that_ends_is_replaced(
 def test_several_engines_need_it(options: dict[str, object]) -> None:
     """The error names the distribution and an option of the user."""
     with pytest.raises(ConfigError, match="requires the distribution hookline-cl"):
-        LLM(executor="simulated", **options)
+        LLM.from_config(EngineConfig.from_options(executor="simulated", **options))
 
 
 async def test_engines_that_come_and_go_need_it(slow_process: EngineConfig) -> None:

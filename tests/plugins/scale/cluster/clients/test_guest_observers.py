@@ -5,8 +5,9 @@ import pytest
 from hookline.config import EngineConfig, ObserverConfig
 from hookline.events import CacheChanges, ClockPair, NewTokens, StepOutput
 from hookline.frontend.observation import Observers
+from hookline.frontend.observing import REQUESTS
 from hookline.stats import IterationStats, SchedulerStats
-from hookline_cluster.clients.observation import REQUESTS, GuestObservers
+from hookline_cluster.clients.observation import GuestObservers
 from hookline_testing.payloads import FACTS
 
 

@@ -1,1 +1,0 @@
-"""Load balancing: which of several engines gets a request."""
