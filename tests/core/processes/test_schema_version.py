@@ -9,7 +9,7 @@ import pytest
 
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
-from hookline_cluster.clients.messages import ToClient, ToEngine, ToGuest
+from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryClient
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
@@ -43,7 +43,7 @@ def test_messages_change_only_with_the_schema_version(
         [
             ToEngine,
             ToClient,
-            ToGuest,
+            ToSecondaryClient,
             ToObserver,
             ToFrontEnd,
             Begin,

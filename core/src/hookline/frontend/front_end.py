@@ -99,22 +99,19 @@ class FrontEnd(ToldLoggers):
         self._is_closed = False
         self._refuses_asleep = sleep_policy is SleepPolicy.REFUSE
         self._calls = PendingCalls(client.index)
-        self.extension = None if extend is None else extend(self._parts(observers))
-        if self.extension is None:
-            self.router = EngineRouter(self.engines)
-            self._look = None
-        else:
-            observers = self.extension.observers
-            self.router = self.extension.router
-            self._look = self.extension.look
-        super().__init__(observers)
+        extension = None if extend is None else extend(self._parts(observers))
+        self.extension = extension
+        self.router = extension.router if extension else EngineRouter(self.engines)
+        self._look = extension.look if extension else None
+        super().__init__(extension.observers if extension else observers)
         self._inputs = InputProcessor(self.facts, tokenizer)
         self._context = RequestContext(config)
         self._ids = RequestIds(client.index)
+        observers = self._observers
         self._sleep_operations = SleepOperations(clock, observers.front_end_changed)
         policy = supervision.on_engine_stall
         self._supervisor = Supervisor(
-            self.engines, self._calls, observers, policy, self.extension
+            self.engines, self._calls, observers, policy, extension
         )
         for engine in self.engines:
             observers.started(engine.facts, engine.clock)

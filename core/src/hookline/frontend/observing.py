@@ -10,7 +10,7 @@ from hookline.pages import PageRoute, RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats
-from hookline.transport.engine_client import GuestEnded
+from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_registry import LaneStats
 
 REQUESTS = "requests"
@@ -112,7 +112,7 @@ class Observing(Protocol):
         """Ids of the requests whose facts `observe` needs with this output."""
         ...
 
-    def front_end_ended(self, ended: GuestEnded) -> None:
+    def front_end_ended(self, ended: SecondaryClientEnded) -> None:
         """Tells what another front end may not have told before it ended."""
         ...
 

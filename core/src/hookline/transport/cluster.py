@@ -36,7 +36,7 @@ class SharedEngines(Protocol):
     """The capability of a client to whose engines other processes can attach."""
 
     @property
-    def overrun_guests(self) -> Collection[int]:
+    def overrun_clients(self) -> Collection[int]:
         """Clients that get no more outputs, because they did not take them."""
         ...
 

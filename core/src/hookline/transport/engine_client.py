@@ -67,7 +67,7 @@ class EngineReplaced(NamedTuple):
     info: EngineInfo
 
 
-class GuestEnded(NamedTuple):
+class SecondaryClientEnded(NamedTuple):
     """Another client has ended without a word; for the owner.
 
     Attributes:

@@ -49,7 +49,7 @@ def owner_starter(config: EngineConfig, log: ServerLog) -> StartOwner:
         engines = Engines(
             invite=shared.attach_info,
             expel=shared.expel,
-            overrun=lambda: frozenset(shared.overrun_guests),
+            overrun=lambda: frozenset(shared.overrun_clients),
             observer=module.observer_seat(observers),
         )
         return engine, engines

@@ -50,7 +50,7 @@ class InprocElasticClient(InprocClient):
     def keep(self, engine_index: int) -> None:
         """Tells the others, of which there are none."""
 
-    def guest_left(self, engine_index: int, client: int, number: int | None) -> None:
+    def client_left(self, engine_index: int, client: int, number: int | None) -> None:
         """Hears of the others, of which there are none."""
 
     def is_vacated(self, engine_index: int) -> bool:

@@ -30,7 +30,7 @@ class EngineLinks(Protocol):
         ...
 
 
-class GuestNews(Protocol):
+class SecondaryClientNews(Protocol):
     """Tells other clients of its engines what becomes of these; for any thread."""
 
     def tell_death(self, death: EngineDied, *, is_replaced: bool) -> None:
@@ -71,7 +71,7 @@ class ElasticEngines(Protocol):
         """Offers an engine to other clients again, after `vacate`."""
         ...
 
-    def guest_left(self, engine_index: int, client: int, number: int | None) -> None:
+    def client_left(self, engine_index: int, client: int, number: int | None) -> None:
         """Takes note that another client has left an engine, or has been expelled.
 
         Args:
@@ -86,7 +86,7 @@ class ElasticEngines(Protocol):
         ...
 
 
-class EngineVisits(Protocol):
+class EngineAttachments(Protocol):
     """A client's stay at engines that another client owns; for any thread."""
 
     def leave(self, engine_index: int, number: int) -> None:

@@ -7,7 +7,7 @@ from hookline.frontend.extension import FrontEndParts
 from hookline.transport.cluster import AttachInfo
 from hookline.transport.engine_client import EngineClient
 from hookline_cluster.clients.attached_client import AttachedClient
-from hookline_cluster.clients.messages import Invitation
+from hookline_cluster.clients.messages import AttachDetails
 from hookline_cluster.connecting import connect, connect_shared
 from hookline_cluster.extension import ClusterExtension, extend
 from hookline_cluster.machines.headless_node import HeadlessNode
@@ -23,7 +23,7 @@ class InstalledCluster:
         return connect_shared(config)
 
     def attach(self, info: AttachInfo) -> EngineClient:
-        return AttachedClient(msgspec.msgpack.decode(info.details, type=Invitation))
+        return AttachedClient(msgspec.msgpack.decode(info.details, type=AttachDetails))
 
     def headless_node(self, config: EngineConfig) -> HeadlessNode:
         return HeadlessNode(config)

@@ -8,16 +8,16 @@ from hookline.exceptions import ConfigError
 from hookline.transport.engine_client import EngineClient
 from hookline.transport.native import connect_in_process
 from hookline_cluster.clients.owner_client import OwnerClient
+from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.endpoint import endpoint_of
-from hookline_cluster.machines.guest_relay import GuestRelay
-from hookline_cluster.machines.joined_client import JoinedClient
 from hookline_cluster.machines.link_keys import LinkKeys, read_secret
+from hookline_cluster.machines.multi_node_client import MultiNodeClient
 from hookline_cluster.machines.placing import place_engines
 from hookline_cluster.machines.remote_client import RemoteClient
 from hookline_cluster.machines.tcp import TcpHub
 from hookline_cluster.scaling.elastic_client import ElasticClient
 
-SharedClient = OwnerClient | RemoteClient | JoinedClient
+SharedClient = OwnerClient | RemoteClient | MultiNodeClient
 """Clients that own engines to which other processes can attach."""
 
 
@@ -49,7 +49,7 @@ def connect_shared(config: EngineConfig) -> SharedClient:
     configs = config.per_engine()
     if not config.remote_indices:
         return ElasticClient(*configs)
-    relay = GuestRelay()
+    relay = ClientRelay()
     try:
         return _connect_machines(config, configs, relay)
     except BaseException:
@@ -58,8 +58,8 @@ def connect_shared(config: EngineConfig) -> SharedClient:
 
 
 def _connect_machines(
-    config: EngineConfig, local: list[EngineConfig], relay: GuestRelay | None
-) -> RemoteClient | JoinedClient:
+    config: EngineConfig, local: list[EngineConfig], relay: ClientRelay | None
+) -> RemoteClient | MultiNodeClient:
     if config.in_process:
         raise ConfigError(
             "in-process", "cannot be combined with engines on other machines"
@@ -73,7 +73,7 @@ def _connect_machines(
         raise
 
 
-def _listen(config: EngineConfig, relay: GuestRelay | None) -> RemoteClient:
+def _listen(config: EngineConfig, relay: ClientRelay | None) -> RemoteClient:
     secret = read_secret(config.machines.secret_file)
     keys = None if secret is None else LinkKeys.derive(secret)
     endpoint = endpoint_of(config.machines, has_secret=secret is not None)
@@ -82,7 +82,7 @@ def _listen(config: EngineConfig, relay: GuestRelay | None) -> RemoteClient:
 
 def _joined(
     remote: RemoteClient, local: list[EngineConfig]
-) -> RemoteClient | JoinedClient:
+) -> RemoteClient | MultiNodeClient:
     """Waits for other machines while the engines of this one start."""
     if not local:
         remote.wait()
@@ -99,4 +99,4 @@ def _joined(
     if (error := waiting.exception()) is not None:
         started.close()
         raise error
-    return JoinedClient(started, remote)
+    return MultiNodeClient(started, remote)

@@ -16,17 +16,17 @@ from hookline.transport.engine_client import EngineDied, News
 from hookline_cluster.balancing.router import BalancedRouter
 from hookline_cluster.capabilities import (
     ElasticEngines,
+    EngineAttachments,
     EngineLinks,
-    EngineVisits,
-    GuestNews,
+    SecondaryClientNews,
 )
-from hookline_cluster.clients.observation import GuestObservers
+from hookline_cluster.clients.observation import SecondaryClientObservers
 from hookline_cluster.migration import RequestMigration
 from hookline_cluster.news import (
     EngineLeaving,
     EngineNumberNews,
     EngineVerdict,
-    GuestCall,
+    SecondaryClientCall,
 )
 from hookline_cluster.scaling.autoscaler import start_autoscaling
 from hookline_cluster.scaling.engine_following import EngineFollowing
@@ -64,7 +64,7 @@ class ClusterExtension:
         self._client = client = parts.engines.client
         observers = parts.observers
         if not client.owns_engines:
-            observers = GuestObservers(observers)
+            observers = SecondaryClientObservers(observers)
         self.saturations = SaturationWatch(observers) if follows_saturation else None
         self.observers: Observing = self.saturations or observers
         self.router = BalancedRouter(parts.engines, config.parallel.load_balancing)
@@ -76,7 +76,7 @@ class ClusterExtension:
 
     def _make_scaling(self) -> EngineScaling | EngineFollowing:
         parts, router = self._parts, self.router
-        if (visits := self._client.capability(EngineVisits)) is None:
+        if (visits := self._client.capability(EngineAttachments)) is None:
             return EngineScaling(
                 parts.engines, router, parts.calls, self.observers, parts.clock
             )
@@ -100,7 +100,7 @@ class ClusterExtension:
 
     def _take_of(self, engine: EngineState, news: News) -> None:
         match news:
-            case GuestCall(is_open=is_open):
+            case SecondaryClientCall(is_open=is_open):
                 engine.vitals.num_slow_calls += 1 if is_open else -1
             case EngineLeaving():
                 engine.is_leaving = True
@@ -125,8 +125,8 @@ class ClusterExtension:
 
     def ended(self, death: EngineDied, *, is_replaced: bool) -> None:
         """Tells other clients, and the log if a machine has to start it again."""
-        if (guests := self._client.capability(GuestNews)) is not None:
-            guests.tell_death(death, is_replaced=is_replaced)
+        if (others := self._client.capability(SecondaryClientNews)) is not None:
+            others.tell_death(death, is_replaced=is_replaced)
         if is_replaced and self._client.owns_engines and self.returns(death):
             _log.error(
                 "engine %d has ended: %s; it serves again once its machine starts it "
@@ -137,8 +137,8 @@ class ClusterExtension:
 
     def judged(self, engine_index: int, stall: Stall | None) -> None:
         """Tells other clients of a verdict on an engine."""
-        if (guests := self._client.capability(GuestNews)) is not None:
-            guests.tell_verdict(_verdict(engine_index, stall))
+        if (others := self._client.capability(SecondaryClientNews)) is not None:
+            others.tell_verdict(_verdict(engine_index, stall))
 
     # -- on the event loop -------------------------------------------------------------
 

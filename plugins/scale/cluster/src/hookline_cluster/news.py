@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from hookline.transport.engine_client import EngineInfo, GuestEnded
+from hookline.transport.engine_client import EngineInfo, SecondaryClientEnded
 
 
 class EngineVerdict(NamedTuple):
-    """What an engine's owner thinks of it, for its guests.
+    """What an engine's owner thinks of it, for its secondary clients.
 
     Attributes:
         engine_index: Its index.
@@ -21,7 +21,7 @@ class EngineVerdict(NamedTuple):
     is_final: bool
 
 
-class GuestCall(NamedTuple):
+class SecondaryClientCall(NamedTuple):
     """Another client's call that may take long begins or ends; for the owner.
 
     Attributes:
@@ -64,25 +64,25 @@ class EngineLeft(NamedTuple):
     engine_index: int
 
 
-class EngineUnwanted(NamedTuple):
+class EngineDraining(NamedTuple):
     """The engine's owner wants this client to leave it, once it has nothing open there.
 
     Attributes:
         engine_index: Its index.
-        number: Number of the wish, for `EngineVisits.leave`.
+        number: Number of the wish, for `EngineAttachments.leave`.
     """
 
     engine_index: int
     number: int
 
 
-class EngineOffered(NamedTuple):
+class EngineAvailable(NamedTuple):
     """The engine's owner wants this client to stay there, or to come back."""
 
     engine_index: int
 
 
-class GuestLeft(NamedTuple):
+class SecondaryClientLeft(NamedTuple):
     """Another client has left an engine, as its owner wants; for the owner.
 
     Attributes:
@@ -100,9 +100,9 @@ EngineNumberNews = (
     EngineJoined
     | EngineNotJoined
     | EngineLeft
-    | EngineUnwanted
-    | EngineOffered
-    | GuestEnded
-    | GuestLeft
+    | EngineDraining
+    | EngineAvailable
+    | SecondaryClientEnded
+    | SecondaryClientLeft
 )
 """Which engines come and go, and who leaves them."""

@@ -22,12 +22,12 @@ from hookline.request_ids import RequestIds
 from hookline.transport.engine_client import (
     EngineDied,
     EngineReplaced,
-    GuestEnded,
     Received,
+    SecondaryClientEnded,
 )
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.clients.owner_client import OwnerClient
-from hookline_cluster.news import EngineVerdict, GuestCall
+from hookline_cluster.news import EngineVerdict, SecondaryClientCall
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request
 
@@ -165,10 +165,16 @@ def test_the_owner_knows_of_calls_that_may_take_long(owner: OwnerClient) -> None
     """So that its watchdog is patient; it hears of their begin and of their end."""
     with closing(AttachedClient(owner.invite(1))) as guest:
         guest.send(0, Call(1, 3, Sleep()))
-        begun, ended = first(owner, GuestCall), first(owner, GuestCall)
+        begun, ended = (
+            first(owner, SecondaryClientCall),
+            first(owner, SecondaryClientCall),
+        )
         reply = first(guest, Reply)
 
-    assert (begun, ended) == (GuestCall(0, is_open=True), GuestCall(0, is_open=False))
+    assert (begun, ended) == (
+        SecondaryClientCall(0, is_open=True),
+        SecondaryClientCall(0, is_open=False),
+    )
     assert reply.error is None
 
 
@@ -181,7 +187,7 @@ def test_the_owner_learns_what_an_expelled_client_was_told(
         guest.send(0, Add(engine_request(told, [3, 4], 3)))
         received_until(guest, ends_a_request)
         owner.expel(1)
-        ended = first(owner, GuestEnded)
+        ended = first(owner, SecondaryClientEnded)
 
     assert (ended.engine_index, ended.client) == (0, 1)
     assert [event.request_id for event in ended.recent] == [told]

@@ -22,19 +22,19 @@ from hookline.transport.engine_client import (
 )
 from hookline.transport.messages import Ready
 from hookline_cluster.clients.attached_client import AttachedClient
+from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.engine_nodes import NodeEnded
-from hookline_cluster.machines.guest_relay import GuestRelay
 from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.placed_client import PlacedClient
 from hookline_cluster.machines.placing import place_by
 from hookline_cluster.machines.remote_wire import RemoteWire
 from hookline_cluster.news import (
+    EngineDraining,
     EngineJoined,
     EngineLeft,
     EngineNotJoined,
-    EngineUnwanted,
-    GuestLeft,
+    SecondaryClientLeft,
 )
 from hookline_testing.payloads import FACTS
 
@@ -118,7 +118,7 @@ def nodes() -> Iterator[ThreadNodes]:
 
 @contextmanager
 def placed(
-    nodes: ThreadNodes, relay: GuestRelay | None = None
+    nodes: ThreadNodes, relay: ClientRelay | None = None
 ) -> Iterator[PlacedClient]:
     """A client of two engines; closed with its nodes."""
     config = EngineConfig.from_options(
@@ -281,7 +281,7 @@ def test_other_clients_follow_engines_that_come_and_go(nodes: ThreadNodes) -> No
             if (news := client.receive(0.02)) is not None:
                 received.put(news)
 
-    with placed(nodes, GuestRelay()) as client:
+    with placed(nodes, ClientRelay()) as client:
         client.wait()
         pumping = threading.Thread(target=pump, args=[client])
         pumping.start()
@@ -289,12 +289,14 @@ def test_other_clients_follow_engines_that_come_and_go(nodes: ThreadNodes) -> No
             client.add(2, 64)
             joined = first_of(guest, EngineJoined)
             client.vacate(2)
-            wish = first_of(guest, EngineUnwanted)
+            wish = first_of(guest, EngineDraining)
             before = client.is_vacated(2)
             guest.leave(2, wish.number)
-            while not isinstance(left := received.get(timeout=WAIT_SECONDS), GuestLeft):
+            while not isinstance(
+                left := received.get(timeout=WAIT_SECONDS), SecondaryClientLeft
+            ):
                 pass
-            client.guest_left(*left)
+            client.client_left(*left)
             after = client.is_vacated(2)
             client.remove(2)
             gone = first_of(guest, EngineLeft)
@@ -303,7 +305,7 @@ def test_other_clients_follow_engines_that_come_and_go(nodes: ThreadNodes) -> No
         pumping.join()
 
     assert joined.engine_index == 2
-    assert left == GuestLeft(2, 1, wish.number)
+    assert left == SecondaryClientLeft(2, 1, wish.number)
     assert (before, after) == (False, True)
     assert gone == EngineLeft(2)
     assert known == [0, 1]

@@ -17,14 +17,14 @@ from hookline.config import (
 from hookline.core.commands import Add
 from hookline.events import StepOutput
 from hookline.request_ids import RequestIds
-from hookline.transport.engine_client import GuestEnded
+from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.news import (
+    EngineAvailable,
+    EngineDraining,
     EngineJoined,
     EngineLeft,
-    EngineOffered,
-    EngineUnwanted,
-    GuestLeft,
+    SecondaryClientLeft,
 )
 from hookline_cluster.scaling.elastic_client import ElasticClient
 from hookline_testing.oracle import Oracle
@@ -80,12 +80,12 @@ def test_an_engine_is_used_from_its_begin_to_its_end(owner: ElasticClient) -> No
         for each in (one, other):
             run_request(each, 1)
         owner.vacate(1)
-        wishes = [first(each, EngineUnwanted) for each in (one, other)]
+        wishes = [first(each, EngineDraining) for each in (one, other)]
         states = [owner.is_vacated(1)]
         for each, wish in zip((one, other), wishes, strict=True):
             each.leave(1, wish.number)
-            left = first(owner, GuestLeft)
-            owner.guest_left(*left)
+            left = first(owner, SecondaryClientLeft)
+            owner.client_left(*left)
             states.append(owner.is_vacated(1))
         owner.remove(1)
         gone = first(owner, EngineLeft)
@@ -105,13 +105,13 @@ def test_a_client_comes_back_to_an_engine_that_stays(owner: ElasticClient) -> No
         grow(owner)
         first(guest, EngineJoined)
         owner.vacate(1)
-        wish = first(guest, EngineUnwanted)
+        wish = first(guest, EngineDraining)
         with closing(AttachedClient(owner.invite(2))) as late:
             known = list(late.engines)
             guest.leave(1, wish.number)
-            first(owner, GuestLeft)
+            first(owner, SecondaryClientLeft)
             owner.keep(1)
-            first(guest, EngineOffered)
+            first(guest, EngineAvailable)
             guest.come_back(1)
             first(guest, EngineJoined)
             first(late, EngineJoined)
@@ -134,10 +134,10 @@ def test_a_client_that_is_killed_is_not_awaited(owner: ElasticClient) -> None:
         owner.vacate(1)
         owner.expel(1)
         before = owner.is_vacated(1)
-        ended = first(owner, GuestEnded)
+        ended = first(owner, SecondaryClientEnded)
         while ended.engine_index != 1:
-            ended = first(owner, GuestEnded)
-        owner.guest_left(1, ended.client, None)
+            ended = first(owner, SecondaryClientEnded)
+        owner.client_left(1, ended.client, None)
         after = owner.is_vacated(1)
         while (output := first(owner, StepOutput)).stats.finished != {"abort": 1}:
             assert output.stats.residue.requests == 0

@@ -22,31 +22,31 @@ from hookline.transport.ipc import IpcTransport
 from hookline.transport.mailbox import Mail, Mailbox
 from hookline.transport.messages import Output, Ready
 from hookline.transport.transport import Party, Role
-from hookline_cluster.capabilities import EngineVisits, RemoteEngines
+from hookline_cluster.capabilities import EngineAttachments, RemoteEngines
 from hookline_cluster.clients.messages import (
     Attach,
+    AttachDetails,
     Depart,
     Detach,
     EngineDown,
     EngineStalled,
     Gone,
-    Invitation,
     Leaves,
     Seat,
-    ToGuest,
+    ToSecondaryClient,
     Vacate,
 )
 from hookline_cluster.news import (
+    EngineAvailable,
+    EngineDraining,
     EngineJoined,
     EngineLeaving,
     EngineLeft,
-    EngineOffered,
-    EngineUnwanted,
     EngineVerdict,
 )
 
 T = TypeVar("T")
-_CAPABILITIES = frozenset({AttachedEngines, EngineVisits, RemoteEngines})
+_CAPABILITIES = frozenset({AttachedEngines, EngineAttachments, RemoteEngines})
 _SLICE_SECONDS = 0.1
 _LAST_WORDS_SECONDS = 0.1
 """Silence of an engine that has ended, after which nothing more comes from it."""
@@ -64,7 +64,7 @@ class AttachedClient:
 
     owns_engines = False
 
-    def __init__(self, invitation: Invitation) -> None:
+    def __init__(self, invitation: AttachDetails) -> None:
         """Attaches to every engine that runs.
 
         Raises:
@@ -84,8 +84,11 @@ class AttachedClient:
         self._is_closed = False
         me = Party(Role.CLIENT, self.index)
         self._transport = IpcTransport(Path(invitation.folder), me)
-        self._mailbox: Mailbox[ToGuest] = Mailbox(
-            self._transport, me, msgspec.msgpack.Decoder(ToGuest), self._keys.get
+        self._mailbox: Mailbox[ToSecondaryClient] = Mailbox(
+            self._transport,
+            me,
+            msgspec.msgpack.Decoder(ToSecondaryClient),
+            self._keys.get,
         )
         try:
             self._attach_to_all(invitation.seats)
@@ -180,7 +183,7 @@ class AttachedClient:
         self._transport.connect(engine, seat.address, max_waiting=0)
         self._mailbox.send(engine, Attach(self._transport.address))
 
-    def _take(self, mail: Mail[ToGuest]) -> Received | None:
+    def _take(self, mail: Mail[ToSecondaryClient]) -> Received | None:
         if mail.sender == self._owner:
             return self._take_news(mail.message)
         index, message = mail.sender.index, mail.message
@@ -195,7 +198,7 @@ class AttachedClient:
             return self._take_ready(index, message)
         return None  # it has failed, and its owner tells what becomes of it
 
-    def _take_news(self, news: ToGuest) -> Received | None:
+    def _take_news(self, news: ToSecondaryClient) -> Received | None:
         if isinstance(news, EngineDown):
             self._ending[news.engine_index] = (news, time.monotonic())
         elif isinstance(news, Seat):
@@ -205,19 +208,19 @@ class AttachedClient:
                 news.engine_index, news.reason, news.seconds, news.is_final
             )
         elif isinstance(news, Vacate):
-            return EngineUnwanted(news.engine_index, news.number)
+            return EngineDraining(news.engine_index, news.number)
         elif isinstance(news, Leaves):
             return EngineLeaving(news.engine_index)
         elif isinstance(news, Gone):
             self._take_gone(news.engine_index)
         return None
 
-    def _take_seat(self, seat: Seat) -> EngineOffered | None:
+    def _take_seat(self, seat: Seat) -> EngineAvailable | None:
         index = seat.engine_index
         if (ending := self._ending.get(index)) is not None:
             self._bury(ending[0])
         if self._keys.get(Party(Role.ENGINE, index)) == seat.key:
-            return EngineOffered(index)  # a process that is known
+            return EngineAvailable(index)  # a process that is known
         self._attach(seat)
         return None
 

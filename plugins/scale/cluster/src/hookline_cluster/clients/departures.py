@@ -1,10 +1,10 @@
-"""Which guests have yet to leave an engine that its owner wants to end."""
+"""Which secondary clients have yet to leave an engine that its owner wants to end."""
 
 from collections.abc import Iterable
 
 
 class Departures:
-    """Counts the guests of each engine that may have something open there.
+    """Counts the secondary clients of each engine that may have something open there.
 
     Not thread-safe.
     """
@@ -16,11 +16,11 @@ class Departures:
         self._awaited: dict[int, set[int]] = {}
         self._expelled: dict[int, set[int]] = {}
 
-    def begin(self, engine_index: int, guests: Iterable[int]) -> int:
-        """Awaits guests; returns the number of the wish that they fulfil."""
+    def begin(self, engine_index: int, clients: Iterable[int]) -> int:
+        """Awaits secondary clients; returns the number of the wish that they fulfil."""
         self._last_number += 1
         self._numbers[engine_index] = self._last_number
-        self._awaited[engine_index] = set(guests)
+        self._awaited[engine_index] = set(clients)
         return self._last_number
 
     def cancel(self, engine_index: int) -> bool:
@@ -29,11 +29,11 @@ class Departures:
         return self._numbers.pop(engine_index, None) is not None
 
     def has_begun(self, engine_index: int) -> bool:
-        """Whether an engine's guests are to leave, or have left."""
+        """Whether an engine's secondary clients are to leave, or have left."""
         return engine_index in self._numbers
 
     def expelled(self, client: int, engines: Iterable[int]) -> None:
-        """Notes that engines are told to abort the requests of a guest that has ended.
+        """Notes that engines are told to abort the requests of a client that has ended.
 
         Each of them confirms it.
         """
@@ -43,14 +43,14 @@ class Departures:
             awaited.discard(client)
 
     def left(self, engine_index: int, client: int, number: int | None) -> None:
-        """Notes that a guest has left for a wish, or was expelled if that is None."""
+        """Notes that a client has left for a wish, or was expelled if that is None."""
         if number is None:
             self._expelled.get(engine_index, set()).discard(client)
         elif number == self._numbers.get(engine_index):
             self._awaited[engine_index].discard(client)
 
     def are_complete(self, engine_index: int) -> bool:
-        """Whether no guest has anything open at the engine."""
+        """Whether no secondary client has anything open at the engine."""
         return not (self._awaited.get(engine_index) or self._expelled.get(engine_index))
 
     def process_ended(self, engine_index: int) -> None:

@@ -34,19 +34,19 @@ class Detach(msgspec.Struct, frozen=True, tag=True):
 
 
 class Expel(msgspec.Struct, frozen=True, tag=True):
-    """Removes a guest that has ended; from the owner only.
+    """Removes a secondary client that has ended; from the owner only.
 
     Its requests are aborted, and the owner gets their FINISHED.
 
     Attributes:
-        client: Index of the guest.
+        client: Index of the secondary client.
     """
 
     client: int
 
 
 class Depart(msgspec.Struct, frozen=True, tag=True):
-    """Removes the guest that sends it, which has nothing open; the owner is told.
+    """Removes the client that sends it, which has nothing open; the owner is told.
 
     Attributes:
         number: Number of the owner's `Vacate`.
@@ -59,17 +59,17 @@ ToEngine = Start | Attach | Detach | Depart | Expel | Add | Finish | Call
 
 
 class Overrun(msgspec.Struct, frozen=True, tag=True):
-    """A guest has not taken its outputs for too long and gets no more.
+    """A secondary client has not taken its outputs for too long and gets no more.
 
     Attributes:
-        client: Index of the guest.
+        client: Index of the secondary client.
     """
 
     client: int
 
 
 class SlowCall(msgspec.Struct, frozen=True, tag=True):
-    """A guest's call that may take long begins or ends; to the owner.
+    """A secondary client's call that may take long begins or ends; to the owner.
 
     Attributes:
         is_open: Whether it begins.
@@ -82,7 +82,7 @@ class Expelled(msgspec.Struct, frozen=True, tag=True):
     """The reply to `Expel`.
 
     Attributes:
-        client: Index of the guest.
+        client: Index of the secondary client.
         recent: The latest ends of its requests that were sent to it.
     """
 
@@ -91,10 +91,10 @@ class Expelled(msgspec.Struct, frozen=True, tag=True):
 
 
 class Departed(msgspec.Struct, frozen=True, tag=True):
-    """A guest has left as the owner wants; nothing of it is open any more.
+    """A secondary client has left as the owner wants; nothing of it is open any more.
 
     Attributes:
-        client: Index of the guest.
+        client: Index of the secondary client.
         number: Number of the owner's `Vacate`.
     """
 
@@ -103,7 +103,7 @@ class Departed(msgspec.Struct, frozen=True, tag=True):
 
 
 class EngineDown(msgspec.Struct, frozen=True, tag=True):
-    """An engine has ended; from its owner to the guests.
+    """An engine has ended; from its owner to the secondary clients.
 
     Attributes:
         engine_index: Its index.
@@ -124,14 +124,14 @@ class EngineDown(msgspec.Struct, frozen=True, tag=True):
 class Leaves(msgspec.Struct, frozen=True, tag=True):
     """An engine of another machine ends by itself once it has nothing to do.
 
-    From its owner to the guests, which send it no more if there are others.
+    From its owner to the secondary clients, which send it no more if there are others.
     """
 
     engine_index: int
 
 
 class EngineStalled(msgspec.Struct, frozen=True, tag=True):
-    """The owner's verdict on an engine that does not work; to the guests.
+    """The owner's verdict on an engine that does not work; to the secondary clients.
 
     Attributes:
         engine_index: Its index.
@@ -147,7 +147,7 @@ class EngineStalled(msgspec.Struct, frozen=True, tag=True):
 
 
 class Vacate(msgspec.Struct, frozen=True, tag=True):
-    """The owner wants to end an engine; to the guests.
+    """The owner wants to end an engine; to the secondary clients.
 
     They send it no more requests, and leave it with `Depart` once those that it has
     have ended. A `Seat` of the same process takes it back.
@@ -168,7 +168,7 @@ class Gone(msgspec.Struct, frozen=True, tag=True):
 
 
 class Seat(msgspec.Struct, frozen=True, tag=True):
-    """An engine process to which a guest may attach; from its owner.
+    """An engine process to which a secondary client may attach; from its owner.
 
     Attributes:
         key: The secret of the messages from and to the process.
@@ -188,14 +188,14 @@ class Seat(msgspec.Struct, frozen=True, tag=True):
     host: str = ""
 
 
-class Invitation(msgspec.Struct, frozen=True):
-    """What a process needs to become a guest; for a private channel.
+class AttachDetails(msgspec.Struct, frozen=True):
+    """What a process needs to become a secondary client; for a private channel.
 
     Attributes:
         folder: Folder of the sockets.
-        client_index: The guest's index.
+        client_index: The secondary client's index.
         owner_index: The owner's.
-        key: The secret of the messages from the owner to the guest.
+        key: The secret of the messages from the owner to the secondary client.
         seats: All engines.
     """
 
@@ -220,11 +220,13 @@ class Invitation(msgspec.Struct, frozen=True):
         )
 
 
-OfGuests = Expelled | Departed | SlowCall
+OfSecondaryClients = Expelled | Departed | SlowCall
 """What an engine tells its owner of other clients."""
 
-ToClient = Hello | Ready | StartFailed | Failed | Output | Reply | Overrun | OfGuests
-ToGuest = (
+ToClient = (
+    Hello | Ready | StartFailed | Failed | Output | Reply | Overrun | OfSecondaryClients
+)
+ToSecondaryClient = (
     Ready
     | Failed
     | Output

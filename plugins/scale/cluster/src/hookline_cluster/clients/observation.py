@@ -11,13 +11,13 @@ from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats, SchedulerStats
-from hookline.transport.engine_client import GuestEnded
+from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_registry import LaneStats
 
 _NOTHING = IterationStats()
 
 
-class GuestObservers:
+class SecondaryClientObservers:
     """Tells of this front end's requests only: the owner tells of the engines.
 
     So loggers hear of each event once, however many front ends there are.
@@ -82,7 +82,7 @@ class GuestObservers:
         part = msgspec.structs.replace(output, cause=REQUESTS, cache_changes=None)
         self._observers.observe(part, iteration, facts)
 
-    def front_end_ended(self, ended: GuestEnded) -> None:
+    def front_end_ended(self, ended: SecondaryClientEnded) -> None:
         """Tells nothing."""
 
     def http_answered(self, answered: HttpAnswered) -> None:

@@ -15,14 +15,17 @@ from hookline.transport.engine_client import (
 from hookline.transport.launched_engine import LaunchedEngine
 from hookline.transport.process_client import ProcessClient
 from hookline.transport.transport import Party, Role
-from hookline_cluster.capabilities import GuestNews
-from hookline_cluster.clients.guest_list import GuestList, guest_news
+from hookline_cluster.capabilities import SecondaryClientNews
 from hookline_cluster.clients.messages import (
+    AttachDetails,
     Expel,
-    Invitation,
-    OfGuests,
+    OfSecondaryClients,
     Overrun,
     ToClient,
+)
+from hookline_cluster.clients.secondary_clients import (
+    SecondaryClients,
+    news_of_secondary_client,
 )
 from hookline_cluster.expert_memory import ExpertMemory
 from hookline_cluster.news import EngineVerdict
@@ -39,31 +42,31 @@ class OwnerClient(ProcessClient):
     def capability(self, kind: type[T]) -> T | None:
         return (
             cast("T", self)
-            if kind in {EngineProcesses, GuestNews, SharedEngines}
+            if kind in {EngineProcesses, SecondaryClientNews, SharedEngines}
             else None
         )
 
     def tell_death(self, death: EngineDied, *, is_replaced: bool) -> None:
-        self._guests.ended(death, is_replaced=is_replaced)
+        self._secondary.ended(death, is_replaced=is_replaced)
 
     def tell_verdict(self, verdict: EngineVerdict) -> None:
-        self._guests.judged(verdict)
+        self._secondary.judged(verdict)
 
     @property
-    def overrun_guests(self) -> frozenset[int]:
-        """Guests that get no more outputs, because they did not take them."""
-        return frozenset(self._guests.overrun)
+    def overrun_clients(self) -> frozenset[int]:
+        """Clients that get no more outputs, because they did not take them."""
+        return frozenset(self._secondary.overrun)
 
     def attach_info(self, client_index: int) -> AttachInfo:
         return self.invite(client_index).packed()
 
-    def invite(self, client_index: int) -> Invitation:
+    def invite(self, client_index: int) -> AttachDetails:
         """Lets another process attach to the engines, as this client."""
-        return self._guests.invite(client_index)
+        return self._secondary.invite(client_index)
 
     def expel(self, client_index: int) -> None:
-        """Has the engines abort the requests of a guest that has ended."""
-        self._guests.forget(client_index)
+        """Has the engines abort the requests of a secondary client that has ended."""
+        self._secondary.forget(client_index)
         for index in list(self._launched):
             if index not in self._deaths:
                 self._mailbox.send(Party(Role.ENGINE, index), Expel(client_index))
@@ -79,17 +82,19 @@ class OwnerClient(ProcessClient):
         sharing = [e.engine_index for e in configs if e.parallel.spreads_experts]
         self._experts = ExpertMemory(sharing)
         me = Party(Role.CLIENT, self.index)
-        self._guests = GuestList(self._folder, me, self._transport, self._tell)
+        self._secondary = SecondaryClients(
+            self._folder, me, self._transport, self._tell
+        )
 
     def _is_ready(self, index: int, info: EngineInfo) -> None:
-        self._guests.started(index, info, self._launched[index].key)
+        self._secondary.started(index, info, self._launched[index].key)
 
     def _take_news(self, index: int, message: msgspec.Struct) -> Received | None:
         """Takes what an engine tells of other clients."""
-        if isinstance(message, OfGuests):
-            return guest_news(index, message)
+        if isinstance(message, OfSecondaryClients):
+            return news_of_secondary_client(index, message)
         if isinstance(message, Overrun):
-            self._guests.overrun.add(message.client)
+            self._secondary.overrun.add(message.client)
         return None
 
     def _start_process(self, index: int) -> LaunchedEngine:
@@ -111,8 +116,8 @@ class OwnerClient(ProcessClient):
 
     def _key_of(self, peer: Party) -> bytes | None:
         if peer.role is Role.CLIENT:
-            return self._guests.key_of(peer)
+            return self._secondary.key_of(peer)
         return super()._key_of(peer)
 
-    def _tell(self, guest: Party, news: msgspec.Struct) -> None:
-        self._mailbox.send(guest, news, waits=False)
+    def _tell(self, client: Party, news: msgspec.Struct) -> None:
+        self._mailbox.send(client, news, waits=False)

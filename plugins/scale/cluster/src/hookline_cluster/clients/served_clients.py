@@ -23,7 +23,7 @@ from hookline.core.commands import (
 from hookline.events import StepOutput
 from hookline.transport.messages import Failed, Output, Ready
 from hookline.transport.transport import Party, Role, Transport
-from hookline_cluster.clients.guest_books import GuestBooks
+from hookline_cluster.clients.client_table import ClientTable
 from hookline_cluster.clients.messages import (
     Attach,
     Depart,
@@ -34,11 +34,11 @@ from hookline_cluster.clients.messages import (
     Overrun,
     SlowCall,
 )
-from hookline_cluster.clients.others_tally import OthersTally
+from hookline_cluster.clients.other_clients_load import OtherClientsLoad
 from hookline_cluster.clients.output_split import split_output
 
-GUEST_FRAMES = 10_000
-"""Maximum number of frames queued for a guest; beyond it, the guest is detached."""
+SECONDARY_CLIENT_FRAMES = 10_000
+"""Maximum number of frames queued for a secondary client; beyond it, it is detached."""
 _log = logging.getLogger(__name__)
 
 FromClient = Attach | Detach | Depart | Expel | Add | Finish | Call
@@ -66,7 +66,7 @@ class ServedClients:
 
         Args:
             owner: The owner.
-            transport: Where guests are connected.
+            transport: Where secondary clients are connected.
             send: Sends a message to a client.
             num_dropped: Returns how many messages this process has dropped.
         """
@@ -75,19 +75,19 @@ class ServedClients:
         self._mail = send
         self._num_dropped = num_dropped
         self._clients = [owner]
-        self._guests = GuestBooks()
-        self._others: OthersTally | None = None
+        self._secondary = ClientTable()
+        self._others: OtherClientsLoad | None = None
         self._commands: deque[Command] = deque()
         self._slow_calls: set[tuple[int, int]] = set()
         self._ready: Ready | None = None
 
     def count_others(self) -> None:
-        """Tells the owner of the requests of guests in numbers, from now on."""
-        self._others = OthersTally(self._owner.index)
+        """Tells the owner of other clients' requests in numbers, from now on."""
+        self._others = OtherClientsLoad(self._owner.index)
 
     @property
     def has_commands(self) -> bool:
-        """Whether the ends of guests have left commands to the engine."""
+        """Whether the ends of secondary clients have left commands to the engine."""
         return bool(self._commands)
 
     def next_command(self) -> Command:
@@ -120,7 +120,7 @@ class ServedClients:
         """Sends a reply to its client, and each event to the client it concerns."""
         if not isinstance(message, StepOutput):
             self._reply(message)
-        elif self._guests.are_empty:
+        elif self._secondary.are_empty:
             self._mail(self._owner, Output(message, self._num_dropped()))
         else:
             self._send_parts(message)
@@ -130,12 +130,12 @@ class ServedClients:
         for client in list(self._clients):
             self._send(client, Failed(reason))
 
-    def _note(self, guest: Party, command: Command) -> None:
-        """Notes what a guest commands, as far as others must know."""
+    def _note(self, client: Party, command: Command) -> None:
+        """Notes what a secondary client commands, as far as others must know."""
         if isinstance(command, Add):
-            self._guests.sent(guest.index, command)
+            self._secondary.sent(client.index, command)
         elif isinstance(command, Call) and isinstance(command.command, Sleep | WakeUp):
-            self._slow_calls.add((guest.index, command.number))
+            self._slow_calls.add((client.index, command.number))
             self._mail(self._owner, SlowCall(is_open=True))
 
     def _reply(self, reply: Reply) -> None:
@@ -148,14 +148,14 @@ class ServedClients:
     def _send_parts(self, output: StepOutput) -> None:
         indices = [client.index for client in self._clients]
         others = None if self._others is None else self._others.take(output)
-        parts = split_output(output, indices, self._guests.orphaned_by, others)
+        parts = split_output(output, indices, self._secondary.orphaned_by, others)
         for index, part in parts:
             client = Party(Role.CLIENT, index)
             if client == self._owner:
                 self._mail(client, Output(part, self._num_dropped()))
-            elif self._guests.concerns(index, part):
+            elif self._secondary.concerns(index, part):
                 self._send(client, Output(part))
-        self._guests.ended(output.finished)
+        self._secondary.ended(output.finished)
 
     def _send(self, client: Party, message: msgspec.Struct) -> None:
         if client == self._owner:
@@ -169,18 +169,20 @@ class ServedClients:
         if client.role is not Role.CLIENT or client == self._owner:
             return
         try:
-            self._transport.connect(client, address, max_waiting=GUEST_FRAMES)
+            self._transport.connect(
+                client, address, max_waiting=SECONDARY_CLIENT_FRAMES
+            )
         except ValueError as error:
             _log.warning("%s cannot be attached: %s", client, error)
             return
         if client not in self._clients:
             self._clients.append(client)
-            self._guests.arrived(client.index)
+            self._secondary.arrived(client.index)
         self._send(client, cast("Ready", self._ready))
 
     def _expel(self, client: int) -> None:
         self._detach(Party(Role.CLIENT, client), is_expelled=True)
-        recent = self._guests.take_recent(client)
+        recent = self._secondary.take_recent(client)
         self._mail(self._owner, Expelled(client, recent))
 
     def _depart(self, client: Party, number: int) -> None:
@@ -194,6 +196,6 @@ class ServedClients:
             return
         self._clients.remove(client)
         self._transport.disconnect(client)
-        finish = self._guests.left(client.index, is_expelled=is_expelled)
+        finish = self._secondary.left(client.index, is_expelled=is_expelled)
         if finish is not None:
             self._commands.append(finish)

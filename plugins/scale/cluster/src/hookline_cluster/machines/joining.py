@@ -9,7 +9,7 @@ from hookline_cluster.machines.local_options import contradiction
 from hookline_cluster.machines.remote_seat import RemoteSeat
 
 
-class Admission:
+class NodeAdmission:
     """The head node's conditions.
 
     Args:

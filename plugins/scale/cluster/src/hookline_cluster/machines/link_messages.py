@@ -11,7 +11,13 @@ from hookline.config import EngineConfig
 from hookline.core.commands import Add, Call, Finish, Reply
 from hookline.transport.mailbox import KEY_BYTES
 from hookline.transport.messages import Failed, Output, Ready, StartFailed
-from hookline_cluster.clients.messages import Attach, Depart, Detach, Expel, OfGuests
+from hookline_cluster.clients.messages import (
+    Attach,
+    Depart,
+    Detach,
+    Expel,
+    OfSecondaryClients,
+)
 
 JOINING_KEY = bytes(KEY_BYTES)
 """Stands in the messages from and to a process that is not an engine yet."""
@@ -104,4 +110,4 @@ ToRemoteEngine = (
     | Call
 )
 FromRemoteEngine = Ready | StartFailed | Failed | Output | Reply | Pong | Leaving | Left
-ToHead = Join | FromRemoteEngine | OfGuests
+ToHead = Join | FromRemoteEngine | OfSecondaryClients

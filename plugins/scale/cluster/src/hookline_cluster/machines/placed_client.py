@@ -15,11 +15,11 @@ from hookline.transport.engine_client import (
     Received,
 )
 from hookline_cluster.capabilities import ElasticEngines
+from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.engine_nodes import EngineNodes, NodeEnded
-from hookline_cluster.machines.guest_relay import GuestRelay
 from hookline_cluster.machines.remote_client import DRAIN_SECONDS, RemoteClient
-from hookline_cluster.machines.remote_guests import RemoteGuests
 from hookline_cluster.machines.remote_seat import Presence, RemoteSeat
+from hookline_cluster.machines.remote_secondary_clients import RemoteSecondaryClients
 from hookline_cluster.machines.tcp import TcpHub
 from hookline_cluster.news import EngineLeft
 from hookline_cluster.scaling.elastic import Elastic
@@ -43,7 +43,7 @@ class PlacedClient(Elastic, RemoteClient):
         hub: TcpHub,
         nodes: EngineNodes,
         start: Callable[[int], None],
-        relay: GuestRelay | None = None,
+        relay: ClientRelay | None = None,
     ) -> None:
         """Takes over hub, relay and nodes, and begins to start all engines.
 
@@ -70,8 +70,8 @@ class PlacedClient(Elastic, RemoteClient):
         return super().capability(kind)
 
     @property
-    def _guest_list(self) -> RemoteGuests | None:
-        return self._guests
+    def _secondary_clients(self) -> RemoteSecondaryClients | None:
+        return self._secondary
 
     def returns(self, engine_index: int) -> bool:
         """Returns False: it comes back only if it is replaced."""
@@ -154,8 +154,8 @@ class PlacedClient(Elastic, RemoteClient):
         self.engines.pop(index, None)
         self._blocks.pop(index, None)
         self._nodes.release(index)
-        if self._guests is not None:
-            self._guests.left(index)
+        if self._secondary is not None:
+            self._secondary.left(index)
 
     def _take_ready(self, seat: RemoteSeat, info: EngineInfo) -> Received | None:
         received = super()._take_ready(seat, info)

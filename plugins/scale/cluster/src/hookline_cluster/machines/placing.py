@@ -12,13 +12,13 @@ from hookline.config import (
     ModelConfig,
 )
 from hookline.config.parallel import ParallelConfig
+from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.engine_nodes import (
     BACKENDS_GROUP,
     EngineNodes,
     OpenNodes,
 )
-from hookline_cluster.machines.guest_relay import GuestRelay
 from hookline_cluster.machines.link_keys import LinkKeys, read_secret
 from hookline_cluster.machines.placed_client import PlacedClient
 from hookline_cluster.machines.tcp import TcpHub
@@ -28,7 +28,7 @@ _SECRET_BYTES = 32
 
 
 def place_engines(
-    config: EngineConfig, relay: GuestRelay | None = None
+    config: EngineConfig, relay: ClientRelay | None = None
 ) -> PlacedClient:
     """Begins to start the engines that are not on this machine.
 
@@ -57,7 +57,7 @@ def place_by(
     config: EngineConfig,
     nodes: EngineNodes,
     secret: bytes,
-    relay: GuestRelay | None = None,
+    relay: ClientRelay | None = None,
 ) -> PlacedClient:
     """Begins to start engines by nodes, which the client closes if it is made.
 

@@ -26,11 +26,15 @@ from hookline.transport.engine_client import (
 from hookline.transport.mailbox import Mail, Mailbox, make_key
 from hookline.transport.messages import Failed, Output, Ready, StartFailed
 from hookline.transport.transport import Party, Role
-from hookline_cluster.capabilities import EngineLinks, GuestNews, RemoteEngines
-from hookline_cluster.clients.guest_list import guest_news
-from hookline_cluster.clients.messages import Expel, Invitation, OfGuests
-from hookline_cluster.machines.guest_relay import GuestRelay
-from hookline_cluster.machines.joining import Admission
+from hookline_cluster.capabilities import (
+    EngineLinks,
+    RemoteEngines,
+    SecondaryClientNews,
+)
+from hookline_cluster.clients.messages import AttachDetails, Expel, OfSecondaryClients
+from hookline_cluster.clients.secondary_clients import news_of_secondary_client
+from hookline_cluster.machines.client_relay import ClientRelay
+from hookline_cluster.machines.joining import NodeAdmission
 from hookline_cluster.machines.link_messages import (
     JOINING_KEY,
     FromRemoteEngine,
@@ -44,14 +48,14 @@ from hookline_cluster.machines.link_messages import (
     ToHead,
     Welcome,
 )
-from hookline_cluster.machines.remote_guests import RemoteGuests
 from hookline_cluster.machines.remote_seat import Presence, RemoteSeat
+from hookline_cluster.machines.remote_secondary_clients import RemoteSecondaryClients
 from hookline_cluster.machines.tcp import TcpHub
 from hookline_cluster.news import EngineLeaving, EngineVerdict
 
 T = TypeVar("T")
 _CAPABILITIES = frozenset(
-    {EngineProcesses, EngineLinks, GuestNews, RemoteEngines, SharedEngines}
+    {EngineProcesses, EngineLinks, SecondaryClientNews, RemoteEngines, SharedEngines}
 )
 PING_SECONDS = 0.25
 """Interval of pings, by which a lost connection is noticed."""
@@ -77,7 +81,7 @@ class RemoteClient:
     patience_seconds = 0.0
 
     def __init__(
-        self, config: EngineConfig, hub: TcpHub, relay: GuestRelay | None = None
+        self, config: EngineConfig, hub: TcpHub, relay: ClientRelay | None = None
     ) -> None:
         """Takes over hub and relay; `wait` returns when the engines are there.
 
@@ -92,14 +96,14 @@ class RemoteClient:
         self._hub = hub
         self._seats = {index: RemoteSeat(index) for index in config.remote_indices}
         digest = digest_of_folder(find_folder(config.model.model))
-        self._admission = Admission(config, self._seats, digest)
+        self._admission = NodeAdmission(config, self._seats, digest)
         self._mailbox: Mailbox[ToHead] = Mailbox(
             hub,
             Party(Role.CLIENT, self.index),
             msgspec.msgpack.Decoder(ToHead),
             self._key_of,
         )
-        self._guests = None if relay is None else RemoteGuests(relay)
+        self._secondary = None if relay is None else RemoteSecondaryClients(relay)
         self._losses: dict[int, tuple[float, EngineDied]] = {}
         self._pinged_at = 0.0
         self._last_refusal = ""
@@ -137,7 +141,7 @@ class RemoteClient:
         self._is_waiting = False
 
     def capability(self, kind: type[T]) -> T | None:
-        if kind is SharedEngines and self._guests is None:
+        if kind is SharedEngines and self._secondary is None:
             return None
         return cast("T", self) if kind in _CAPABILITIES else None
 
@@ -164,38 +168,40 @@ class RemoteClient:
         """Does nothing: its machine starts a new process, which joins."""
 
     def tell_death(self, death: EngineDied, *, is_replaced: bool) -> None:
-        if self._guests is not None:
+        if self._secondary is not None:
             returns = self.returns(death.engine_index)
-            self._guests.ended(death, is_replaced=is_replaced, returns=returns)
+            self._secondary.ended(death, is_replaced=is_replaced, returns=returns)
 
     def tell_verdict(self, verdict: EngineVerdict) -> None:
-        if self._guests is not None:
-            self._guests.judged(verdict)
+        if self._secondary is not None:
+            self._secondary.judged(verdict)
 
-    # -- guests ------------------------------------------------------------------
+    # -- secondary clients -------------------------------------------------------
 
     @property
-    def overrun_guests(self) -> frozenset[int]:
-        """Guests that get no more outputs, because they did not take them."""
-        return frozenset() if self._guests is None else self._guests.overrun_guests
+    def overrun_clients(self) -> frozenset[int]:
+        """Clients that get no more outputs, because they did not take them."""
+        return (
+            frozenset() if self._secondary is None else self._secondary.overrun_clients
+        )
 
     def attach_info(self, client_index: int) -> AttachInfo:
         return self.invite(client_index).packed()
 
-    def invite(self, client_index: int) -> Invitation:
+    def invite(self, client_index: int) -> AttachDetails:
         """Lets another process attach to the engines, as this client."""
-        assert self._guests is not None, "it has a relay"
-        return self._guests.invite(client_index)
+        assert self._secondary is not None, "it has a relay"
+        return self._secondary.invite(client_index)
 
-    def join_in(self, invitation: Invitation) -> Invitation:
+    def join_in(self, invitation: AttachDetails) -> AttachDetails:
         """Adds these engines to those to which a process may attach."""
-        assert self._guests is not None, "it has a relay"
-        return self._guests.join_in(invitation)
+        assert self._secondary is not None, "it has a relay"
+        return self._secondary.join_in(invitation)
 
     def expel(self, client_index: int) -> None:
-        """Has the engines abort the requests of a guest that has ended."""
-        if self._guests is not None:
-            self._guests.forget(client_index)
+        """Has the engines abort the requests of a secondary client that has ended."""
+        if self._secondary is not None:
+            self._secondary.forget(client_index)
         for seat in list(self._seats.values()):
             if seat.presence is Presence.READY:
                 self._mailbox.send(seat.party, Expel(client_index))
@@ -238,8 +244,8 @@ class RemoteClient:
             self.receive(_LOOK_SECONDS)
         self._is_closed = True
         self._hub.close(linger_seconds=_LOOK_SECONDS)
-        if self._guests is not None:
-            self._guests.close()
+        if self._secondary is not None:
+            self._secondary.close()
 
     def stop_waiting(self) -> None:
         """Has `wait`, in another thread, raise soon."""
@@ -270,8 +276,8 @@ class RemoteClient:
         seat = self._seats.get(mail.sender.index)
         if seat is None or seat.presence is Presence.ABSENT:
             return None  # the last words of a process that has lost its seat
-        if isinstance(message, OfGuests):
-            return guest_news(seat.index, message)
+        if isinstance(message, OfSecondaryClients):
+            return news_of_secondary_client(seat.index, message)
         return self._taken(seat, message)
 
     def _taken(
@@ -303,8 +309,8 @@ class RemoteClient:
         return self._bury(EngineDied(seat.index, reason, kind))
 
     def _take_leaving(self, seat: RemoteSeat) -> EngineLeaving:
-        if self._guests is not None:
-            self._guests.leaves(seat.index)
+        if self._secondary is not None:
+            self._secondary.leaves(seat.index)
         return EngineLeaving(seat.index)
 
     def _take_join(self, joiner: Party, join: Join) -> None:
@@ -327,8 +333,8 @@ class RemoteClient:
         is_new = seat.index not in self.engines
         self.engines[seat.index] = info
         seat.ready()
-        if self._guests is not None:
-            self._guests.seated(seat, info)
+        if self._secondary is not None:
+            self._secondary.seated(seat, info)
         _log.info("engine %d is ready on %s", seat.index, seat.link.host)
         return None if is_new else EngineReplaced(seat.index, info)
 
@@ -377,8 +383,8 @@ class RemoteClient:
     def _dismiss(self, seat: RemoteSeat, *, returns: bool) -> None:
         self._mailbox.send(seat.party, Goodbye(returns=returns))
         self._hub.disconnect(seat.party)
-        if self._guests is not None:
-            self._guests.unseated(seat)
+        if self._secondary is not None:
+            self._secondary.unseated(seat)
 
     def _key_of(self, peer: Party) -> bytes | None:
         if peer.role is Role.JOINER:

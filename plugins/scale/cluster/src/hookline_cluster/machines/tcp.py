@@ -17,8 +17,8 @@ import zmq
 from hookline.exceptions import ConfigError
 from hookline.transport.ipc import LARGEST_FRAME
 from hookline.transport.transport import Party, Role
+from hookline_cluster.machines.client_relay import ClientRelay, client_label
 from hookline_cluster.machines.endpoint import Endpoint
-from hookline_cluster.machines.guest_relay import GuestRelay, client_label
 from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.link_monitor import ConnectionEvents, watch_connections
 from hookline_cluster.machines.zap import Gatekeeper
@@ -34,7 +34,7 @@ _RECONNECT_SECONDS = 0.5
 _END_SECONDS = 3.0
 _HEAD = Party(Role.CLIENT, 0)
 _FRAMES_TO_GUEST = 2
-"""A guest's label, and the frame for it."""
+"""A secondary client's label, and the frame for it."""
 _log = logging.getLogger(__name__)
 
 
@@ -45,14 +45,17 @@ class TcpHub:
     """
 
     def __init__(
-        self, endpoint: Endpoint, keys: LinkKeys | None, relay: GuestRelay | None = None
+        self,
+        endpoint: Endpoint,
+        keys: LinkKeys | None,
+        relay: ClientRelay | None = None,
     ) -> None:
         """Listens.
 
         Args:
             endpoint: Where to listen.
             keys: Keys of both ends; None neither encrypts nor authenticates.
-            relay: Where frames of and to guests go; None if there are none.
+            relay: Where frames of and to secondary clients go; None if there are none.
 
         Raises:
             ConfigError: The port is in use, or the address is not this machine's.
@@ -188,7 +191,7 @@ class TcpHub:
             poller.register(self._relay.inbox, zmq.POLLIN)
         return poller
 
-    def _relay_to_engine(self, relay: GuestRelay) -> None:
+    def _relay_to_engine(self, relay: ClientRelay) -> None:
         if (taken := relay.take()) is None:
             return
         engine, frame = taken
@@ -219,7 +222,7 @@ class TcpHub:
 
 
 class TcpLink:
-    """An engine's connection to the head node, which passes frames on to its guests.
+    """An engine's connection to the head node, which passes frames on to other clients.
 
     For one thread. A thread of its own follows the connection.
     """
@@ -281,7 +284,7 @@ class TcpLink:
 
     def send(self, peer: Party, frame: bytearray, *, waits: bool) -> bool:
         if peer != _HEAD:
-            # All share the connection: if it is slow, it is no guest's fault.
+            # All share the connection: if it is slow, it is no client's fault.
             self._socket.send_multipart([client_label(peer), frame])
             return True
         try:

@@ -4,7 +4,7 @@ import queue
 from abc import ABC, abstractmethod
 
 from hookline.transport.engine_client import EngineDied, EngineReplaced, Received
-from hookline_cluster.clients.guest_list import GuestList
+from hookline_cluster.clients.secondary_clients import SecondaryClients
 from hookline_cluster.news import EngineJoined, EngineNotJoined
 
 
@@ -30,22 +30,23 @@ class Elastic(ABC):
 
     def vacate(self, engine_index: int) -> None:
         """See `ElasticEngines.vacate`."""
-        if self._guest_list is not None:
-            self._guest_list.vacate(engine_index)
+        if self._secondary_clients is not None:
+            self._secondary_clients.vacate(engine_index)
 
     def keep(self, engine_index: int) -> None:
         """See `ElasticEngines.keep`."""
-        if self._guest_list is not None:
-            self._guest_list.keep(engine_index)
+        if self._secondary_clients is not None:
+            self._secondary_clients.keep(engine_index)
 
-    def guest_left(self, engine_index: int, client: int, number: int | None) -> None:
-        """See `ElasticEngines.guest_left`."""
-        if self._guest_list is not None:
-            self._guest_list.guest_left(engine_index, client, number)
+    def client_left(self, engine_index: int, client: int, number: int | None) -> None:
+        """See `ElasticEngines.client_left`."""
+        if self._secondary_clients is not None:
+            self._secondary_clients.client_left(engine_index, client, number)
 
     def is_vacated(self, engine_index: int) -> bool:
         """See `ElasticEngines.is_vacated`."""
-        return self._guest_list is None or self._guest_list.is_vacated(engine_index)
+        others = self._secondary_clients
+        return others is None or others.is_vacated(engine_index)
 
     def _obey(self) -> None:
         """Begins what was asked for."""
@@ -73,7 +74,7 @@ class Elastic(ABC):
 
     @property
     @abstractmethod
-    def _guest_list(self) -> GuestList | None:
+    def _secondary_clients(self) -> SecondaryClients | None:
         """Other clients of the engines; None if there are none."""
 
     @abstractmethod

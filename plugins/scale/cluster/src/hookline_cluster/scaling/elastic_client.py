@@ -6,8 +6,8 @@ from typing import TypeVar, cast
 from hookline.config import EngineConfig
 from hookline.transport.engine_client import Received
 from hookline_cluster.capabilities import ElasticEngines
-from hookline_cluster.clients.guest_list import GuestList
 from hookline_cluster.clients.owner_client import OwnerClient
+from hookline_cluster.clients.secondary_clients import SecondaryClients
 from hookline_cluster.news import EngineLeft
 from hookline_cluster.scaling.elastic import Elastic
 
@@ -30,8 +30,8 @@ class ElasticClient(Elastic, OwnerClient):
         return super().capability(kind)
 
     @property
-    def _guest_list(self) -> GuestList:
-        return self._guests
+    def _secondary_clients(self) -> SecondaryClients:
+        return self._secondary
 
     def receive(self, timeout_seconds: float) -> Received | None:
         self._obey()
@@ -76,4 +76,4 @@ class ElasticClient(Elastic, OwnerClient):
         self._last_words.pop(index, None)
         if self._ended is not None and self._ended.engine_index == index:
             self._ended = None
-        self._guests.left(index)
+        self._secondary.left(index)

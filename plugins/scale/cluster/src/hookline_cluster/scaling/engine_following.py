@@ -6,17 +6,17 @@ from hookline.clock import NANOSECONDS, Clock
 from hookline.frontend.calls import PendingCalls
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.scaling_state import ScalingState
-from hookline.transport.engine_client import GuestEnded
+from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_cluster.balancing.router import BalancedRouter
-from hookline_cluster.capabilities import EngineVisits
+from hookline_cluster.capabilities import EngineAttachments
 from hookline_cluster.news import (
+    EngineAvailable,
+    EngineDraining,
     EngineJoined,
     EngineLeft,
     EngineNotJoined,
     EngineNumberNews,
-    EngineOffered,
-    EngineUnwanted,
-    GuestLeft,
+    SecondaryClientLeft,
 )
 from hookline_cluster.scaling.engine_leaving import LEFT, forget_engine
 
@@ -48,7 +48,7 @@ class EngineFollowing:
         calls: PendingCalls,
         clock: Clock,
         *,
-        visits: EngineVisits,
+        visits: EngineAttachments,
         end: EndEngine,
     ) -> None:
         """Begins with the engines that are there.
@@ -87,11 +87,11 @@ class EngineFollowing:
                 self._take_joined(news)
             case EngineLeft():
                 self._take_left(index)
-            case EngineUnwanted(number=number):
+            case EngineDraining(number=number):
                 self._wishes[index] = number
-            case EngineOffered():
+            case EngineAvailable():
                 self._take_offer(index)
-            case EngineNotJoined() | GuestEnded() | GuestLeft():
+            case EngineNotJoined() | SecondaryClientEnded() | SecondaryClientLeft():
                 return  # for the owner
         if (engine := self._engines.get(index)) is not None:
             engine.is_surplus = engine.is_leaving = index in self._wishes

@@ -11,7 +11,7 @@ from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.observing import Observing
 from hookline.frontend.scaling_state import ScalingState
 from hookline.payloads import REMOVED
-from hookline.transport.engine_client import GuestEnded
+from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_cluster.balancing.router import BalancedRouter
 from hookline_cluster.capabilities import ElasticEngines
 from hookline_cluster.news import (
@@ -19,7 +19,7 @@ from hookline_cluster.news import (
     EngineLeft,
     EngineNotJoined,
     EngineNumberNews,
-    GuestLeft,
+    SecondaryClientLeft,
 )
 from hookline_cluster.scaling.engine_leaving import LEFT, forget_engine
 
@@ -136,20 +136,20 @@ class EngineScaling:
                 self._fail_start(index, reason)
             case EngineLeft() if index in self._ending:
                 self._take_left(index)
-            case GuestLeft() | GuestEnded():
-                self._take_guest(news)
+            case SecondaryClientLeft() | SecondaryClientEnded():
+                self._take_client(news)
                 return  # which changes nothing yet
             case _:
                 return  # it was given up meanwhile
         self.changed()
 
-    def _take_guest(self, news: GuestLeft | GuestEnded) -> None:
+    def _take_client(self, news: SecondaryClientLeft | SecondaryClientEnded) -> None:
         """Takes note that another front end has left an engine, or was expelled."""
-        if isinstance(news, GuestEnded):
+        if isinstance(news, SecondaryClientEnded):
             self._observers.front_end_ended(news)
         if (elastic := self._engines.client.capability(ElasticEngines)) is not None:
-            number = news.number if isinstance(news, GuestLeft) else None
-            elastic.guest_left(news.engine_index, news.client, number)
+            number = news.number if isinstance(news, SecondaryClientLeft) else None
+            elastic.client_left(news.engine_index, news.client, number)
 
     @property
     def _elastic(self) -> ElasticEngines:

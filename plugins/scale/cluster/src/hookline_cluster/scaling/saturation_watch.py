@@ -15,7 +15,7 @@ from hookline.payloads import (
 )
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats
-from hookline.transport.engine_client import GuestEnded
+from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_metrics.saturation import Saturation
 from hookline_registry import LaneStats
 
@@ -95,7 +95,7 @@ class SaturationWatch:
         if self._observers.is_listening:
             self._observers.observe(output, iteration, facts)
 
-    def front_end_ended(self, ended: GuestEnded) -> None:
+    def front_end_ended(self, ended: SecondaryClientEnded) -> None:
         self._observers.front_end_ended(ended)
 
     def http_answered(self, answered: HttpAnswered) -> None:

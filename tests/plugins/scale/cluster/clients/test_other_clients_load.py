@@ -11,7 +11,7 @@ from hookline.events import (
 from hookline.finish_cause import Aborted, LengthReached
 from hookline.request_ids import RequestIds
 from hookline.stats import SchedulerStats
-from hookline_cluster.clients.others_tally import OthersTally
+from hookline_cluster.clients.other_clients_load import OtherClientsLoad
 from hookline_cluster.clients.output_split import split_output
 
 OWN = RequestIds(0).next()
@@ -28,7 +28,7 @@ def scheduled(request_id: int, local: int = 0, external: int = 0) -> Scheduled:
 
 def test_each_request_of_others_begins_and_ends_once() -> None:
     """With the tokens that a cache held; the owner's own are left out."""
-    tally = OthersTally(0)
+    tally = OtherClientsLoad(0)
     first = tally.take(
         output(
             scheduled=[scheduled(OWN, 7), scheduled(ONE, 16), scheduled(OTHER, 32, 8)],
@@ -59,7 +59,7 @@ def test_each_request_of_others_begins_and_ends_once() -> None:
 
 def test_what_was_loaded_in_vain_is_not_cached() -> None:
     """A failed load is computed; an end without a token is none."""
-    tally = OthersTally(0)
+    tally = OtherClientsLoad(0)
     tally.take(output(scheduled=[scheduled(ONE, 16, 8), scheduled(OTHER)]))
     tally.take(output(preempted=[Preempted(ONE, 5, 24, failed_external_tokens=8)]))
     begun = tally.take(

@@ -1,4 +1,4 @@
-"""The owner's side of its guests: invitations, and news of the engines."""
+"""The owner's side of its secondary clients: invitations, and news of the engines."""
 
 import threading
 from collections.abc import Callable
@@ -6,37 +6,45 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.transport.engine_client import EngineDied, EngineInfo, GuestEnded
+from hookline.transport.engine_client import (
+    EngineDied,
+    EngineInfo,
+    SecondaryClientEnded,
+)
 from hookline.transport.ipc import IpcTransport, ipc_address
 from hookline.transport.mailbox import make_key
 from hookline.transport.transport import Party, Role
 from hookline_cluster.clients.departures import Departures
 from hookline_cluster.clients.messages import (
+    AttachDetails,
     Departed,
     EngineDown,
     EngineStalled,
     Expelled,
     Gone,
-    Invitation,
     Leaves,
-    OfGuests,
+    OfSecondaryClients,
     Seat,
     SlowCall,
     Vacate,
 )
-from hookline_cluster.news import EngineVerdict, GuestCall, GuestLeft
+from hookline_cluster.news import (
+    EngineVerdict,
+    SecondaryClientCall,
+    SecondaryClientLeft,
+)
 
 _MOST_NEWS = 1000
-"""Maximum number of news that wait for a guest; further ones are lost to it."""
+"""Maximum number of news that wait for a client; further ones are lost to it."""
 
 SendNews = Callable[[Party, msgspec.Struct], None]
 
 
-class GuestList:
+class SecondaryClients:
     """Processes that may attach to the engines of an owner; for any thread.
 
     Attributes:
-        overrun: Guests that an engine has detached, because they were too slow.
+        overrun: Those that an engine has detached, because they were too slow.
     """
 
     def __init__(
@@ -59,9 +67,9 @@ class GuestList:
         self._seats: dict[int, Seat] = {}
         self._departures = Departures()
 
-    def key_of(self, guest: Party) -> bytes | None:
-        """Returns the key of messages to a guest; None for a stranger."""
-        return self._keys.get(guest.index)
+    def key_of(self, client: Party) -> bytes | None:
+        """Returns the key of messages to a secondary client; None for a stranger."""
+        return self._keys.get(client.index)
 
     def started(
         self,
@@ -95,7 +103,7 @@ class GuestList:
     def ended(
         self, death: EngineDied, *, is_replaced: bool, returns: bool = False
     ) -> None:
-        """Tells the guests that an engine has ended, and what comes of it.
+        """Tells the secondary clients that an engine has ended, and what comes of it.
 
         Args:
             death: Its end.
@@ -110,23 +118,26 @@ class GuestList:
             self._tell(down)
 
     def vacate(self, engine_index: int) -> None:
-        """Asks the guests to leave an engine."""
+        """Asks the secondary clients to leave an engine."""
         with self._lock:
             self._ask_to_leave(engine_index)
 
     def keep(self, engine_index: int) -> None:
-        """Offers an engine again that the guests were to leave, or have left."""
+        """Offers an engine again that the clients were to leave, or have left."""
         with self._lock:
             if self._departures.cancel(engine_index):
                 self._tell(self._seats[engine_index])
 
-    def guest_left(self, engine_index: int, client: int, number: int | None) -> None:
-        """Takes note that a guest has left an engine, or was expelled if it is None."""
+    def client_left(self, engine_index: int, client: int, number: int | None) -> None:
+        """Takes note that a client has left an engine, or was expelled if that is None.
+
+        `number` is that of the wish which it fulfils.
+        """
         with self._lock:
             self._departures.left(engine_index, client, number)
 
     def is_vacated(self, engine_index: int) -> bool:
-        """Whether no guest has anything open at an engine that all are to leave."""
+        """Whether no client has anything open at an engine that all are to leave."""
         with self._lock:
             return self._departures.are_complete(engine_index)
 
@@ -138,30 +149,30 @@ class GuestList:
                 self._tell(Gone(engine_index))
 
     def leaves(self, engine_index: int) -> None:
-        """Tells the guests that an engine ends by itself once it has nothing to do."""
+        """Tells the clients that an engine ends by itself once it has nothing to do."""
         with self._lock:
             self._tell(Leaves(engine_index))
 
     def judged(self, verdict: EngineVerdict) -> None:
-        """Tells the guests whether an engine works."""
+        """Tells the secondary clients whether an engine works."""
         with self._lock:
             self._tell(EngineStalled(*verdict))
 
-    def invite(self, client_index: int) -> Invitation:
+    def invite(self, client_index: int) -> AttachDetails:
         """Lets a process attach as this client; it hears of all that happens later."""
-        invitation = Invitation(
+        invitation = AttachDetails(
             str(self._folder), client_index, self._owner.index, make_key(), []
         )
         return self.join_in(invitation)
 
-    def join_in(self, invitation: Invitation) -> Invitation:
+    def join_in(self, invitation: AttachDetails) -> AttachDetails:
         """Adds the engines of this list to those that another one offers."""
-        guest = Party(Role.CLIENT, invitation.client_index)
-        address = ipc_address(Path(invitation.folder), guest)
+        client = Party(Role.CLIENT, invitation.client_index)
+        address = ipc_address(Path(invitation.folder), client)
         with self._lock:
             # The socket need not be there yet.
-            self._transport.connect(guest, address, max_waiting=self._most_waiting)
-            self._keys[guest.index] = invitation.key
+            self._transport.connect(client, address, max_waiting=self._most_waiting)
+            self._keys[client.index] = invitation.key
             offered = [
                 seat
                 for index, seat in self._seats.items()
@@ -171,10 +182,10 @@ class GuestList:
         return msgspec.structs.replace(invitation, seats=seats)
 
     def forget(self, client_index: int) -> None:
-        """Tells nothing more to a guest that has ended."""
-        guest = Party(Role.CLIENT, client_index)
+        """Tells nothing more to a secondary client that has ended."""
+        client = Party(Role.CLIENT, client_index)
         with self._lock:
-            self._transport.disconnect(guest)
+            self._transport.disconnect(client)
             self._keys.pop(client_index, None)
             self.overrun.discard(client_index)
             up = [index for index, seat in self._seats.items() if seat.down is None]
@@ -189,14 +200,14 @@ class GuestList:
             self._send(Party(Role.CLIENT, client_index), news)
 
 
-def guest_news(
-    engine_index: int, message: OfGuests
-) -> GuestEnded | GuestLeft | GuestCall:
+def news_of_secondary_client(
+    engine_index: int, message: OfSecondaryClients
+) -> SecondaryClientEnded | SecondaryClientLeft | SecondaryClientCall:
     """Returns what an engine tells its owner of other clients."""
     match message:
         case Expelled(client, recent):
-            return GuestEnded(engine_index, client, recent)
+            return SecondaryClientEnded(engine_index, client, recent)
         case Departed(client, number):
-            return GuestLeft(engine_index, client, number)
+            return SecondaryClientLeft(engine_index, client, number)
         case SlowCall(is_open):
-            return GuestCall(engine_index, is_open)
+            return SecondaryClientCall(engine_index, is_open)

@@ -21,19 +21,24 @@ from hookline.request_ids import RequestIds
 from hookline.transport.engine_client import (
     EngineDied,
     EngineReplaced,
-    GuestEnded,
     Received,
+    SecondaryClientEnded,
 )
 from hookline.transport.mailbox import make_key
 from hookline.transport.messages import Ready
 from hookline.transport.transport import Party, Role
 from hookline_cluster.clients.attached_client import AttachedClient
+from hookline_cluster.machines.client_relay import ClientRelay, client_label
 from hookline_cluster.machines.endpoint import Endpoint
-from hookline_cluster.machines.guest_relay import GuestRelay, client_label
 from hookline_cluster.machines.remote_client import RemoteClient
 from hookline_cluster.machines.remote_wire import RemoteWire
 from hookline_cluster.machines.tcp import TcpHub
-from hookline_cluster.news import EngineLeaving, EngineVerdict, GuestCall, GuestLeft
+from hookline_cluster.news import (
+    EngineLeaving,
+    EngineVerdict,
+    SecondaryClientCall,
+    SecondaryClientLeft,
+)
 from hookline_testing.simulation import engine_request
 
 N = TypeVar("N")
@@ -90,7 +95,7 @@ class Head:
             data_parallel_size_local=0,
             data_parallel_join_timeout=WAIT_SECONDS,
         )
-        relay = GuestRelay()
+        relay = ClientRelay()
         hub = TcpHub(Endpoint("127.0.0.1", 0), None, relay)
         self.endpoint = Endpoint("127.0.0.1", hub.port)
         self.relay = relay
@@ -200,7 +205,7 @@ def test_the_requests_of_a_guest_that_has_ended_are_aborted(head: Head) -> None:
     while not first(guest, StepOutput).new_tokens:
         pass
     head.client.expel(1)
-    ended = head.first(GuestEnded)
+    ended = head.first(SecondaryClientEnded)
     outputs = run_request(other, 20)
 
     assert (ended.engine_index, ended.client, len(ended.recent)) == (0, 1, 1)
@@ -212,12 +217,12 @@ def test_the_owner_hears_of_departures_and_of_slow_calls(head: Head) -> None:
     """As of engines on its own machine."""
     guest = head.guest(1)
     guest.send(0, Call(1, 3, Sleep()))
-    calls = head.first(GuestCall), head.first(GuestCall)
+    calls = head.first(SecondaryClientCall), head.first(SecondaryClientCall)
     first(guest, Reply)
     guest.leave(0, 4)
 
     assert [each.is_open for each in calls] == [True, False]
-    assert head.first(GuestLeft) == GuestLeft(0, 1, 4)
+    assert head.first(SecondaryClientLeft) == SecondaryClientLeft(0, 1, 4)
 
 
 def test_guests_hear_the_owners_news(head: Head) -> None:
@@ -234,7 +239,7 @@ def test_guests_hear_the_owners_news(head: Head) -> None:
 
 def test_a_frame_without_an_engines_key_goes_nowhere() -> None:
     """Nor one with the key of a process that has ended."""
-    relay, stranger = GuestRelay(), GuestRelay()
+    relay, stranger = ClientRelay(), ClientRelay()
     key, earlier = make_key(), make_key()
     relay.seat(ENGINE, earlier)
     relay.seat(ENGINE, key)
@@ -260,8 +265,8 @@ def test_a_guest_that_takes_nothing_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Frames to it wait up to a bound; those to nobody are dropped."""
-    monkeypatch.setattr(GuestRelay, "most_waiting", 2)
-    relay, taker = GuestRelay(), GuestRelay()
+    monkeypatch.setattr(ClientRelay, "most_waiting", 2)
+    relay, taker = ClientRelay(), ClientRelay()
     guest = Party(Role.CLIENT, 5)
     relay.transport.connect(guest, taker.address, max_waiting=relay.most_waiting)
     frame = bytes(1 << 20)

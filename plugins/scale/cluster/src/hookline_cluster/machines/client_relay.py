@@ -1,4 +1,4 @@
-"""Passes frames between guests on this machine and engines on others, unread."""
+"""Passes frames between clients on this machine and engines on others, unread."""
 
 import shutil
 
@@ -8,17 +8,17 @@ from hookline.transport.forked_children import release_in_forked_children
 from hookline.transport.ipc import IpcTransport, private_folder
 from hookline.transport.mailbox import key_in
 from hookline.transport.transport import Party, Role
-from hookline_cluster.clients.served_clients import GUEST_FRAMES
+from hookline_cluster.clients.served_clients import SECONDARY_CLIENT_FRAMES
 
 _INDEX_BYTES = 4
 
 
 def client_label(client: Party) -> bytes:
-    """Returns what names a guest in a frame's envelope, between machines."""
+    """Returns what names a secondary client in a frame's envelope, between machines."""
     return client.index.to_bytes(_INDEX_BYTES, "big")
 
 
-class GuestRelay:
+class ClientRelay:
     """The head node's inbox for frames to engines of other machines.
 
     Only the head node is connected to these engines, so that one port is enough. It
@@ -27,8 +27,8 @@ class GuestRelay:
     that receives from the engines, the rest for any thread.
     """
 
-    most_waiting = GUEST_FRAMES
-    """Maximum number of frames that wait for a guest; beyond it, it is given up."""
+    most_waiting = SECONDARY_CLIENT_FRAMES
+    """Maximum number of frames that wait for a client; beyond it, it is given up."""
 
     def __init__(self) -> None:
         """Opens the inbox, in a folder of its own."""
@@ -50,7 +50,7 @@ class GuestRelay:
 
     @property
     def overrun(self) -> frozenset[int]:
-        """Guests that have not taken what engines sent them."""
+        """Secondary clients that have not taken what engines sent them."""
         return frozenset(self._overrun)
 
     def seat(self, engine: Party, key: bytes) -> None:
@@ -65,22 +65,22 @@ class GuestRelay:
                 del self._engines[key]
 
     def forget(self, client: int) -> None:
-        """Forgets a guest that has ended."""
+        """Forgets a secondary client that has ended."""
         self._overrun.discard(client)
 
     def take(self) -> tuple[Party, bytes] | None:
-        """Returns a frame of a guest and its engine; None if that is not there."""
+        """Returns a client's frame and its engine; None if that is not there."""
         frame = self.transport.receive(0.0)
         if frame is None or (engine := self._engines.get(key_in(frame))) is None:
             return None
         return engine, frame
 
     def pass_on(self, label: bytes, frame: bytes) -> None:
-        """Passes a frame of an engine to a guest; without waiting."""
-        guest = Party(Role.CLIENT, int.from_bytes(label, "big"))
-        is_sent = self.transport.send(guest, frame, waits=False)
-        if not is_sent and self.transport.has(guest):
-            self._overrun.add(guest.index)
+        """Passes a frame of an engine to a secondary client; without waiting."""
+        client = Party(Role.CLIENT, int.from_bytes(label, "big"))
+        is_sent = self.transport.send(client, frame, waits=False)
+        if not is_sent and self.transport.has(client):
+            self._overrun.add(client.index)
 
     def _pipes(self) -> list[int]:
         return []  # but the sockets

@@ -5,15 +5,15 @@ import msgspec
 from hookline.transport.engine_client import EngineInfo
 from hookline.transport.mailbox import Mailbox
 from hookline.transport.transport import Party, Role
-from hookline_cluster.clients.guest_list import GuestList
-from hookline_cluster.machines.guest_relay import GuestRelay
+from hookline_cluster.clients.secondary_clients import SecondaryClients
+from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.remote_seat import RemoteSeat
 
 
-class RemoteGuests(GuestList):
-    """Guests whose frames go through this process; for any thread."""
+class RemoteSecondaryClients(SecondaryClients):
+    """Secondary clients whose frames go through this process; for any thread."""
 
-    def __init__(self, relay: GuestRelay) -> None:
+    def __init__(self, relay: ClientRelay) -> None:
         """Takes over the relay."""
         owner = Party(Role.CLIENT, 0)
         self._relay = relay
@@ -29,8 +29,8 @@ class RemoteGuests(GuestList):
         )
 
     @property
-    def overrun_guests(self) -> frozenset[int]:
-        """Guests that get no more outputs, because they did not take them."""
+    def overrun_clients(self) -> frozenset[int]:
+        """Clients that get no more outputs, because they did not take them."""
         return self._relay.overrun
 
     def seated(self, seat: RemoteSeat, info: EngineInfo) -> None:
@@ -51,5 +51,5 @@ class RemoteGuests(GuestList):
         """Closes the sockets."""
         self._relay.close()
 
-    def _send_news(self, guest: Party, news: msgspec.Struct) -> None:
-        self._news.send(guest, news, waits=False)
+    def _send_news(self, client: Party, news: msgspec.Struct) -> None:
+        self._news.send(client, news, waits=False)

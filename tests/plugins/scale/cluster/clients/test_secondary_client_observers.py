@@ -7,7 +7,7 @@ from hookline.events import CacheChanges, ClockPair, NewTokens, StepOutput
 from hookline.frontend.observation import Observers
 from hookline.frontend.observing import REQUESTS
 from hookline.stats import IterationStats, SchedulerStats
-from hookline_cluster.clients.observation import GuestObservers
+from hookline_cluster.clients.observation import SecondaryClientObservers
 from hookline_testing.payloads import FACTS
 
 
@@ -39,7 +39,7 @@ def heard() -> Heard:
 
 def test_the_engines_lives_are_the_owners_to_tell(heard: Heard) -> None:
     """A guest tells neither of starts nor of ends."""
-    guest = GuestObservers(heard)
+    guest = SecondaryClientObservers(heard)
 
     guest.started(FACTS, ClockPair(0, 0))
     guest.failed(0, "it broke", 3)
@@ -51,7 +51,7 @@ def test_the_engines_lives_are_the_owners_to_tell(heard: Heard) -> None:
 
 def test_only_its_own_requests_are_told(heard: Heard) -> None:
     """Not a step without them; and of one with them neither cause nor cache."""
-    guest = GuestObservers(heard)
+    guest = SecondaryClientObservers(heard)
     stats = SchedulerStats(running=2)
     changes = CacheChanges(1, ())
     tokens = [NewTokens(7, 5, [1, 2])]
@@ -73,7 +73,7 @@ def test_only_its_own_requests_are_told(heard: Heard) -> None:
 
 def test_requests_that_begin_again_are_not_received_twice(heard: Heard) -> None:
     """The engine's new process counts them; the guest takes them off."""
-    GuestObservers(heard).started(FACTS, ClockPair(0, 0), resubmitted=4)
+    SecondaryClientObservers(heard).started(FACTS, ClockPair(0, 0), resubmitted=4)
 
     [(output, told)] = heard.outputs
     assert isinstance(output, StepOutput)

@@ -17,21 +17,25 @@ from hookline.transport.engine_client import (
     Received,
 )
 from hookline.transport.process_inspector import ProcessInspector
-from hookline_cluster.capabilities import EngineLinks, GuestNews, RemoteEngines
-from hookline_cluster.clients.messages import Invitation
+from hookline_cluster.capabilities import (
+    EngineLinks,
+    RemoteEngines,
+    SecondaryClientNews,
+)
+from hookline_cluster.clients.messages import AttachDetails
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.machines.remote_client import RemoteClient
 from hookline_cluster.news import EngineVerdict
 
 T = TypeVar("T")
 _CAPABILITIES = frozenset(
-    {EngineProcesses, EngineLinks, GuestNews, RemoteEngines, SharedEngines}
+    {EngineProcesses, EngineLinks, SecondaryClientNews, RemoteEngines, SharedEngines}
 )
 _RECEIVE_SECONDS = 0.2
 _CLOSED = "it was closed"
 
 
-class JoinedClient:
+class MultiNodeClient:
     """An `EngineClient` of two clients, each of which has a receiving thread.
 
     What they receive waits in one queue: as much as the front end has not processed.
@@ -88,19 +92,19 @@ class JoinedClient:
         self._part(verdict.engine_index).tell_verdict(verdict)
 
     @property
-    def overrun_guests(self) -> frozenset[int]:
-        """Guests that get no more outputs, because they did not take them."""
-        return self._local.overrun_guests | self._remote.overrun_guests
+    def overrun_clients(self) -> frozenset[int]:
+        """Clients that get no more outputs, because they did not take them."""
+        return self._local.overrun_clients | self._remote.overrun_clients
 
     def attach_info(self, client_index: int) -> AttachInfo:
         return self.invite(client_index).packed()
 
-    def invite(self, client_index: int) -> Invitation:
+    def invite(self, client_index: int) -> AttachDetails:
         """Lets another process attach to the engines, as this client."""
         return self._remote.join_in(self._local.invite(client_index))
 
     def expel(self, client_index: int) -> None:
-        """Has the engines abort the requests of a guest that has ended."""
+        """Has the engines abort the requests of a secondary client that has ended."""
         self._local.expel(client_index)
         self._remote.expel(client_index)
 

@@ -1,4 +1,4 @@
-"""What an engine process knows of its guests: who they are, and their open requests."""
+"""What an engine process knows of its secondary clients, and their open requests."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -9,22 +9,22 @@ from hookline.finish_cause import Aborted
 from hookline.request_ids import client_of
 
 STATE_NS = 10_000_000
-"""Least time between two steps' states for a guest that none of their events concern.
+"""Least time between two steps' states for a secondary client whom no event concerns.
 
 Its placement needs no more, and each output costs it a turn of its event loop.
 """
 
 MOST_RECENT = 8192
-"""Ends of a guest's requests that are kept, in case it ends before it tells of them."""
+"""Ends of a client's requests that are kept, in case it ends before it tells them."""
 
 ABANDONED = Aborted("api_server_ended")
 
 
-class GuestBooks:
-    """The guests of an engine; for one thread.
+class ClientTable:
+    """The secondary clients of an engine; for one thread.
 
     Attributes:
-        orphaned_by: Guests that have been expelled and still have open requests.
+        orphaned_by: Those that have been expelled and still have open requests.
     """
 
     def __init__(self) -> None:
@@ -40,12 +40,12 @@ class GuestBooks:
         return not self._open
 
     def arrived(self, client: int) -> None:
-        """Opens the books of a guest."""
+        """Opens the books of a secondary client."""
         self._open.setdefault(client, set())
         self._recent[client] = deque(maxlen=MOST_RECENT)
 
     def sent(self, client: int, add: Add) -> None:
-        """Notes the requests that a guest has sent."""
+        """Notes the requests that a secondary client has sent."""
         if (open_ids := self._open.get(client)) is not None:
             open_ids |= {add.request.request_id, *add.sibling_ids}
 
@@ -61,7 +61,7 @@ class GuestBooks:
                     self._close(client)
 
     def left(self, client: int, *, is_expelled: bool) -> Finish | None:
-        """Closes the books of a guest.
+        """Closes the books of a secondary client.
 
         Returns:
             What ends its open requests; None if there are none. If it is expelled, the
@@ -79,11 +79,11 @@ class GuestBooks:
         return Finish(sorted(open_ids), ABANDONED)
 
     def take_recent(self, client: int) -> list[Finished]:
-        """Returns the latest ends of an expelled guest's requests that it got, once."""
+        """Returns the latest ends of requests that an expelled client got, once."""
         return list(self._recent.pop(client, ()))
 
     def concerns(self, client: int, part: StepOutput) -> bool:
-        """Whether a guest needs its part of an output now."""
+        """Whether a secondary client needs its part of an output now."""
         has_news = bool(
             part.queued
             or part.new_tokens

@@ -4,8 +4,8 @@ from hookline.events import OthersWork, StepOutput
 from hookline.request_ids import client_of
 
 
-class OthersTally:
-    """Counts the requests of guests that begin and end; for one thread.
+class OtherClientsLoad:
+    """Counts the requests of secondary clients that begin and end; for one thread.
 
     The owner knows only its own requests, and has to know what an engine's requests
     demand, to choose the number of engines.
