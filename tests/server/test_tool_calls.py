@@ -381,10 +381,10 @@ class Broken:
 def install(monkeypatch: pytest.MonkeyPatch, make: Callable[[], Broken]) -> None:
     """Installs a parser by any name."""
 
-    def load(*_: str) -> Callable[[object], Broken]:
-        return lambda _: make()
+    def hook_of(*_: object) -> Callable[[object], Broken]:
+        return lambda context: make()  # noqa: ARG005 - the hook's argument
 
-    monkeypatch.setattr(parsers, "load_entry_point", load)
+    monkeypatch.setattr(parsers, "hook_of", hook_of)
 
 
 HOWS = (

@@ -8,7 +8,6 @@ import pytest
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.frontend.scaling_state import ScalingReport, ScalingState
-from hookline.transport import cluster
 from hookline_server.cli.commands.headless import run_headless
 from hookline_server.cli.engine_starter import owner_starter
 from hookline_server.fixed_number import FixedNumber
@@ -20,7 +19,7 @@ from hookline_testing.payloads import FACTS
 
 @pytest.fixture(autouse=True)
 def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "CLUSTERS_GROUP", "hookline.no_clusters")
+    monkeypatch.setenv("HOOKLINE_PLUGINS", "no:hookline-cluster")
 
 
 async def test_the_number_of_engines_is_shown_and_stays() -> None:

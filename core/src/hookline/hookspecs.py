@@ -5,8 +5,11 @@ or on the server's event loop. An implementation may take fewer arguments than i
 specification.
 """
 
+from pathlib import Path
+
 import pluggy
 
+from hookline.config import EngineConfig
 from hookline.kv_transfer import SchedulerConnector, WorkerConnector
 from hookline.observer_context import ObserverContext, RecorderContext
 from hookline.pages import Routes
@@ -21,6 +24,7 @@ from hookline.payloads import (
     HttpAnswered,
     LoggerContext,
     ProposerContext,
+    QuantizationContext,
     RecordsLogged,
     RequestsFinished,
     RequestsPreempted,
@@ -32,6 +36,7 @@ from hookline.payloads import (
     TrainingContext,
     TrainingReport,
 )
+from hookline.quantization import QuantizationMethod
 from hookline.spec_decode import Proposer
 
 hookspec = pluggy.HookspecMarker("hookline")
@@ -143,6 +148,60 @@ def create_proposer(context: ProposerContext) -> Proposer | None:
 
 
 @hookspec(firstresult=True)
+def create_logits_processor(context: object) -> object | None:
+    """Called in the worker with a `LogitsProcessorContext`; returns the processor."""
+
+
+@hookspec(firstresult=True)
+def create_grammar_backend(context: object) -> object | None:
+    """Called with a `BackendContext`; returns what compiles and follows grammars."""
+
+
+@hookspec(firstresult=True)
+def create_tool_parser(context: object) -> object | None:
+    """Called for each reply with a `ToolParserContext`; returns its parser."""
+
+
+@hookspec(firstresult=True)
+def create_reasoning_parser(context: object) -> object | None:
+    """Called for each reply with a `ReasoningParserContext`; returns its parser."""
+
+
+@hookspec(firstresult=True)
+def connect_engine_client(context: EngineConfig) -> object | None:
+    """Called on the engine that `--engine` names; returns an `EngineClient`."""
+
+
+@hookspec(firstresult=True)
+def create_cluster() -> object | None:
+    """Called when a front end starts; returns the `Cluster` that connects engines."""
+
+
+@hookspec(firstresult=True)
+def open_engine_nodes(context: EngineConfig) -> object | None:
+    """Called to start engines on other machines; returns the `EngineNodes`.
+
+    It connects to the machines and starts nothing yet. It may raise `ConfigError` if an
+    option does not fit, and `EngineDeadError` if the machines cannot be reached.
+    """
+
+
+@hookspec(firstresult=True)
+def executor_factory() -> object | None:
+    """Called on the executor that `--executor` names; returns its `ExecutorFactory`."""
+
+
+@hookspec(firstresult=True)
+def cli_command() -> object | None:
+    """Called when `hookline` needs a command of this name; returns its `Command`."""
+
+
+@hookspec(firstresult=True)
+def model_folder() -> Path | None:
+    """Called when a model is named; returns the folder of its weights."""
+
+
+@hookspec(firstresult=True)
 def train_draft(context: TrainingContext) -> TrainingReport | None:
     """Called on the selected plugin by `train-draft`; trains a draft model."""
 
@@ -152,3 +211,10 @@ def create_kv_connector(
     context: ConnectorContext,
 ) -> SchedulerConnector | WorkerConnector | None:
     """Called on the selected plugin; returns the requested side of the connector."""
+
+
+@hookspec(firstresult=True)
+def create_quantization_method(
+    context: QuantizationContext,
+) -> QuantizationMethod | None:
+    """Called on the method that a checkpoint or an option names; returns the method."""

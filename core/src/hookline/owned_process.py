@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from hookline.logs.forwarding import RecordReceiver
-from hookline.openmp import patient_threads
+from hookline_kernels.runtime.openmp import patient_threads
 
 _LAST_LINES_SECONDS = 1.0
 """Time for the last log lines of a process that has ended."""

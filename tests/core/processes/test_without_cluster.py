@@ -12,7 +12,6 @@ from hookline.exceptions import ConfigError
 from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.scaling_state import EngineNumber
 from hookline.outputs import RequestOutput
-from hookline.transport import cluster
 from hookline.transport.process_client import ProcessClient
 from hookline_testing import PluginSite, assert_conserved
 
@@ -23,7 +22,7 @@ SHORT = SamplingParams(max_tokens=3, ignore_eos=True)
 
 @pytest.fixture(autouse=True)
 def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "CLUSTERS_GROUP", "hookline.no_clusters")
+    monkeypatch.setenv("HOOKLINE_PLUGINS", "no:hookline-cluster")
 
 
 def process_of(engine: AsyncEngine) -> int:

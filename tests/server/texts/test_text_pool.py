@@ -26,6 +26,7 @@ from hookline.tokenizer import Tokenizer
 from hookline_server.texts import text_queue
 from hookline_server.texts.pool import SMALL_CHARS, TextPool
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
+from hookline_testing.own_time import Deadline
 
 LOOPS = (
     "{% if messages[0]['content'] == 'loops' %}"
@@ -224,8 +225,8 @@ def test_a_text_process_ends_with_its_front_end(tmp_path: Path, content: str) ->
         pid, child = map(int, front_end.stdout.readline().split())
         front_end.kill()
 
-    deadline = time.monotonic() + 60
+    deadline = Deadline(60)
     while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         time.sleep(0.05)
     os.kill(child, signal.SIGKILL)

@@ -128,7 +128,7 @@ class EngineCore:
         record = self._record(step, result, executed_at)
         output = self._emit("step", executed_at, record)
         if self._is_pipeline and len(self._in_flight) == self._lead:
-            self._schedule_and_start()  # told with the next output
+            self._schedule_and_start()  # reported with the next output
         return output
 
     @property

@@ -234,7 +234,7 @@ class ClientRequest:
         return [each.request_id for each in self.completions if each.is_open]
 
     def restart(self, texts: Sequence[TextStream]) -> None:
-        """Forgets what an engine has told that has ended; another one tells it again.
+        """Forgets the outputs of an engine that has ended; another one begins again.
 
         Completions that have ended stay as they are.
 

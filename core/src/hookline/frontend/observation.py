@@ -39,6 +39,7 @@ from hookline.payloads import (
     TokensGenerated,
 )
 from hookline.plugin_loading.logger_options import check_logger_options
+from hookline.plugins.kinds import LOGGER
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats
 from hookline.transport.engine_client import SecondaryClientEnded
@@ -49,8 +50,6 @@ from hookline_registry import (
     Notice,
     PluginRegistry,
 )
-
-LOGGERS_GROUP = "hookline.loggers"
 
 
 class Observers:
@@ -106,10 +105,10 @@ class Observers:
         )
         if ":" in name:
             return [self._registry.load_path(name, lambda cls: cls(context))]
-        plugin = self._registry.load(LOGGERS_GROUP, name)
+        plugin = self._registry.load(LOGGER, name)
         check_logger_options(self._registry, plugin, context.options)
         try:
-            made = self._registry.create(plugin, "create_stat_logger", context=context)
+            made = self._registry.create(plugin, LOGGER.hook, context=context)
         except BrokenPluginError as error:
             if isinstance(error.__cause__, ConfigError):  # the user's mistake
                 raise error.__cause__ from None

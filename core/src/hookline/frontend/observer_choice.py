@@ -8,10 +8,10 @@ from hookline.exceptions import ConfigError
 from hookline.frontend.observation import Observers
 from hookline.frontend.observing import Observing
 from hookline.observer_context import ObserverAddress, ObserverContext
-from hookline.plugin_loading.choice import call_plugin
+from hookline.plugins.calling import call_plugin
+from hookline.plugins.kinds import OBSERVERS
 from hookline_registry import installed
 
-OBSERVERS_GROUP = "hookline.observers"
 _PLUGIN = "process"
 _OPTION = "observer-process"
 
@@ -57,11 +57,9 @@ def observe_at(address: ObserverAddress) -> Observe:
 
 
 def _connect(context: ObserverContext) -> Observing:
-    if not installed(OBSERVERS_GROUP):
+    if not installed(OBSERVERS.group):
         raise ConfigError(_OPTION, "needs the distribution hookline-observer")
-    connected = call_plugin(
-        OBSERVERS_GROUP, _PLUGIN, "create_observers", context, option=_OPTION
-    )
+    connected = call_plugin(OBSERVERS, _PLUGIN, context, option=_OPTION)
     if connected is None:
         raise ConfigError(_OPTION, f"the plugin {_PLUGIN!r} connected no observers")
     return cast("Observing", connected)

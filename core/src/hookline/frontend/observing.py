@@ -113,7 +113,7 @@ class Observing(Protocol):
         ...
 
     def front_end_ended(self, ended: SecondaryClientEnded) -> None:
-        """Tells what another front end may not have told before it ended."""
+        """Reports what another front end may not have reported before it ended."""
         ...
 
     def http_answered(self, answered: HttpAnswered) -> None:

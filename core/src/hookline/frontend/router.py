@@ -115,7 +115,7 @@ class EngineRouter:
         if engine.death is not None:
             raise EngineRestartingError(engine.death.reason)
         if engine.is_surplus:
-            raise EngineDeadError("it leaves, because fewer engines are wanted")
+            raise EngineDeadError("it is removed, because fewer engines are wanted")
         self._sent(index, prepared)
         return Choice(index, Reason.NAMED)
 

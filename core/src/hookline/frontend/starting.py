@@ -11,15 +11,15 @@ from hookline.frontend.extension import Extend, ExtendsFrontEnds
 from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
 from hookline.frontend.observer_choice import Observe, observe
 from hookline.models.description import find_folder
-from hookline.openmp import wait_patiently
+from hookline.plugins.calling import hook_of
+from hookline.plugins.kinds import ENGINE
 from hookline.text.probing import probe_tokenizer
 from hookline.tokenizer import Tokenizer
 from hookline.transport.cluster import find_cluster
 from hookline.transport.engine_client import EngineClient
-from hookline_registry import load_entry_point
+from hookline_kernels.runtime.openmp import wait_patiently
 
 Connect = Callable[[EngineConfig], EngineClient]
-ENGINES_GROUP = "hookline.engines"
 
 
 def start_front_end(
@@ -47,7 +47,7 @@ def start_front_end(
     observers = observe(config, recorder)
     try:
         if connect is None:
-            connect = cast("Connect", load_entry_point(ENGINES_GROUP, config.engine))
+            connect = _connecting(config.engine)
         source = config.model.tokenizer
         folder = Path(source) if source else find_folder(config.model.model)
         tokenizer, client = _start_both(connect, config, folder)
@@ -69,6 +69,16 @@ def _installed_extension(config: EngineConfig) -> Extend | None:
     if (cluster := find_cluster()) is None:
         return None
     return partial(cast("ExtendsFrontEnds", cluster).extend, config)
+
+
+def _connecting(name: str) -> Connect:
+    """Returns what connects to the engines of a plugin."""
+    connect = hook_of(ENGINE, name)
+
+    def connect_to(config: EngineConfig) -> EngineClient:
+        return cast("EngineClient", connect(context=config))
+
+    return connect_to
 
 
 def _start_both(

@@ -5,10 +5,10 @@ from typing import Protocol, cast
 
 from hookline.config import EngineConfig
 from hookline.observer_context import RecorderContext
-from hookline.plugin_loading.choice import call_plugin
+from hookline.plugins.calling import call_plugin
+from hookline.plugins.kinds import RECORDER
 from hookline_registry import installed
 
-RECORDERS_GROUP = "hookline.recorders"
 _PLUGIN = "metrics"
 
 
@@ -95,13 +95,8 @@ def load_recorder(config: EngineConfig) -> Recorder | None:
     Raises:
         ConfigError: The configuration of the metrics is invalid, or the plugin broken.
     """
-    if not installed(RECORDERS_GROUP):
+    if not installed(RECORDER.group):
         return None
-    made = call_plugin(
-        RECORDERS_GROUP,
-        _PLUGIN,
-        "create_recorder",
-        RecorderContext(config=config),
-        option="metrics",
-    )
+    context = RecorderContext(config=config)
+    made = call_plugin(RECORDER, _PLUGIN, context, option="metrics")
     return cast("Recorder | None", made)

@@ -8,10 +8,11 @@ import msgspec
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
+from hookline.plugins.calling import hook_of
+from hookline.plugins.kinds import CLUSTER
 from hookline.transport.engine_client import EngineClient
-from hookline_registry import UnknownPluginError, load_value
+from hookline_registry import UnknownPluginError
 
-CLUSTERS_GROUP = "hookline.clusters"
 _NAME = "cluster"
 _DISTRIBUTION = "hookline-cluster"
 
@@ -81,7 +82,7 @@ class HeadlessNode(Protocol):
 
 
 class Cluster(Protocol):
-    """What the value of the entry point `cluster` does."""
+    """What `create_cluster` of the plugin `cluster` returns."""
 
     def connect(self, config: EngineConfig) -> EngineClient:
         """Starts the engines, in this or their own processes, and waits for them.
@@ -120,13 +121,13 @@ class Cluster(Protocol):
 
 
 def find_cluster() -> Cluster | None:
-    """Returns what is installed; None if it is not.
+    """Returns what is installed; None if it is not, or not allowed.
 
     Raises:
         RegistryError: Two distributions claim it, or it cannot be imported.
     """
     try:
-        return cast("Cluster", load_value(CLUSTERS_GROUP, _NAME))
+        return cast("Cluster", hook_of(CLUSTER, _NAME)())
     except UnknownPluginError:
         return None
 
@@ -143,6 +144,8 @@ def require_cluster(option: str) -> Cluster:
     """
     if (cluster := find_cluster()) is None:
         raise ConfigError(
-            option, f"requires the distribution {_DISTRIBUTION}, which is not installed"
+            option,
+            f"requires the distribution {_DISTRIBUTION}, which is not installed or not "
+            "allowed",
         )
     return cluster

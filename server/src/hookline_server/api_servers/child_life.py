@@ -12,7 +12,7 @@ from aiohttp import web
 from hookline.observer_context import ObserverAddress
 from hookline.transport.cluster import AttachedEngines, AttachInfo, require_cluster
 from hookline.transport.engine_client import EngineClient
-from hookline.worker.settled_heap import settle_heap
+from hookline_kernels.runtime.settled_heap import settle_heap
 from hookline_server.api_servers.asking import (
     Questions,
     SharedAllowance,
@@ -111,7 +111,7 @@ class _ChildLife:
         await engine.failed.wait()
         attached = client.capability(AttachedEngines)
         if attached is None or not attached.are_engines_gone:
-            logger.error("this API server ends, because it is broken")
+            logger.error("this API server exits, because it no longer works")
             self._stopping.set()
 
     async def _serve(self, engine: ServingEngine) -> None:

@@ -5,7 +5,6 @@ import os
 import secrets
 import signal
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +19,7 @@ from hookline.exceptions import EngineRestartingError, StartFailedError
 from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.scaling_state import EngineNumber
 from hookline_cluster.scaling.scaling import DRAIN_SECONDS
+from hookline_testing.own_time import Deadline
 
 if TYPE_CHECKING:
     from .conftest import Nodes
@@ -34,9 +34,9 @@ WAIT_SECONDS = 60.0
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while not holds():
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         await asyncio.sleep(0.05)
 
 
@@ -53,12 +53,12 @@ async def error_of(stream: OutputStream) -> str:
 
 
 async def submit_once_it_runs(engine: AsyncEngine, index: int) -> OutputStream:
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while True:
         try:
             return await engine.submit(PROMPT, LONG, data_parallel_rank=index)
         except EngineRestartingError:
-            assert time.monotonic() < deadline
+            assert deadline.is_ahead
             await asyncio.sleep(0.1)
 
 

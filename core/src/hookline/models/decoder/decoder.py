@@ -8,7 +8,6 @@ import torch
 from transformers import PreTrainedModel
 
 from hookline.models.adapt.norms import FastNorm
-from hookline.models.adapt.pages import give_back_clean_pages
 from hookline.models.adapt.pre_norm import PreNorm, Product
 from hookline.models.attention import KeysAndValues
 from hookline.models.decoder.layer import DecoderLayer, kernel_norm
@@ -23,6 +22,7 @@ from hookline.models.forward_output import (
 from hookline.models.probe import Probed
 from hookline.models.stages.staged_model import part_of
 from hookline_kernels.head_shape import HeadShape
+from hookline_kernels.runtime.weight_pages import give_back_clean_pages
 
 
 class WrittenLayers(Protocol):

@@ -10,11 +10,11 @@ import torch
 
 from hookline.config import EngineConfig, Kernels
 from hookline.models.probe import Probed
-from hookline.worker.compiling.kernel_cache import writable_cache
 from hookline.worker.forward import Forward
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import KernelError, Platform
 from hookline_kernels.missing import KernelMissingError, OnlyCached, when_missing
+from hookline_kernels.runtime.kernel_cache import writable_cache
 from hookline_kernels.sampling import choose_sampling
 
 _log = logging.getLogger(__name__)

@@ -156,8 +156,8 @@ class ObserverProcess:
                 _log.warning("the observer process has been replaced")
                 return True
         _log.error(
-            "the observer process has ended: %s; it is not replaced again, because it "
-            "was %d times within an hour, and loggers get nothing any more",
+            "the observer process has ended: %s; after %d replacements within an hour "
+            "it is not replaced again, and loggers get nothing more",
             reason,
             RESTARTS_PER_HOUR,
         )

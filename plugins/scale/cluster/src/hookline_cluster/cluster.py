@@ -1,7 +1,8 @@
-"""The value of the entry point `cluster`: what Hookline's core asks of this package."""
+"""The plugin `cluster`: what Hookline's core asks of this package."""
 
 import msgspec
 
+from hookline import hookimpl
 from hookline.config import EngineConfig
 from hookline.frontend.extension import FrontEndParts
 from hookline.transport.cluster import AttachInfo
@@ -32,4 +33,7 @@ class InstalledCluster:
         return extend(config, parts)
 
 
-CLUSTER = InstalledCluster()
+@hookimpl
+def create_cluster() -> InstalledCluster:
+    """Returns what connects several engines."""
+    return InstalledCluster()

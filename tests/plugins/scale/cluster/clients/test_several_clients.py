@@ -27,6 +27,7 @@ from hookline.transport.transport import Party, Role
 from hookline_cluster.clients.messages import Attach, Detach, ToClient
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_testing.oracle import Oracle
+from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request
 
 WAIT_SECONDS = 20.0
@@ -46,9 +47,9 @@ class Guest:
 
     def receive(self) -> object:
         """The next message; fails if none comes."""
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = Deadline(WAIT_SECONDS)
         while (mail := self.mailbox.receive(1.0)) is None:
-            assert time.monotonic() < deadline
+            assert deadline.is_ahead
         assert mail.sender == ENGINE
         return mail.message
 

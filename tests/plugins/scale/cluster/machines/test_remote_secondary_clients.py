@@ -39,6 +39,7 @@ from hookline_cluster.news import (
     SecondaryClientCall,
     SecondaryClientLeft,
 )
+from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request
 
 N = TypeVar("N")
@@ -48,9 +49,9 @@ ENGINE = Party(Role.ENGINE, 0)
 
 
 def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while not holds():
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         time.sleep(0.01)
 
 
@@ -141,9 +142,9 @@ def head() -> Iterator[Head]:
 
 def first(guest: AttachedClient, kind: type[N]) -> N:
     """A guest's next message of a kind."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while not isinstance(received := guest.receive(0.1), kind):
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
     return received
 
 

@@ -325,7 +325,7 @@ def _end(context: "zmq.Context[zmq.Socket[bytes]]", linger_seconds: float) -> No
     ending.start()
     ending.join(linger_seconds + _END_SECONDS)
     if ending.is_alive():
-        _log.warning("connections to other machines were given up, not closed")
+        _log.warning("connections to other machines were abandoned, not closed")
 
 
 def _ignore() -> None:

@@ -7,7 +7,8 @@ from functools import partial
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.payloads import TrainingContext, TrainingReport
-from hookline.plugin_loading.proposers import call_plugin
+from hookline.plugins.calling import call_plugin
+from hookline.plugins.kinds import PROPOSER
 from hookline_drafting.training.rows import make_rows
 from hookline_drafting.training.settings import TrainingSettings
 
@@ -36,7 +37,9 @@ def train_draft(
         folder=settings.folder,
         log=log,
     )
-    report = call_plugin(settings.method, "train_draft", context, option="method")
+    report = call_plugin(
+        PROPOSER, settings.method, context, option="method", hook="train_draft"
+    )
     if not isinstance(report, TrainingReport):
         raise ConfigError("method", f"{settings.method!r} cannot be trained")
     return report
