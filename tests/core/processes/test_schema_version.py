@@ -9,8 +9,8 @@ import pytest
 
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
-from hookline.transport.link_messages import ToHead, ToRemoteEngine
-from hookline.transport.messages import ToClient, ToEngine, ToGuest
+from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryClient
+from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
 DIGESTS = {44: "7cd717cf2646d6dd106aa453479f07e869b1a8b4a2a6589b61b70c14a83fcd94"}
@@ -43,7 +43,7 @@ def test_messages_change_only_with_the_schema_version(
         [
             ToEngine,
             ToClient,
-            ToGuest,
+            ToSecondaryClient,
             ToObserver,
             ToFrontEnd,
             Begin,
