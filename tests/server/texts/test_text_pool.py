@@ -145,8 +145,10 @@ async def test_a_job_that_loops_fails_alone(pool: TextPool) -> None:
     assert stats_of(pool, "chat").waiting == 0
 
 
-async def test_a_process_that_ends_is_replaced(pool: TextPool) -> None:
-    """Nobody notices if it had nothing to do."""
+async def test_a_process_that_ends_is_replaced(
+    pool: TextPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No client notices if it had nothing to do, and the log has one line of many."""
     await encode(pool, "a")
     process = pool._queues["text"]._process
     assert process is not None
@@ -154,6 +156,45 @@ async def test_a_process_that_ends_is_replaced(pool: TextPool) -> None:
     while stats_of(pool, "text").crashed == 0:  # noqa: ASYNC110 - it has no event
         await asyncio.sleep(0.01)
 
+    assert await encode(pool, "b") == [pool._tokenizer.encode("b")]
+    pool._queues["text"]._ended("it ended again")
+    assert caplog.text.count("text process text: crashed: ") == 1
+    assert "ended again" not in caplog.text
+
+
+async def test_a_process_that_sends_no_reply_is_replaced(
+    pool: TextPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its job fails instead of waiting for ever, and the log says why."""
+    looping = asyncio.ensure_future(say(pool, "loops"))
+    queue = pool._queues["chat"]
+    while not queue._is_ready:  # noqa: ASYNC110 - it has no event
+        await asyncio.sleep(0.01)
+    assert queue._process is not None
+    queue._process._incoming += b"\x01\x00\x00\x00\x01"  # a number in a frame
+
+    queue._process._take_replies()
+
+    with pytest.raises(TextLimitError):
+        await looping
+    assert "text process chat: crashed: it sent what is no reply" in caplog.text
+
+
+async def test_a_process_that_cannot_be_started_fails_its_jobs(
+    pool: TextPool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are told at once, and later jobs get a process again."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError("no more processes")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "Popen", refuse)
+        with pytest.raises(TextLimitError):
+            await encode(pool, "a")
+
+    assert stats_of(pool, "text").crashed == 1
+    assert "text process text: cannot be started: no more processes" in caplog.text
     assert await encode(pool, "b") == [pool._tokenizer.encode("b")]
 
 

@@ -101,6 +101,10 @@ class EngineCore:
         """Ends requests; ids of requests that have ended already are ignored."""
         self._scheduler.finish(request_ids, cause, self.clock.now())
 
+    def expire(self) -> None:
+        """Ends requests whose deadlines have passed; each step does so, too."""
+        self._scheduler.expire(self.clock.now())
+
     def reset_prefix_cache(self) -> None:
         self._scheduler.reset_prefix_cache()
 
@@ -222,13 +226,20 @@ class EngineCore:
 
     # -- output ------------------------------------------------------------------
 
-    def state(self, cause: str) -> StepOutput:
-        """Returns the audited state, and all events since the last output.
+    @property
+    def stats(self) -> SchedulerStats:
+        """The state now, with the residue that the last audit found."""
+        stats = self.together.with_experts(self._scheduler.stats())
+        if self.sleep_level is None:
+            return stats
+        return msgspec.structs.replace(stats, sleep_level=int(self.sleep_level))
 
-        It ends requests whose deadlines have passed: an engine that sleeps plans no
-        steps.
+    def report(self, cause: str) -> StepOutput:
+        """Audits the state, and returns it with all events since the last output.
+
+        These are returned once. Requests whose deadlines have passed are not ended:
+        `expire` does that, and so does each step.
         """
-        self._scheduler.expire(self.clock.now())
         self._scheduler.audit()
         return self._emit(cause, self.clock.now(), clock=self.clock_pair())
 
@@ -253,7 +264,7 @@ class EngineCore:
             engine_index=self.facts.engine_index,
             at=at,
             cause=cause,
-            stats=self._stats(),
+            stats=self.stats,
             record=record,
             queued=events.queued,
             scheduled=events.scheduled,
@@ -268,12 +279,6 @@ class EngineCore:
             pooled=events.pooled,
             compilings=events.compilings,
         )
-
-    def _stats(self) -> SchedulerStats:
-        stats = self.together.with_experts(self._scheduler.stats())
-        if self.sleep_level is None:
-            return stats
-        return msgspec.structs.replace(stats, sleep_level=int(self.sleep_level))
 
     def _cache_changes(self) -> CacheChanges | None:
         if not (events := self._scheduler.take_cache_events()):

@@ -5,6 +5,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -13,12 +14,12 @@ import msgspec
 from hookline.exceptions import ConfigError
 from hookline.structured.backend import GrammarMatcher
 from hookline.structured.compiling_process import CompilingProcess
-from hookline.structured.messages import Compiled, Refused, Setup
+from hookline.structured.messages import ENDED, Compiled, Refused, Setup
 from hookline.structured.own_backends import OwnBackends
 from hookline.structured.settings import GrammarSettings
 from hookline.structured_outputs import CompiledGrammar, GrammarSpec, ReasoningSpan
 from hookline.text.fair_queue import FairQueue
-from hookline_registry import Failure, isolate
+from hookline_registry import Failure, FailureLog, isolate
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +75,7 @@ class GrammarService:
         self._process: CompilingProcess | None = None
         self._is_closed = self._is_ready = False
         self._own: OwnBackends | None = None
+        self._crashes = FailureLog("grammar compiler")
 
     def begin(self, key: bytes, spec: GrammarSpec, client: str) -> None:
         """Queues a grammar that is not queued yet; `take_ended` returns it later."""
@@ -180,7 +182,8 @@ class GrammarService:
         )
         file.write(msgspec.msgpack.encode(setup))
         file.flush()
-        self._start(file)
+        with suppress(OSError):  # the first grammar tries it again
+            self._start(file)
         self._own.backend(0)
 
     def _start(self, file: BinaryIO) -> CompilingProcess | None:
@@ -196,6 +199,7 @@ class GrammarService:
         process = self._process
         if process is not None and process.has_ended:
             process.close()
+        if process is None or process.has_ended:
             process = self._start(file)
         if process is None:
             raise RuntimeError("the engine is being stopped")
@@ -211,4 +215,6 @@ class GrammarService:
                 self.matcher(compiled, stops)
                 return Ended(key, compiled, seconds)
             case Refused(reason, seconds, is_limit):
+                if reason.endswith(ENDED):
+                    self._crashes.log(("crashed",), reason)
                 return Ended(key, reason, seconds, is_limit=is_limit)

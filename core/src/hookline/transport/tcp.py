@@ -299,7 +299,7 @@ class TcpLink:
         if not self._context.closed:
             self.expect_end()
             self._socket.disable_monitor()
-            self._watcher.join()  # it owns the socket of the events
+            self._watcher.join(_END_SECONDS)  # it owns the socket of the events
             _end(self._context, linger_seconds)
 
     def _watch(self, monitor: "zmq.Socket[bytes]") -> None:

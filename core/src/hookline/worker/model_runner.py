@@ -85,16 +85,12 @@ class ModelRunner:
             grammar_drafts: Fits drafts to grammars; None without these.
             pooler: Pools hidden states; None if the engine does not embed.
         """
-        self._forward = forward
-        self._batch = batch
-        self._sampling = sampling
-        self._sampler = sampler
+        self._forward, self._batch = forward, batch
+        self._sampling, self._sampler = sampling, sampler
         self._feed, self._stopwatch = feed, stopwatch
-        self._drafter = drafter
-        self._needs_hidden_states = needs_hidden_states
-        self._cache, self._tree = cache, tree
-        self._transferring = transferring
-        self._grammar_drafts, self._pooler = grammar_drafts, pooler
+        self._drafter, self._needs_hidden_states = drafter, needs_hidden_states
+        self._cache, self._tree, self._pooler = cache, tree, pooler
+        self._transferring, self._grammar_drafts = transferring, grammar_drafts
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:

@@ -31,6 +31,7 @@ from hookline_server.api_servers.share import Share
 from hookline_server.api_servers.shared_parts import SharedParts
 from hookline_server.api_servers.shares import Shares
 from hookline_server.auth.key import ApiKey
+from hookline_server.background import in_background
 from hookline_server.cli.commands.banner import banner
 from hookline_server.engine import ServingEngine
 from hookline_server.engine_start import attach_to_engines
@@ -87,20 +88,22 @@ class _ChildLife:
         )
         if engine is None:
             return
-        watching = asyncio.create_task(self._end_if_broken(engine, client))
-        hearing = asyncio.create_task(self._hear_parent())
-        try:
-            self._link.send(Prepared())
-            stopped = asyncio.create_task(self._stopping.wait())
+        async with in_background(self._hear_parent()):
+            try:
+                async with in_background(self._end_if_broken(engine, client)):
+                    await self._serve_once_told(engine)
+            finally:
+                await engine.close()
+
+    async def _serve_once_told(self, engine: ServingEngine) -> None:
+        """Serves once the parent says so, unless the server is to end before."""
+        self._link.send(Prepared())
+        async with in_background(self._stopping.wait()) as stopped:
             await asyncio.wait(
                 (self._begin, stopped), return_when=asyncio.FIRST_COMPLETED
             )
-            if self._begin.done():
-                await self._serve(engine)
-        finally:
-            watching.cancel()
-            await engine.close()
-            hearing.cancel()
+        if self._begin.done():
+            await self._serve(engine)
 
     async def _end_if_broken(
         self, engine: ServingEngine, client: AttachedClient

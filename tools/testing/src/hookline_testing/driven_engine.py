@@ -64,7 +64,7 @@ class DrivenEngine:
 
     @property
     def stats(self) -> SchedulerStats:
-        return self.core.state("test").stats
+        return self.core.report("test").stats
 
 
 def turn_until(
