@@ -14,9 +14,9 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
-from hookline_metrics import DIALECTS
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
+from hookline_metrics import DIALECTS
 from hookline_prometheus import PrometheusLogger
 from hookline_testing.golden import check_golden
 from hookline_testing.observed import ObservedEngine
