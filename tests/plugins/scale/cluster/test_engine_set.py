@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,6 +46,8 @@ from hookline.transport.engine_client import EngineClient
 from hookline.transport.inproc_client import InprocClient
 from hookline.transport.process_client import ProcessClient
 from hookline.worker.executor import StartedStep
+from hookline_cluster.clients.owner_client import OwnerClient
+from hookline_cluster.extension import extend
 from hookline_testing import PluginSite
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
@@ -89,7 +92,11 @@ class Driven:
     def __init__(self, client: EngineClient, config: EngineConfig) -> None:
         tokenizer = Tokenizer.load(Path(config.model.model))
         self.front_end = FrontEnd(
-            client, tokenizer, Observers(config), supervision=config.supervision
+            client,
+            tokenizer,
+            Observers(config),
+            supervision=config.supervision,
+            extend=partial(extend, config),
         )
         self.news: dict[int, list[Delivery]] = {}
 
@@ -131,7 +138,7 @@ def two_engines(configs: list[EngineConfig], *, in_process: bool) -> Iterator[Dr
         cores = [build_core(config, SystemClock()) for config in configs]
         client = InprocClient(*[EngineLoop(core, 0.05) for core in cores])
     else:
-        client = ProcessClient(*configs)
+        client = OwnerClient(*configs)
     with closing(client):
         driven = Driven(client, configs[0])
         with closing(driven.front_end):
