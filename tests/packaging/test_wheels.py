@@ -25,6 +25,7 @@ PACKAGES = {
     "plugins/loggers/request_log": {"hookline_request_log"},
     "plugins/models/quantized": {"hookline_quantized"},
     "plugins/parsers/chat_formats": {"hookline_chat_formats"},
+    "plugins/scale/cluster": {"hookline_cluster"},
     "plugins/scale/ray": {"hookline_ray"},
     "plugins/speculative/drafting": {"hookline_drafting"},
     "plugins/speculative/eagle": {"hookline_eagle"},

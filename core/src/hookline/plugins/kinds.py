@@ -50,6 +50,7 @@ ENGINE = PluginKind(
     hook="connect_engine_client",
     bare="factory",
 )
+CLUSTER = PluginKind(name="cluster", group="hookline.clusters", hook="create_cluster")
 ENGINE_NODES = PluginKind(
     name="data_parallel_backend",
     group="hookline.data_parallel_backends",
@@ -81,6 +82,7 @@ KINDS = (
     REASONING_PARSER,
     GRAMMAR_BACKEND,
     ENGINE,
+    CLUSTER,
     ENGINE_NODES,
     EXECUTOR,
     COMMAND,

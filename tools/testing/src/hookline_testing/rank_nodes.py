@@ -7,8 +7,6 @@ import msgspec
 
 from hookline.config import EngineConfig
 from hookline.owned_process import OwnedProcess
-from hookline.transport.connected_ranks import ConnectedRanks, RankEnded
-from hookline.transport.rank_messages import RankEnlistment
 from hookline.worker.executor import Executor
 from hookline.worker.executor_factory import (
     RUNS_MODEL,
@@ -16,8 +14,10 @@ from hookline.worker.executor_factory import (
     ExecutorFactory,
 )
 from hookline.worker.ranks.executor import RanksExecutor
+from hookline_cluster.ranks.connected_ranks import ConnectedRanks, RankEnded
+from hookline_cluster.ranks.rank_messages import RankEnlistment
 
-_MODULE = "hookline.transport.connected_rank_process"
+_MODULE = "hookline_cluster.ranks.connected_rank_process"
 _GRACE_SECONDS = 2.0
 
 

@@ -27,8 +27,8 @@ def create(context: ExecutorContext) -> Executor:
     """
     config = context.config
     _check(config)
-    from hookline.transport.connected_ranks import ConnectedRanks  # noqa: PLC0415
     from hookline.worker.ranks.executor import RanksExecutor  # noqa: PLC0415
+    from hookline_cluster.ranks.connected_ranks import ConnectedRanks  # noqa: PLC0415
     from hookline_ray.rank_nodes import RayRankNodes  # noqa: PLC0415
 
     executor = replace(
