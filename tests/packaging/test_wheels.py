@@ -20,6 +20,7 @@ PACKAGES = {
     "plugins/loggers/otel": {"hookline_otel"},
     "plugins/loggers/prometheus": {"hookline_prometheus"},
     "plugins/loggers/request_log": {"hookline_request_log"},
+    "plugins/models/pooling": {"hookline_pooling"},
     "plugins/parsers/chat_formats": {"hookline_chat_formats"},
     "plugins/scale/ray": {"hookline_ray"},
     "plugins/speculative/eagle": {"hookline_eagle"},

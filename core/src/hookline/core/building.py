@@ -1,5 +1,6 @@
 """Builds an engine core with the executor that a configuration names."""
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from hookline.core.recording import FileRecorder, RecordingHeader
 from hookline.core.steps_together import StepsTogether
 from hookline.core.tap import Tap
 from hookline.exceptions import ConfigError
+from hookline.frozen import EMPTY
 from hookline.kv_transfer.connector import SchedulerConnector
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.plugin_loading.connectors import (
@@ -22,8 +24,10 @@ from hookline.plugin_loading.connectors import (
     load_worker_connector,
     register_kv_layout,
 )
+from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
+from hookline.scheduler.extension import scheduler_sides
 from hookline.scheduler.grammar_gate import GrammarGate
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.structured.grammar_service import GrammarService
@@ -56,8 +60,11 @@ def build_core(
     timer = StartupTimer(clock)
     with timer.phase("start engine"):
         grammars = grammar_service(config)
+        extensions = _extensions(config)
         connector = load_scheduler_connector(config)
-        executor = build_executor(config, clock, timer, grammars, experts)
+        executor = build_executor(
+            config, clock, timer, grammars, experts, extensions=extensions
+        )
         together = StepsTogether(
             executor,
             has_whole_experts=config.parallel.enable_expert_parallel,
@@ -69,6 +76,7 @@ def build_core(
             clock,
             guarded(config, connector, executor),
             gates=_gates(config, grammars),
+            extensions=scheduler_sides(extensions),
         )
     core.facts = replace(
         core.facts,
@@ -79,6 +87,11 @@ def build_core(
         enable_in_reasoning=config.structured_outputs.enable_in_reasoning,
     )
     return core
+
+
+def _extensions(config: EngineConfig) -> Mapping[str, object]:
+    factory = load_executor_factory(config.executor_name)
+    return load_extensions(config, has_logits=factory.capabilities.logits)
 
 
 def _lockstep(
@@ -159,6 +172,7 @@ def build_executor(
     timer: StartupTimer,
     matchers: MatcherSource | None = None,
     experts: ExpertLinks | None = None,
+    extensions: Mapping[str, object] = EMPTY,
 ) -> Executor:
     """Loads the plugins first, so that their mistakes do not cost a model's loading.
 
@@ -185,5 +199,6 @@ def build_executor(
             connector=connector,
             matchers=matchers,
             experts=experts,
+            extensions=extensions,
         )
     )

@@ -1,7 +1,7 @@
 """The engine core: schedule, execute, update, emit."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -15,8 +15,10 @@ from hookline.core.step_in_flight import StepInFlight
 from hookline.core.steps_together import StepsTogether
 from hookline.events import CacheChanges, ClockPair, StepOutput, StepRecord
 from hookline.finish_cause import Aborted, FinishCause
+from hookline.frozen import EMPTY
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.request import EngineRequest
+from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.stats import SchedulerStats
 from hookline.step import SleepLevel, StepPlan, StepResult
@@ -47,7 +49,9 @@ class EngineCore:
         executor: Executor,
         clock: Clock,
         connector: ConnectorGuard | None = None,
+        *,
         gates: Sequence[ReadinessGate] = (),
+        extensions: Mapping[str, SchedulerSide] = EMPTY,
     ) -> None:
         """Builds an engine around an executor whose model is ready.
 
@@ -57,6 +61,7 @@ class EngineCore:
             clock: Time source.
             connector: Scheduler side of the KV connector, if `config` names one.
             gates: Conditions for the admission of requests.
+            extensions: Scheduler's sides of extensions, by their names.
 
         Raises:
             ConfigError: Block pool or token budget are too small for one request.
@@ -64,7 +69,8 @@ class EngineCore:
         shape = executor.shape
         check_capacity(config, shape)
         self.clock = clock
-        self.facts = engine_facts(config, shape, connector)
+        sides = SchedulerExtensions(extensions)
+        self.facts = engine_facts(config, shape, connector, sides.facts)
         self.together = (
             executor if isinstance(executor, StepsTogether) else StepsTogether(executor)
         )
@@ -77,7 +83,9 @@ class EngineCore:
         self._cache_sequence = 0
         self._has_connector = connector is not None
         self.sleep_level: SleepLevel | None = None
-        self._scheduler = make_scheduler(config, shape, clock, connector, gates)
+        self._scheduler = make_scheduler(
+            config, shape, clock, connector, gates=gates, extensions=sides
+        )
 
     # -- requests ----------------------------------------------------------------
 
@@ -169,6 +177,7 @@ class EngineCore:
         return step.record(
             result,
             self._scheduler.verified_drafts,
+            self._scheduler.told,
             engine_index=self.facts.engine_index,
             waited_ns=waited_ns,
             executed_at=executed_at,
@@ -265,8 +274,8 @@ class EngineCore:
             cache_changes=self._cache_changes(),
             loads=events.loads,
             connector_events=events.connector,
-            pooled=events.pooled,
             compilings=events.compilings,
+            sections=events.sections,
         )
 
     def _stats(self) -> SchedulerStats:

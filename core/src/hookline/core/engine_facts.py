@@ -7,6 +7,7 @@ from hookline.config import EngineConfig
 from hookline.core.config_hash import config_hash
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.payloads import EngineFacts
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats import TierStats
 from hookline.step import ModelShape
 
@@ -17,7 +18,10 @@ _NO_TIER = TierStats()
 
 
 def engine_facts(
-    config: EngineConfig, shape: ModelShape, connector: ConnectorGuard | None
+    config: EngineConfig,
+    shape: ModelShape,
+    connector: ConnectorGuard | None,
+    sections: Sections = NO_SECTIONS,
 ) -> EngineFacts:
     """Describes an engine for observers: its model, cache, scheduler and executor.
 
@@ -25,6 +29,7 @@ def engine_facts(
         config: Configuration of the engine.
         shape: The model's shape.
         connector: Scheduler side of the KV connector, which knows the layout.
+        sections: What extensions tell of themselves.
     """
     tiers = {} if connector is None else connector.tier_stats()
     return EngineFacts(
@@ -49,7 +54,7 @@ def engine_facts(
         config_hash=config_hash(config),
         enable_kv_cache_events=config.follows_cache,
         kv_cache_spec_kind=shape.kv_cache_spec_kind,
-        pooling=shape.pooling,
+        sections=sections,
         data_parallel_size=len(config.engine_indices),
         tensor_parallel_size=config.parallel.tensor_parallel_size,
         pipeline_parallel_size=config.parallel.pipeline_parallel_size,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hookline.frozen import EMPTY
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.grammars import GrammarStats
 from hookline.stats.prefix_cache import PrefixCacheCounts
@@ -86,6 +87,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
         taken_over: Total requests that another engine had received before it ended;
             they are not in `received`.
         experts: What its whole experts have done, if it has any.
+        sections: Totals of extensions, by their names.
     """
 
     running: int = 0
@@ -117,6 +119,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     grammars: GrammarStats = GrammarStats()
     taken_over: int = 0
     experts: ExpertStats = ExpertStats()
+    sections: Sections = NO_SECTIONS
 
     @property
     def kv_usage(self) -> float:

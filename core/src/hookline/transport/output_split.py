@@ -7,15 +7,15 @@ from hookline.events import (
     Finished,
     NewTokens,
     OthersWork,
-    Pooled,
     Preempted,
     Queued,
     Scheduled,
     StepOutput,
 )
 from hookline.request_ids import client_of
+from hookline.sections import NO_SECTIONS
 
-E = TypeVar("E", Queued, Scheduled, Preempted, NewTokens, Finished, Pooled)
+E = TypeVar("E", Queued, Scheduled, Preempted, NewTokens, Finished)
 
 
 def split_output(
@@ -27,14 +27,14 @@ def split_output(
     """Yields each client's part of an output.
 
     The first client gets what belongs to the engine as a whole, too: the step's record,
-    evictions, loads and events of the KV connector, and `others`. So sums over clients
-    count nothing twice. It also gets the ends of requests whose clients are in
-    `orphaned_by`. Every client gets the engine's state, and changes of the prefix
-    cache, by which it places requests.
+    evictions, loads and events of the KV connector, news of extensions and `others`. So
+    sums over clients count nothing twice. It also gets the ends of requests whose
+    clients are in `orphaned_by`. Every client gets the engine's state, and changes of
+    the prefix cache, by which it places requests.
     """
     queued, scheduled = _by_client(output.queued), _by_client(output.scheduled)
     preempted, tokens = _by_client(output.preempted), _by_client(output.new_tokens)
-    finished, pooled = _by_client(output.finished), _by_client(output.pooled)
+    finished = _by_client(output.finished)
     for place, client in enumerate(clients):
         is_first = place == 0
         ended = finished.get(client, [])
@@ -60,9 +60,9 @@ def split_output(
                 cache_changes=output.cache_changes,
                 loads=output.loads if is_first else [],
                 connector_events=output.connector_events if is_first else [],
-                pooled=pooled.get(client, []),
                 compilings=output.compilings if is_first else [],
                 others=others if is_first else None,
+                sections=output.sections if is_first else NO_SECTIONS,
             ),
         )
 

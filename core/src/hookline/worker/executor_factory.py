@@ -1,6 +1,6 @@
 """Factories of executors, the values of the entry-point group `hookline.executors`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hookline.clock import Clock
@@ -33,6 +33,7 @@ class ExecutorContext:
             factory's capabilities offer.
         connector: The worker's side of the KV connector; None without one.
         matchers: Makes matchers of grammars; None without structured outputs.
+        extensions: The engine's extensions, by their names.
         experts: Links to engines that share the experts; None if it has all of them.
     """
 
@@ -42,6 +43,7 @@ class ExecutorContext:
     proposer: Proposer | None = None
     connector: WorkerConnector | None = None
     matchers: MatcherSource | None = None
+    extensions: Mapping[str, object] = field(default_factory=dict)
     experts: ExpertLinks | None = None
 
 

@@ -12,8 +12,8 @@ from hookline.kv_transfer.layout import KVLayout
 from hookline.kv_transfer.orders import TransferReport
 from hookline.models.forward_batch import ForwardBatch
 from hookline.models.forward_output import ForwardOutput
-from hookline.pooling import PooledVectors
 from hookline.request import TokenLogprobs
+from hookline.sections import NO_SECTIONS
 from hookline.spec_decode.target import HiddenStates
 from hookline.step.plan import SlotMoves, StepPlan, StepResult
 from hookline.worker.drafting.computed_step import ComputedStep
@@ -21,11 +21,12 @@ from hookline.worker.drafting.draft_trees import TreeArrays, moves_of, verify_tr
 from hookline.worker.drafting.drafter import Drafter, StepDrafts
 from hookline.worker.drafting.grammar_drafts import GrammarDrafts
 from hookline.worker.drafting.verification import Verified, first_of_each, verify
+from hookline.worker.extension import WorkerStep
 from hookline.worker.feed import Feed
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.pooler import Pooler
 from hookline.worker.sampling.prompt_logprobs import logits_indices
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.sampling.step_sampler import Samples, StepSampler
@@ -36,7 +37,7 @@ from hookline_registry import Failure, isolate
 _log = logging.getLogger(__name__)
 
 NO_DRAFTS = StepDrafts()
-NO_VECTORS: dict[int, PooledVectors] = {}
+NO_ROWS: Int64 = np.zeros(0, np.int64)
 
 
 class _Sampled(NamedTuple):
@@ -66,7 +67,7 @@ class ModelRunner:
         tree: TreeArrays | None = None,
         transferring: Transferring | None = None,
         grammar_drafts: GrammarDrafts | None = None,
-        pooler: Pooler | None = None,
+        extensions: FollowedRows | None = None,
     ) -> None:
         """Joins the parts of a worker.
 
@@ -83,7 +84,7 @@ class ModelRunner:
             tree: Shape of the drafts; None if they are chains.
             transferring: Calls the KV connector, if there is one.
             grammar_drafts: Fits drafts to grammars; None without these.
-            pooler: Pools hidden states; None if the engine does not embed.
+            extensions: The worker's sides of extensions; None without any.
         """
         self._forward = forward
         self._batch = batch
@@ -94,11 +95,14 @@ class ModelRunner:
         self._needs_hidden_states = needs_hidden_states
         self._cache, self._tree = cache, tree
         self._transferring = transferring
-        self._grammar_drafts, self._pooler = grammar_drafts, pooler
+        self._grammar_drafts = grammar_drafts
+        self._extensions = extensions or None
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
         """Applies the plan's changes to the batch, then computes its tokens."""
+        if self._extensions is not None:
+            self._extensions.begin(plan)
         started = time.perf_counter_ns()
         self._begin_transfers(plan)
         if not plan.request_ids:
@@ -110,9 +114,7 @@ class ModelRunner:
         logits, output = self._compute(self._feed.batch(inputs, indices))
         transfers = self._end_transfers()
         scores = self._sampler.score_prompts(inputs, prompts, logits)
-        pooled = NO_VECTORS
-        if self._pooler and output is not None:
-            pooled = self._pooler.take(inputs, output.final, failed)
+        seen = self._computed(plan, inputs, output, failed)
         rows = inputs.samples.rows
         before = self._batch.num_computed[inputs.rows]
         if inputs.num_drafts is None:
@@ -127,21 +129,43 @@ class ModelRunner:
             drafts = self._drafter.propose(rows[first_of_each(rows)], step, states)
         if (fitting := self._grammar_drafts) is not None:
             drafts = fitting.fit(rows, plan, sampled.tokens, drafts)
+        if seen is not None and self._extensions is not None:
+            seen.rows, seen.tokens = rows, sampled.tokens
+            seen.drafts = drafts.token_ids
+            self._extensions.sampled(seen)
         return StepResult(
             tokens=sampled.tokens,
             logprobs=sampled.logprobs,
             failed={**failed, **sampled.failed} if failed else sampled.failed,
-            pooled=pooled,
             prompt_logprobs=scores,
             forward_ns=self._stopwatch.nanoseconds(),
-            drafts=drafts.token_ids,
+            drafts=drafts.token_ids if seen is None else seen.drafts,
             draft_ns=drafts.nanoseconds,
             moves=sampled.moves,
             most_drafts=drafts.most_drafts,
             grammar_use=drafts.grammar_use,
             proposer_failures=drafts.failures,
             transfers=transfers,
+            sections=NO_SECTIONS if seen is None else seen.sections,
         )
+
+    def _computed(
+        self,
+        plan: StepPlan,
+        inputs: StepInputs,
+        output: ForwardOutput | None,
+        failed: dict[int, FinishCause],
+    ) -> WorkerStep | None:
+        """Shows a step to the extensions; returns it if they follow any request."""
+        extensions = self._extensions
+        if extensions is None or not extensions.is_active:
+            return None
+        states = None if output is None else output.final
+        step = WorkerStep(
+            plan=plan, inputs=inputs, hidden_states=states, rows=NO_ROWS, failed=failed
+        )
+        extensions.computed(step)
+        return step
 
     @property
     def kv_layout(self) -> KVLayout | None:
@@ -246,14 +270,14 @@ class ModelRunner:
         for request_id in plan.released:
             row = self._batch.release(request_id)
             self._sampling.release(row)
-            if self._pooler is not None:
-                self._pooler.release(row)
+            if self._extensions is not None and self._extensions.is_active:
+                self._extensions.release(row)
             if self._drafter is not None:
                 self._drafter.release(request_id)
         for sequence in plan.admitted:
             row = self._batch.admit(sequence)
-            if sequence.pooling is not None and self._pooler is not None:
-                self._pooler.admit(row, sequence)
+            if self._extensions is not None:
+                self._extensions.admit(row, sequence)
             outcome = isolate(self._sampling.admit, row, sequence)
             if isinstance(outcome, Failure):
                 self._sampling.reset(row)
@@ -273,7 +297,8 @@ class ModelRunner:
         """Logits [W, vocabulary] of the batch, and hidden states if needed."""
         output = None
         self._stopwatch.start()
-        if self._needs_hidden_states or self._pooler:
+        extensions = self._extensions
+        if self._needs_hidden_states or (extensions and extensions.needs_states):
             output = self._forward.with_hidden(batch)
             logits = output.logits
         else:

@@ -18,7 +18,9 @@ from hookline.worker.drafting.draft_trees import TreeArrays, arrays_for
 from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.drafting.grammar_drafts import GrammarDrafts
 from hookline.worker.drafting.guard import ProposerGuard
+from hookline.worker.extension import RunnerParts
 from hookline.worker.feed import Feed, HostFeed
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward, PassingForward
 from hookline.worker.gpu.device_feed import DeviceFeed
 from hookline.worker.graph_plan import GraphPlan
@@ -27,7 +29,6 @@ from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.machine import Machine
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.pooler import Pooler
 from hookline.worker.rank_parts import ALONE, RankParts
 from hookline.worker.sampling.logits_processor import LogitsProcessorContext
 from hookline.worker.sampling.logits_processors import LogitsProcessors
@@ -54,12 +55,10 @@ class BatchState:
     Attributes:
         batch: The requests' tokens and blocks.
         sampling: The requests' sampling parameters and state.
-        pooler: Pools the hidden states of requests; None if the engine does not embed.
     """
 
     batch: InputBatch
     sampling: SamplingState
-    pooler: Pooler | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +192,6 @@ class RunnerMaker:
         return BatchState(
             InputBatch(rows, length, block_size, self.tree),
             SamplingState(rows, vocab_size, seed, processors),
-            None if self.model.pooling is None else Pooler(),
         )
 
     def _logits_processors(self) -> LogitsProcessors:
@@ -254,6 +252,7 @@ class RunnerMaker:
         *,
         drafter: Drafter | None = None,
         transferring: Transferring | None = None,
+        extensions: FollowedRows | None = None,
     ) -> StepRunner:
         """Binds the forward pass to a cache and builds the runner of its steps.
 
@@ -264,6 +263,7 @@ class RunnerMaker:
             state: The requests in the batch.
             drafter: Calls the proposer after each step; None without speculation.
             transferring: Calls the connector around each step; None without one.
+            extensions: The worker's sides of extensions; None where none serves.
         """
         forward.bind(cache)
         device = self.machine.platform.device
@@ -280,6 +280,8 @@ class RunnerMaker:
                     cache=cache,
                     transferring=transferring,
                 )
+        if extensions:
+            extensions.bind(self._parts(state, drafter))
         sampler = Sampler(state.batch, state.sampling, self.sampling, device)
         return ModelRunner(
             forward,
@@ -294,7 +296,21 @@ class RunnerMaker:
             tree=self.tree,
             transferring=transferring,
             grammar_drafts=self._grammar_drafts(state, drafter),
-            pooler=state.pooler,
+            extensions=extensions,
+        )
+
+    def _parts(self, state: BatchState, drafter: Drafter | None) -> RunnerParts:
+        """Returns what extensions work with.
+
+        They leave drafts alone where these are trees, which have a fixed shape. Without
+        a proposer, steps may be planned ahead of drafts, and CUDA graphs verify none.
+        """
+        ahead = self.config.scheduler.async_scheduling
+        can_verify = drafter is not None or not (ahead or self.machine.platform.is_gpu)
+        return RunnerParts(
+            batch=state.batch,
+            drafter=drafter,
+            can_change_drafts=can_verify and self.tree is None,
         )
 
     def _grammar_drafts(

@@ -8,6 +8,7 @@ from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.plugin_loading.connectors import load_worker_connector
+from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.spec_decode.proposer import needs_hidden_states
@@ -65,6 +66,7 @@ def make_worker(
         proposer=proposer,
         connector=connector,
         matchers=grammars,
+        extensions=load_extensions(config),
     )
     return Worker(context, ranks)
 

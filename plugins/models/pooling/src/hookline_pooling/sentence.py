@@ -5,11 +5,13 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.config import Convert, EngineConfig, PoolerConfig, Runner
+from hookline.config import Convert, EngineConfig, Runner
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.config_limits import read_object
 from hookline.models.description import find_folder
-from hookline.pooling import PoolingFacts, PoolingType
+from hookline_pooling.config import PoolerConfig
+from hookline_pooling.facts import PoolingFacts
+from hookline_pooling.pooling import PoolingType
 
 _MODULES = "modules.json"
 _POOLING = "1_Pooling"
@@ -56,7 +58,7 @@ def pooling_facts(config: EngineConfig) -> PoolingFacts | None:
 def _facts(
     config: EngineConfig, folder: Path, found: PoolerConfig, *, is_alone: bool
 ) -> PoolingFacts:
-    given = config.pooler or PoolerConfig()
+    given = PoolerConfig.from_mapping(config.pooler or {})
     described = read_object(config.model.model, folder / "config.json")
     inner = described.get("text_config")
     size = _hidden_size(

@@ -2,34 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Self
 
 from hookline.config.checks import check_keys, check_whole, one_of
+from hookline.config.extensions import POOLER_OPTION as OPTION
 from hookline.exceptions import ConfigError
-from hookline.json_options import read_object
-from hookline.pooling import PoolingType
-
-OPTION = "pooler-config"
+from hookline_pooling.pooling import PoolingType
 
 ALIASES = {"seq_pooling_type": "pooling_type", "use_activation": "normalize"}
 """Keys of newer releases of vLLM, which here mean the same."""
-
-
-class Runner(StrEnum):
-    """What an engine does with its model."""
-
-    AUTO = "auto"
-    GENERATE = "generate"
-    POOLING = "pooling"
-
-
-class Convert(StrEnum):
-    """What a model that generates can do besides."""
-
-    AUTO = "auto"
-    NONE = "none"
-    EMBED = "embed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +61,3 @@ class PoolerConfig:
                 raise ConfigError(OPTION, f"{key} and {name} mean the same: give one")
             values[name] = value
         return cls(**values)  # type: ignore[arg-type]
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Makes the configuration from a JSON object.
-
-        Raises:
-            ConfigError: It is not a JSON object, or a key or value is wrong.
-        """
-        return cls.from_mapping(read_object(OPTION, text))

@@ -5,52 +5,45 @@ from collections.abc import Callable, Mapping
 import torch
 from torch.nn import functional
 
-from hookline.finish_cause import Failed, FinishCause
-from hookline.pooling import PooledVectors, Pooling, PoolingType
+from hookline.finish_cause import Failed
+from hookline.pooling import POOLING, PooledVectors
 from hookline.step.plan import AdmittedSequence
-from hookline.worker.input_batch import StepInputs
+from hookline.worker.extension import WorkerSide, WorkerStep
+from hookline_pooling.pooling import REQUEST, PooledStep, Pooling, PoolingType
 
 
-class Pooler:
-    """The poolings of the requests in the batch, by row; false while there are none.
+class Pooler(WorkerSide):
+    """The poolings of the requests in the batch, by row.
 
     A preempted request begins again: all of its hidden states are computed again, but
     for those of `LAST`, which may begin with a cached prefix.
     """
 
+    states_option = "convert"
+
     def __init__(self) -> None:
         self._rows: dict[int, _Prompt] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._rows)
-
-    def admit(self, row: int, sequence: AdmittedSequence) -> None:
-        """Begins the pooling of a request, which has one."""
-        assert sequence.pooling is not None
+    def admit(self, row: int, sequence: AdmittedSequence) -> bool:
+        """Begins the pooling of a request, if it has one."""
+        if (pooling := REQUEST.read(sequence.sections)) is None:
+            return False
         self._rows[row] = _Prompt(
-            sequence.request_id, sequence.pooling, sequence.num_prompt_tokens
+            sequence.request_id, pooling, sequence.num_prompt_tokens
         )
+        return True
 
     def release(self, row: int) -> None:
-        """Forgets a request, if it is pooled."""
-        self._rows.pop(row, None)
+        """Forgets a request."""
+        del self._rows[row]
 
-    def take(
-        self,
-        inputs: StepInputs,
-        states: torch.Tensor,
-        failed: dict[int, FinishCause],
-    ) -> dict[int, PooledVectors]:
-        """Adds a step's hidden states [T, hidden].
+    def computed(self, step: WorkerStep) -> None:
+        """Adds a step's hidden states; the vectors of complete prompts are its result.
 
-        Args:
-            inputs: The step.
-            states: The model's last hidden states of all its tokens.
-            failed: Receives causes by id of requests whose vectors are not finite.
-
-        Returns:
-            The vectors of requests whose prompts are complete, by request id.
+        A request whose vectors are not finite ends with an error.
         """
+        states, inputs = step.hidden_states, step.inputs
+        assert states is not None, "it needs them"
         found = {}
         starts, ends = inputs.query_starts.tolist(), inputs.seq_lens.tolist()
         for index, row in enumerate(inputs.rows.tolist()):
@@ -60,10 +53,12 @@ class Pooler:
             if ends[index] < prompt.num_tokens:
                 continue
             if (vectors := prompt.vectors()) is None:
-                failed[prompt.request_id] = Failed("its hidden states are not finite")
+                failure = Failed("its hidden states are not finite")
+                step.failed[prompt.request_id] = failure
             else:
                 found[prompt.request_id] = vectors
-        return found
+        if found:
+            step.sections[POOLING] = PooledStep(found)
 
 
 class _Prompt:

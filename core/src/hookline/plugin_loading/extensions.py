@@ -1,0 +1,107 @@
+"""Loads the extensions that a configuration needs, and no others."""
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+from hookline.config import Convert, EngineConfig, Runner
+from hookline.config.extensions import OPTION, POOLER_OPTION
+from hookline.frozen import EMPTY, frozen_json
+from hookline.models.description import find_folder
+from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts
+from hookline.plugin_loading.choice import call_plugin
+from hookline.pooling import POOLING
+
+EXTENSIONS_GROUP = "hookline.extensions"
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """An extension that a configuration needs.
+
+    Attributes:
+        name: Its name.
+        options: Its section of the configuration.
+        option: The command's option, for errors.
+    """
+
+    name: str
+    options: Mapping[str, object]
+    option: str
+
+
+def load_extensions(
+    config: EngineConfig, *, has_logits: bool = True
+) -> dict[str, object]:
+    """Makes the extensions of an engine or of a rank, by their names.
+
+    Args:
+        config: The engine's configuration.
+        has_logits: Whether the executor has logits, which extensions can change.
+
+    Raises:
+        ConfigError: An extension is unknown or broken, or an option is invalid.
+        ModelLoadError: The model's description is missing or damaged.
+    """
+    found = {}
+    for need in _needs(config):
+        context = ExtensionContext(
+            config=deepcopy(config),  # its maps can be changed
+            options=frozen_json(need.options),
+            has_logits=has_logits,
+        )
+        made = call_plugin(
+            EXTENSIONS_GROUP,
+            need.name,
+            "create_extension",
+            context,
+            option=need.option,
+        )
+        if made is not None:
+            found[need.name] = made
+    return found
+
+
+def typed_facts(facts: EngineFacts) -> EngineFacts:
+    """Returns an engine's facts with its extensions' sections as objects of their own.
+
+    They come from other processes as plain data.
+
+    Raises:
+        ConfigError: An extension is unknown here, or broken.
+    """
+    plain = {
+        name: section
+        for name, section in facts.sections.items()
+        if isinstance(section, Mapping | list)
+    }
+    if not plain:
+        return facts
+    typed = {
+        name: call_plugin(
+            EXTENSIONS_GROUP,
+            name,
+            "read_extension_facts",
+            ExtensionFacts(section=section),
+            option=name,
+        )
+        for name, section in plain.items()
+    }
+    return replace(facts, sections={**facts.sections, **typed})
+
+
+def _needs(config: EngineConfig) -> Iterator[_Need]:
+    if _embeds(config):
+        yield _Need(POOLING, config.pooler or EMPTY, POOLER_OPTION)
+    for name, options in config.extensions.items():
+        yield _Need(name, options, OPTION)
+
+
+def _embeds(config: EngineConfig) -> bool:
+    """Whether options or the model's folder may ask for embeddings."""
+    model = config.model
+    if config.pooler is not None or model.runner is Runner.POOLING:
+        return True
+    if model.convert is not Convert.AUTO or model.runner is not Runner.AUTO:
+        return model.convert is Convert.EMBED
+    return (find_folder(model.model) / "modules.json").is_file()
