@@ -26,9 +26,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from hookline import EngineConfig
 from hookline.events import StepRecord
-from hookline.metrics import Recorder
 from hookline.payloads import StepFinished
 from hookline.stats import IterationStats, SchedulerStats
+from hookline_metrics import Recorder
 from hookline_testing.payloads import FINISHED, make_started, make_step
 
 STEPS_A_ROUND = 300

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from hookline.metrics import CATALOGUE, Kind
-from hookline.metrics.catalogue import DIALECTS
 from hookline_dashboards.description import metrics_of
 from hookline_dashboards.expressions import Names
 from hookline_dashboards.files import generated_files
 from hookline_dashboards.grafana import uid
 from hookline_dashboards.panel import Panel, Row
 from hookline_dashboards.rows import NOT_SHOWN, dashboard_rows
+from hookline_metrics import CATALOGUE, Kind
+from hookline_metrics.catalogue import DIALECTS
 
 NAMES = Names(CATALOGUE)
 ROWS = dashboard_rows(CATALOGUE)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from hookline.metrics import CATALOGUE
-from hookline.metrics.catalogue import DIALECTS
 from hookline_dashboards.files import generated_files
 from hookline_dashboards.grafana import uid
 from hookline_dashboards.links import SEE_ALSO
 from hookline_dashboards.rows import dashboard_rows
+from hookline_metrics import CATALOGUE
+from hookline_metrics.catalogue import DIALECTS
 
 DASHBOARDS: dict[str, dict[str, Any]] = {
     dialect: json.loads(generated_files()[f"deploy/grafana/{uid(dialect)}.json"])

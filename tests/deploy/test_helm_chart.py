@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hookline.metrics import CATALOGUE
+from hookline_metrics import CATALOGUE
 from hookline_testing.serve_options import options_of
 
 ROOT = Path(__file__).parents[2]

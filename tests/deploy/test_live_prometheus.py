@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 import yaml
 
-from hookline.metrics import CATALOGUE
 from hookline_dashboards.files import ALERT_GROUPS
 from hookline_dashboards.recordings import RECORDING_GROUPS
 from hookline_dashboards.rows import dashboard_rows
+from hookline_metrics import CATALOGUE
 from hookline_testing import prometheus_process
 from hookline_testing.oracle import make_oracle
 from hookline_testing.prometheus_process import Prometheus

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from hookline.metrics import CATALOGUE
 from hookline_dashboards.expressions import Names
 from hookline_dashboards.files import ALERT_GROUPS
 from hookline_dashboards.recordings import RECORDING_GROUPS
 from hookline_dashboards.rows import dashboard_rows
 from hookline_dashboards.rule import Alert, Recording
+from hookline_metrics import CATALOGUE
 
 NAMES = Names(CATALOGUE)
 RULES = [rule for group in (*RECORDING_GROUPS, *ALERT_GROUPS) for rule in group.rules]

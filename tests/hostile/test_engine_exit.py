@@ -11,7 +11,7 @@ from hookline_testing.server_process import serving
 pytestmark = pytest.mark.hostile
 
 BREAK_STEPS = """
-from hookline.worker.simulated.executor import SimulatedExecutor
+from hookline_simulated.executor import SimulatedExecutor
 
 execute = SimulatedExecutor._execute
 

@@ -26,7 +26,7 @@ SHORT = {"model": "demo", "prompt": [4, 5, 6], "max_tokens": 4}
 
 HANG_IN_NATIVE_CODE = """
 import ctypes
-from hookline.worker.simulated.executor import SimulatedExecutor
+from hookline_simulated.executor import SimulatedExecutor
 
 execute = SimulatedExecutor._execute
 

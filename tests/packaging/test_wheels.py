@@ -13,16 +13,25 @@ from hookline_testing.essential import essential
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
-    ".": {"hookline", "hookline_kernels", "hookline_registry", "hookline_server"},
+    ".": {
+        "hookline",
+        "hookline_kernels",
+        "hookline_metrics",
+        "hookline_registry",
+        "hookline_server",
+    },
     "models/demo": {"hookline_demo_model"},
+    "plugins/executors/simulated": {"hookline_simulated"},
     "plugins/loggers/kv_events": {"hookline_kv_events"},
     "plugins/loggers/logging": {"hookline_logging"},
+    "plugins/loggers/observer": {"hookline_observer"},
     "plugins/loggers/otel": {"hookline_otel"},
     "plugins/loggers/prometheus": {"hookline_prometheus"},
     "plugins/loggers/request_log": {"hookline_request_log"},
     "plugins/models/pooling": {"hookline_pooling"},
     "plugins/parsers/chat_formats": {"hookline_chat_formats"},
     "plugins/scale/ray": {"hookline_ray"},
+    "plugins/speculative/drafting": {"hookline_drafting"},
     "plugins/speculative/eagle": {"hookline_eagle"},
     "plugins/speculative/medusa": {"hookline_medusa"},
     "plugins/connectors/cpu_offload": {"hookline_cpu_offload"},

@@ -12,8 +12,8 @@ from hookline_registry import (
     InstalledPlugin,
     UnknownPluginError,
     installed,
-    load_entry_point,
 )
+from hookline_registry.discovery import find
 
 GROUP = "toy.loggers"
 EXPLOSIVE = {"toy_explosive": "raise AssertionError('imported')"}
@@ -85,7 +85,7 @@ def test_an_unknown_name_lists_what_is_installed(install: Callable[..., None]) -
     install("toy-both", entries={"alpha": "toy_alpha", "beta": "toy_beta"})
 
     with pytest.raises(UnknownPluginError, match="installed: alpha, beta") as caught:
-        load_entry_point(GROUP, "gamma")
+        find(GROUP, "gamma")
 
     assert caught.value.group == GROUP
     assert caught.value.name == "gamma"
@@ -99,9 +99,9 @@ def test_a_misspelt_group_is_named(install: Callable[..., None]) -> None:
     with pytest.raises(
         UnknownPluginError, match=r"toy-astray 1.0 has it in the misspelt group 'toy.l"
     ):
-        load_entry_point(GROUP, "lost")
+        find(GROUP, "lost")
     with pytest.raises(UnknownPluginError) as caught:
-        load_entry_point(GROUP, "other")
+        find(GROUP, "other")
 
     assert "misspelt" not in str(caught.value)
 
@@ -109,7 +109,7 @@ def test_a_misspelt_group_is_named(install: Callable[..., None]) -> None:
 def test_an_unknown_name_without_any_plugin_is_an_error() -> None:
     """The error states that nothing is installed."""
     with pytest.raises(UnknownPluginError, match="installed: none"):
-        load_entry_point(GROUP, "alpha")
+        find(GROUP, "alpha")
 
 
 def test_two_distributions_with_one_name_are_an_error(
@@ -120,7 +120,7 @@ def test_two_distributions_with_one_name_are_an_error(
     install("toy-yours", entries={"alpha": "toy_yours"}, version="3.1")
 
     with pytest.raises(DuplicatePluginError, match="alpha") as caught:
-        load_entry_point(GROUP, "alpha")
+        find(GROUP, "alpha")
 
     assert caught.value.distributions == ("toy-mine 1.0", "toy-yours 3.1")
     assert "toy-mine 1.0 and toy-yours 3.1" in str(caught.value)
@@ -137,9 +137,7 @@ def test_a_stale_copy_is_not_a_duplicate(
     install("Toy_Alpha", entries={"alpha": "toy_old:make"}, folder=stale, version="0.1")
     monkeypatch.setattr(sys, "path", [*sys.path, str(stale)])
 
-    factory = load_entry_point(GROUP, "alpha")
-
-    assert factory() == 1
+    assert find(GROUP, "alpha").value == "toy_alpha:make"
     assert [plugin.version for plugin in installed(GROUP)] == ["1.0"]
 
 

@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from types import ModuleType
 
+import pytest
+
 from hookline_registry import PluginKind, PluginRow, list_plugins
 
-LOGGERS = PluginKind(name="logger", group="toy.loggers")
-MODELS = PluginKind(name="model", group="toy.models", has_hooks=False)
+LOGGERS = PluginKind(name="logger", group="toy.loggers", hook="create_logger")
+MODELS = PluginKind(
+    name="model", group="toy.models", hook="create_logger", bare="factory"
+)
 GOOD = "from toy_specs import hookimpl\n\n@hookimpl\ndef step_finished(step): ...\n"
 
 
@@ -76,11 +80,11 @@ def test_misspelt_groups_are_shown(
     assert row.state == "its group is misspelt: 'toy.logger' instead of 'toy.loggers'"
 
 
-def test_kinds_without_hooks_are_listed_too(
+def test_plugins_without_hooks_have_the_hook_of_their_kind(
     install: Callable[..., None], specs: ModuleType
 ) -> None:
-    """A model is listed, in the order of kinds, and is fine without any hook."""
-    modules = {"toy_model": "def folder(): ...\n", "toy_good": GOOD}
+    """A model is listed, in the order of kinds, and needs no marker."""
+    modules = {"toy_model": "def folder(context): ...\n", "toy_good": GOOD}
     install("toy-good", entries={"good": "toy_good"}, modules=modules)
     install("toy-model", entries={"demo": "toy_model:folder"}, group="toy.models")
 
@@ -88,6 +92,21 @@ def test_kinds_without_hooks_are_listed_too(
 
     facts = [(row.kind, row.name, row.hooks, row.state) for row in rows]
     assert facts == [
-        ("model", "demo", (), "ok"),
+        ("model", "demo", ("create_logger",), "ok"),
         ("logger", "good", ("step_finished",), "ok"),
     ]
+
+
+def test_denied_plugins_are_listed_and_not_imported(
+    install: Callable[..., None],
+    specs: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever wonders where a plugin is finds it, and why it cannot be used."""
+    bad = "raise SystemExit('imported')"
+    install("toy-bad", entries={"bad": "toy_bad"}, modules={"toy_bad": bad})
+    monkeypatch.setenv("HOOKLINE_PLUGINS", "no:bad")
+
+    (row,) = list_plugins("toy", specs, [LOGGERS])
+
+    assert (row.name, row.state) == ("bad", "it is denied (HOOKLINE_PLUGINS)")

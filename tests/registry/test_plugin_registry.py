@@ -2,21 +2,26 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from types import ModuleType
+from typing import Literal
 
 import pluggy
 import pytest
 
 from hookline_registry import (
     BrokenPluginError,
+    PluginKind,
     PluginRegistry,
     RegistryError,
     UnknownPluginError,
-    load_entry_point,
 )
 
-GROUP = "toy.loggers"
+LOGGERS = PluginKind(name="logger", group="toy.loggers", hook="create_logger")
+PROPOSERS = PluginKind(name="proposer", group="toy.proposers", hook="create_logger")
+MODELS = PluginKind(
+    name="model", group="toy.loggers", hook="create_logger", bare="factory"
+)
 hookimpl = pluggy.HookimplMarker("toy")
 GOOD = """
 from toy_specs import hookimpl
@@ -66,7 +71,7 @@ def test_only_the_named_plugin_is_imported(
     modules = {"toy_good": GOOD, "toy_bad": "raise SystemExit('imported')"}
     install("toy-two", entries={"good": "toy_good", "bad": "toy_bad"}, modules=modules)
 
-    name = registry.load(GROUP, "good")
+    name = registry.load(LOGGERS, "good")
 
     assert name == "good"
     assert registry.names == ("good",)
@@ -80,7 +85,7 @@ def test_loading_twice_registers_once(
     """Naming a plugin twice is no error and makes no second one."""
     install("toy-good", entries={"good": "toy_good"}, modules={"toy_good": GOOD})
 
-    names = [registry.load(GROUP, "good"), registry.load(GROUP, "good")]
+    names = [registry.load(LOGGERS, "good"), registry.load(LOGGERS, "good")]
 
     assert names == ["good", "good"]
     assert registry.names == ("good",)
@@ -93,17 +98,17 @@ def test_equal_names_in_two_groups_do_not_clash(
     install("toy-good", entries={"good": "toy_good"}, modules={"toy_good": GOOD})
     install("toy-also", entries={"good": "toy_good"}, group="toy.proposers")
 
-    names = [registry.load(GROUP, "good"), registry.load("toy.proposers", "good")]
+    names = [registry.load(LOGGERS, "good"), registry.load(PROPOSERS, "good")]
 
     assert names == ["good", "toy.proposers:good"]
     assert registry.names == tuple(names)
-    assert registry.load("toy.proposers", "good") == "toy.proposers:good"
+    assert registry.load(PROPOSERS, "good") == "toy.proposers:good"
 
 
 def test_an_unknown_plugin_is_an_error(registry: PluginRegistry) -> None:
     """A name that is not installed cannot be loaded."""
     with pytest.raises(UnknownPluginError, match="plugin 'nobody' in"):
-        registry.load(GROUP, "nobody")
+        registry.load(LOGGERS, "nobody")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +133,7 @@ def test_a_plugin_that_does_not_import_names_its_distribution(
     install("toy-broken", entries={"x": "toy_broken"}, modules=modules, version="4.2")
 
     with pytest.raises(BrokenPluginError, match=re.escape(message)) as caught:
-        registry.load(GROUP, "x")
+        registry.load(LOGGERS, "x")
 
     assert caught.value.plugin == "x"
     assert caught.value.distribution == "toy-broken 4.2"
@@ -145,7 +150,7 @@ def test_an_entry_point_to_nowhere_is_an_error(
     install("toy-good", entries={"good": value}, modules={"toy_good": GOOD})
 
     with pytest.raises(BrokenPluginError, match="of toy-good"):
-        registry.load(GROUP, "good")
+        registry.load(LOGGERS, "good")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +174,7 @@ def test_a_plugin_that_does_not_fit_the_hooks_is_an_error(
     install("toy-odd", entries={"odd": "toy_odd"}, modules={"toy_odd": source})
 
     with pytest.raises(BrokenPluginError, match=re.escape(message)) as caught:
-        registry.load(GROUP, "odd")
+        registry.load(LOGGERS, "odd")
 
     assert caught.value.distribution == "toy-odd 1.0"
     assert registry.names == ()
@@ -182,9 +187,9 @@ def test_a_misfit_leaves_the_others_alone(
     modules = {"toy_good": GOOD, "toy_odd": one_hook("def step_finishd(step)")}
     install("toy-two", entries={"good": "toy_good", "odd": "toy_odd"}, modules=modules)
     with pytest.raises(BrokenPluginError):
-        registry.load(GROUP, "odd")
+        registry.load(LOGGERS, "odd")
 
-    registry.load(GROUP, "good")
+    registry.load(LOGGERS, "good")
 
     assert registry.call_one("good", "step_finished", step=1) == [2]
 
@@ -216,8 +221,8 @@ def test_create_reaches_one_plugin_only(
     modules = {"toy_good": GOOD, "toy_other": other}
     entries = {"good": "toy_good", "other": "toy_other"}
     install("toy-two", entries=entries, modules=modules)
-    registry.load(GROUP, "other")
-    registry.load(GROUP, "good")
+    registry.load(LOGGERS, "other")
+    registry.load(LOGGERS, "good")
 
     made = registry.create("good", "create_logger", context=7)
 
@@ -237,7 +242,7 @@ def test_a_failing_factory_is_a_broken_plugin(
     """An error in a factory names the hook and the distribution, with the cause."""
     source = one_hook("def create_logger(context)") + "    context.nothing\n"
     install("toy-odd", entries={"odd": "toy_odd"}, modules={"toy_odd": source})
-    registry.load(GROUP, "odd")
+    registry.load(LOGGERS, "odd")
 
     with pytest.raises(BrokenPluginError, match="create_logger: Attr") as caught:
         registry.create("odd", "create_logger", context=7)
@@ -281,7 +286,7 @@ def test_a_module_may_import_what_has_a_hooks_name(
     helping = {"toy_help": "def request_finished(request): ...", "toy_good": source}
     install("toy-good", entries={"good": "toy_good"}, modules=helping)
 
-    registry.load(GROUP, "good")
+    registry.load(LOGGERS, "good")
 
     assert registry.hooks_of("good") == ("create_logger", "step_finished")
 
@@ -344,21 +349,82 @@ def test_unregistered_names_are_an_error(registry: PluginRegistry) -> None:
         registry.hooks_of("ghost")
 
 
-def test_a_factory_entry_point_is_loaded_without_hooks(
+@pytest.mark.parametrize(
+    ("bare", "wanted"), [("factory", "made of 7"), ("value", "function")]
+)
+def test_an_entry_point_without_hooks_stands_for_the_hook_of_its_kind(
     install: Callable[..., None],
+    registry: PluginRegistry,
+    bare: Literal["factory", "value"],
+    wanted: str,
 ) -> None:
-    """Groups of plain factories need no hook implementations."""
-    modules = {"toy_model": "def folder():\n    return 'weights'\n"}
-    install("toy-model", entries={"demo": "toy_model:folder"}, modules=modules)
+    """A factory is called by the hook, a value is returned by it."""
+    source = "def make(context):\n    return f'made of {context}'\n"
+    install("toy-bare", entries={"x": "toy_bare:make"}, modules={"toy_bare": source})
+    kind = PluginKind(name="k", group="toy.loggers", hook="create_logger", bare=bare)
 
-    factory = load_entry_point(GROUP, "demo")
+    made = registry.create(registry.load(kind, "x"), "create_logger", context=7)
 
-    assert factory() == "weights"
+    assert made == wanted or type(made).__name__ == wanted
+    assert registry.hooks_of("x") == ("create_logger",)
 
 
-def test_a_factory_entry_point_must_be_callable(install: Callable[..., None]) -> None:
+def test_a_factory_entry_point_must_be_callable(
+    install: Callable[..., None], registry: PluginRegistry
+) -> None:
     """An entry point to a module is refused if a factory is needed."""
     install("toy-model", entries={"demo": "toy_model"}, modules={"toy_model": ""})
 
-    with pytest.raises(BrokenPluginError, match="'toy_model' is not callable"):
-        load_entry_point(GROUP, "demo")
+    with pytest.raises(BrokenPluginError, match="neither a class nor a function"):
+        registry.load(MODELS, "demo")
+
+
+def test_a_plugin_that_was_replaced_is_loaded_again(
+    install: Callable[..., None], registry: PluginRegistry
+) -> None:
+    """If its module is another one now, the old one is forgotten."""
+    install("toy-good", entries={"good": "toy_good"}, modules={"toy_good": GOOD})
+    registry.load(LOGGERS, "good")
+    old = sys.modules.pop("toy_good")
+
+    registry.load(LOGGERS, "good")
+
+    assert sys.modules["toy_good"] is not old
+    assert registry.names == ("good",)
+    assert registry.call_one("good", "step_finished", step=1) == [2]
+
+
+def test_wrappers_of_other_plugins_surround_a_call(registry: PluginRegistry) -> None:
+    """A call reaches one plugin, through all wrappers of the hook."""
+
+    class Doubling:
+        @hookimpl(wrapper=True)
+        def create_logger(self) -> Generator[None, int, int]:
+            made = yield
+            return 2 * made
+
+    class Maker:
+        def __init__(self, made: int) -> None:
+            self.made = made
+
+        @hookimpl
+        def create_logger(self) -> int:
+            return self.made
+
+    for name, plugin in (("a", Maker(3)), ("b", Maker(5)), ("twice", Doubling())):
+        registry.register(plugin, name)
+
+    assert registry.create("a", "create_logger", context=None) == 6
+    assert registry.create("b", "create_logger", context=None) == 10
+
+
+def test_an_unregistered_plugin_is_not_called(registry: PluginRegistry) -> None:
+    """Its name is free again."""
+    first, second = Counter(), Counter()
+    registry.register(first, "counter")
+    registry.unregister("counter")
+    registry.register(second, "counter")
+
+    registry.call_one("counter", "request_finished", request=1)
+
+    assert (first.seen, second.seen) == ([], [1])

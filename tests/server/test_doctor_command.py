@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from aiohttp.test_utils import TestServer
 
-from hookline.metrics import CATALOGUE
 from hookline.pages import PageResponse
+from hookline_metrics import CATALOGUE
 from hookline_server.app import create_app
 from hookline_server.cli import main
 from hookline_server.cli.errors import UsageError

@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from hookline.metrics import CATALOGUE, DIALECTS, NOT_APPLICABLE
+from hookline_metrics import CATALOGUE, DIALECTS, NOT_APPLICABLE
 from hookline_server.cli import main
 from hookline_server.cli.metrics_tools.catalogue import rows
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from aiohttp.test_utils import TestClient, TestServer
 
-from hookline import AsyncEngine
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
+from hookline_server.texts.engine import TextEngine
 from hookline_testing.oracle import Oracle, make_oracle
 
 PROMPTS = [[5, 6, 7, 250, 6], [40, 41]]
@@ -40,7 +40,7 @@ async def test_prompt_logprobs_equal_the_oracle(tmp_path: Path) -> None:
         in_process=True,
     )
     body = {"prompt": PROMPTS, "n": 2, "max_tokens": 1, "prompt_logprobs": 2}
-    engine = await AsyncEngine.start(config)
+    engine = await TextEngine.start(config)
     try:
         app = create_app(engine, ServerSettings())
         async with TestClient(TestServer(app)) as client:

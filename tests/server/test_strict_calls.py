@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from hookline.reply_parsing.tool_parser import ToolParserContext
 from hookline.structured_outputs import ReasoningSpan, StructuredOutputsParams
 from hookline_chat_formats.hermes import HermesParser
 from hookline_server.protocol.tool_use import Choice, ToolUse
@@ -16,6 +15,7 @@ from hookline_server.replies.failures import FailureCounts
 from hookline_server.replies.parsers import ChosenParser
 from hookline_server.replies.settings import ReplySettings
 from hookline_server.replies.strict_calls import strict_tag
+from hookline_server.reply_parsing.tool_parser import ToolParserContext
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
 from hookline_testing.server_process import serving

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from hookline.exceptions import ConfigError
-from hookline.reply_parsing.parts import CallArguments, CallBegun, Content
 from hookline.request import FinishReason
 from hookline_server.context import PARSERS
 from hookline_server.replies import parsers
 from hookline_server.replies.settings import ReplySettings
+from hookline_server.reply_parsing.parts import CallArguments, CallBegun, Content
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 
@@ -381,10 +381,10 @@ class Broken:
 def install(monkeypatch: pytest.MonkeyPatch, make: Callable[[], Broken]) -> None:
     """Installs a parser by any name."""
 
-    def load(*_: str) -> Callable[[object], Broken]:
-        return lambda _: make()
+    def hook_of(*_: object) -> Callable[[object], Broken]:
+        return lambda context: make()  # noqa: ARG005 - the hook's argument
 
-    monkeypatch.setattr(parsers, "load_entry_point", load)
+    monkeypatch.setattr(parsers, "hook_of", hook_of)
 
 
 HOWS = (

@@ -18,6 +18,7 @@ from hookline.exceptions import (
 )
 from hookline.frontend.prompts import TextPrompt, TokensPrompt
 from hookline.hookspecs import hookimpl
+from hookline.moved_modules import find_moved_modules
 from hookline.pooling import PoolingParams
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -50,6 +51,7 @@ __all__ = [
     "hookimpl",
 ]
 
+find_moved_modules()
 _LAZY = {"LLM": "hookline.llm", "AsyncEngine": "hookline.frontend.async_engine"}
 
 

@@ -5,9 +5,13 @@ or on the server's event loop. An implementation may take fewer arguments than i
 specification.
 """
 
+from pathlib import Path
+
 import pluggy
 
+from hookline.config import EngineConfig
 from hookline.kv_transfer import SchedulerConnector, WorkerConnector
+from hookline.observer_context import ObserverContext, RecorderContext
 from hookline.pages import Routes
 from hookline.payloads import (
     CacheChanged,
@@ -129,8 +133,67 @@ def create_stat_logger(context: LoggerContext) -> object | None:
 
 
 @hookspec(firstresult=True)
+def create_observers(context: ObserverContext) -> object | None:
+    """Called on the plugin that runs loggers in an observer process; connects to it."""
+
+
+@hookspec(firstresult=True)
+def create_recorder(context: RecorderContext) -> object | None:
+    """Called when a program wants to read metrics itself; returns their recorder."""
+
+
+@hookspec(firstresult=True)
 def create_proposer(context: ProposerContext) -> Proposer | None:
     """Called on the selected plugin; returns the draft proposer."""
+
+
+@hookspec(firstresult=True)
+def create_logits_processor(context: object) -> object | None:
+    """Called in the worker with a `LogitsProcessorContext`; returns the processor."""
+
+
+@hookspec(firstresult=True)
+def create_grammar_backend(context: object) -> object | None:
+    """Called with a `BackendContext`; returns what compiles and follows grammars."""
+
+
+@hookspec(firstresult=True)
+def create_tool_parser(context: object) -> object | None:
+    """Called for each reply with a `ToolParserContext`; returns its parser."""
+
+
+@hookspec(firstresult=True)
+def create_reasoning_parser(context: object) -> object | None:
+    """Called for each reply with a `ReasoningParserContext`; returns its parser."""
+
+
+@hookspec(firstresult=True)
+def connect_engine_client(context: EngineConfig) -> object | None:
+    """Called on the engine that `--engine` names; returns an `EngineClient`."""
+
+
+@hookspec(firstresult=True)
+def open_engine_nodes(context: EngineConfig) -> object | None:
+    """Called to start engines on other machines; returns the `EngineNodes`.
+
+    It connects to the machines and starts nothing yet. It may raise `ConfigError` if an
+    option does not fit, and `EngineDeadError` if the machines cannot be reached.
+    """
+
+
+@hookspec(firstresult=True)
+def executor_factory() -> object | None:
+    """Called on the executor that `--executor` names; returns its `ExecutorFactory`."""
+
+
+@hookspec(firstresult=True)
+def cli_command() -> object | None:
+    """Called when `hookline` needs a command of this name; returns its `Command`."""
+
+
+@hookspec(firstresult=True)
+def model_folder() -> Path | None:
+    """Called when a model is named; returns the folder of its weights."""
 
 
 @hookspec(firstresult=True)
@@ -151,5 +214,5 @@ def create_extension(context: ExtensionContext) -> object | None:
 
 
 @hookspec(firstresult=True)
-def read_extension_facts(facts: ExtensionFacts) -> object | None:
+def read_extension_facts(context: ExtensionFacts) -> object | None:
     """Called on an engine's extension in the front end; returns its facts, typed."""

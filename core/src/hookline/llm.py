@@ -33,8 +33,8 @@ from hookline.frontend.prompts import (
 )
 from hookline.frontend.scalable import check_fixed
 from hookline.frontend.starting import start_front_end
-from hookline.metrics import Family, Recorder
 from hookline.outputs import RequestOutput
+from hookline.plugin_loading.recorders import MetricFamily, load_recorder
 from hookline.pooling import PoolingParams
 from hookline.request import RequestFacts
 from hookline.sampling_params import NO_SAMPLING, SamplingParams
@@ -89,7 +89,7 @@ class LLM:
 
     def _start(self, config: EngineConfig, *, collect_metrics: bool) -> None:
         check_fixed(config)
-        self._recorder = Recorder(config) if collect_metrics else None
+        self._recorder = load_recorder(config) if collect_metrics else None
         self._front_end = start_front_end(config, self._recorder)
         self._clock = SystemClock()
 
@@ -216,14 +216,17 @@ class LLM:
         """Returns the model's `transformers` tokenizer."""
         return self._front_end.tokenizer.inner
 
-    def get_metrics(self) -> tuple[Family, ...]:
+    def get_metrics(self) -> tuple[MetricFamily, ...]:
         """Returns all metrics as of now, in the configured dialects.
 
         Raises:
             RuntimeError: Metrics are not collected.
         """
         if self._recorder is None:
-            raise RuntimeError("this LLM was created with collect_metrics=False")
+            raise RuntimeError(
+                "this LLM was created with collect_metrics=False, or the distribution "
+                "hookline-metrics is not installed"
+            )
         return self._recorder.snapshot()
 
     def reset_prefix_cache(self) -> bool:

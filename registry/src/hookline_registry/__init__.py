@@ -12,12 +12,15 @@ from hookline_registry.failure_log import FailureLog
 from hookline_registry.fanout import Fanout
 from hookline_registry.guard import PluginGuard
 from hookline_registry.isolation import Failure, isolate
+from hookline_registry.kind import PluginKind
 from hookline_registry.lane import Lane, LaneStats, Notice
-from hookline_registry.listing import PluginKind, PluginRow, list_plugins
-from hookline_registry.loading import load_entry_point, load_value
+from hookline_registry.listing import PluginRow, list_plugins
+from hookline_registry.policy import VARIABLE as PLUGINS_VARIABLE
+from hookline_registry.policy import PluginPolicy
 from hookline_registry.registry import PluginRegistry
 
 __all__ = [
+    "PLUGINS_VARIABLE",
     "Breaker",
     "BreakerState",
     "BrokenPluginError",
@@ -31,6 +34,7 @@ __all__ = [
     "Notice",
     "PluginGuard",
     "PluginKind",
+    "PluginPolicy",
     "PluginRegistry",
     "PluginRow",
     "RegistryError",
@@ -38,6 +42,4 @@ __all__ = [
     "installed",
     "isolate",
     "list_plugins",
-    "load_entry_point",
-    "load_value",
 ]

@@ -10,6 +10,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, PackageMetadata, entry_points
 
 from hookline_registry.exceptions import DuplicatePluginError, UnknownPluginError
+from hookline_registry.policy import VARIABLE, PluginPolicy
 
 _SIMILARITY = 0.92
 """Minimum similarity of a misspelt group; the real groups' names are less similar."""
@@ -44,10 +45,20 @@ class InstalledPlugin:
 
 
 def installed(group: str) -> tuple[InstalledPlugin, ...]:
-    """Lists a group's plugins, sorted by name.
+    """Lists a group's plugins that may be used, sorted by name.
 
     If a distribution is on the path twice, the first copy is used, as for imports.
     """
+    policy = PluginPolicy.read()
+    return tuple(
+        each
+        for each in all_installed(group)
+        if policy.permits(each.name, each.distribution)
+    )
+
+
+def all_installed(group: str) -> tuple[InstalledPlugin, ...]:
+    """Lists a group's plugins, sorted by name, also those that may not be used."""
     found: dict[tuple[str, str], InstalledPlugin] = {}
     for plugin in _described(_state_of_path(), group):
         found.setdefault((plugin.name, _normal(plugin.distribution)), plugin)
@@ -115,6 +126,9 @@ def _described(path: _Path, group: str) -> tuple[InstalledPlugin, ...]:
 
 
 def _hint(group: str, name: str) -> str:
+    for plugin in all_installed(group):
+        if plugin.name == name:
+            return f"; {plugin.source} has it, but it is denied ({VARIABLE})"
     for plugin in misspelt(group):
         if plugin.name == name:
             return f"; {plugin.source} has it in the misspelt group {plugin.group!r}"

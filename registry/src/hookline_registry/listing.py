@@ -4,25 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
-from hookline_registry.discovery import InstalledPlugin, installed, misspelt
+from hookline_registry.discovery import (
+    InstalledPlugin,
+    all_installed,
+    installed,
+    misspelt,
+)
 from hookline_registry.exceptions import RegistryError
-from hookline_registry.loading import load_entry_point
+from hookline_registry.kind import PluginKind
+from hookline_registry.policy import VARIABLE
 from hookline_registry.registry import PluginRegistry
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginKind:
-    """A kind of plugin.
-
-    Attributes:
-        name: Name for users, such as `logger`.
-        group: Entry-point group.
-        has_hooks: Whether entry points name plugins with hooks; else plain factories.
-    """
-
-    name: str
-    group: str
-    has_hooks: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +21,7 @@ class PluginRow:
     """The state of an installed plugin.
 
     Attributes:
-        hooks: Hooks that it implements; empty if it is broken or a plain factory.
+        hooks: Hooks that it implements; empty if it is broken or may not be used.
         state: `ok`, or the reason why it cannot be used.
     """
 
@@ -45,15 +36,31 @@ class PluginRow:
 def list_plugins(
     project: str, hookspecs: ModuleType, kinds: Sequence[PluginKind]
 ) -> tuple[PluginRow, ...]:
-    """Imports every installed plugin of these kinds; a broken one is a row, too."""
+    """Imports every installed plugin of these kinds; a broken one is a row, too.
+
+    One that may not be used is not imported.
+    """
+    registry = PluginRegistry(project, hookspecs)
     rows = []
     for kind in kinds:
+        usable = installed(kind.group)
         rows += [
-            _row(PluginRegistry(project, hookspecs), kind, plugin)
-            for plugin in installed(kind.group)
+            _row(registry, kind, plugin) if plugin in usable else _denied(kind, plugin)
+            for plugin in all_installed(kind.group)
         ]
         rows += [_misspelt_row(kind, plugin) for plugin in misspelt(kind.group)]
     return tuple(rows)
+
+
+def _denied(kind: PluginKind, plugin: InstalledPlugin) -> PluginRow:
+    return PluginRow(
+        name=plugin.name,
+        kind=kind.name,
+        distribution=plugin.distribution,
+        version=plugin.version,
+        hooks=(),
+        state=f"it is denied ({VARIABLE})",
+    )
 
 
 def _misspelt_row(kind: PluginKind, plugin: InstalledPlugin) -> PluginRow:
@@ -73,10 +80,7 @@ def _row(
     hooks: tuple[str, ...] = ()
     state = "ok"
     try:
-        if kind.has_hooks:
-            hooks = registry.hooks_of(registry.load(plugin.group, plugin.name))
-        else:
-            load_entry_point(plugin.group, plugin.name)
+        hooks = registry.hooks_of(registry.load(kind, plugin.name))
     except RegistryError as error:
         state = str(error)
     return PluginRow(

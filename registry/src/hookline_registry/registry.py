@@ -1,17 +1,24 @@
-"""Loads the chosen plugins, and calls one of them at a time."""
+"""Loads the chosen plugins into one plugin manager, and calls one of them at a time."""
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
+import pluggy
+
 from hookline_registry.discovery import InstalledPlugin, find
 from hookline_registry.exceptions import BrokenPluginError, RegistryError
-from hookline_registry.implementation import Implementation
 from hookline_registry.isolation import Failure, isolate
+from hookline_registry.kind import BarePlugin, PluginKind, has_hooks
 from hookline_registry.loading import import_plugin, import_value
+from hookline_registry.validation import hook_names, validate
 
 
 class PluginRegistry:
-    """The plugins of one engine; only named plugins are imported.
+    """The plugins in use, in one plugin manager; only named plugins are imported.
+
+    A call reaches the named plugin, and the wrappers that others have put around the
+    hook. Loading is safe from several threads.
 
     Attributes:
         names: Names of the registered plugins, in order.
@@ -20,14 +27,19 @@ class PluginRegistry:
     def __init__(self, project: str, hookspecs: ModuleType) -> None:
         self._project = project
         self._hookspecs = hookspecs
-        self._plugins: dict[str, Implementation] = {}
+        self._manager = pluggy.PluginManager(project)
+        self._manager.add_hookspecs(hookspecs)
+        self._hooks = sorted(hook_names(self._manager))
+        self._plugins: dict[str, object] = {}
         self._sources: dict[str, InstalledPlugin] = {}
+        self._imported: dict[str, object] = {}
+        self._lock = threading.RLock()
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._plugins)
 
-    def load(self, group: str, name: str) -> str:
+    def load(self, kind: PluginKind, name: str) -> str:
         """Imports an installed plugin and registers it, once.
 
         Returns:
@@ -35,15 +47,26 @@ class PluginRegistry:
             group has the name.
 
         Raises:
-            RegistryError: It is unknown, ambiguous or broken.
+            RegistryError: It is unknown, ambiguous, denied or broken.
         """
-        plugin = find(group, name)
-        registered = name
-        if self._sources.get(name, plugin) != plugin:
-            registered = f"{group}:{name}"
-        if self._sources.get(registered) != plugin:
-            self._add(import_plugin(plugin), registered, source=plugin.source)
+        plugin = find(kind.group, name)
+        with self._lock:
+            registered = name
+            if self._sources.get(name, plugin).group != kind.group:
+                registered = f"{kind.group}:{name}"
+            imported = import_plugin(plugin)
+            is_known = self._sources.get(registered) == plugin
+            if is_known and self._imported[registered] is imported:
+                return registered
+            if registered in self._sources:  # another one was installed since
+                self.unregister(registered)
+            self._add(
+                self._with_hooks(kind, plugin, imported),
+                registered,
+                source=plugin.source,
+            )
             self._sources[registered] = plugin
+            self._imported[registered] = imported
         return registered
 
     def load_path(self, path: str, make: Callable[[type], object]) -> str:
@@ -78,9 +101,23 @@ class PluginRegistry:
         """
         self._add(plugin, name)
 
+    def unregister(self, name: str) -> None:
+        """Forgets a plugin; the callers that were made for it still call it."""
+        with self._lock:
+            plugin = self._plugins.pop(name)
+            self._sources.pop(name, None)
+            self._imported.pop(name, None)
+            if not any(plugin is each for each in self._plugins.values()):
+                self._manager.unregister(plugin)
+
     def hooks_of(self, plugin_name: str) -> tuple[str, ...]:
         """Returns the names of the hooks that a plugin implements, sorted."""
-        return tuple(self._plugin(plugin_name).callers)
+        plugin = self._plugin(plugin_name)
+        return tuple(
+            hook
+            for hook in self._hooks
+            if any(each.plugin is plugin for each in self._caller(hook).get_hookimpls())
+        )
 
     def create(
         self, plugin_name: str, hook: str, /, **arguments: object
@@ -108,8 +145,7 @@ class PluginRegistry:
         Raises:
             BrokenPluginError: The hook raised.
         """
-        caller = self._plugin(plugin_name).callers.get(hook)
-        if caller is None:
+        if (caller := self.caller(plugin_name, hook)) is None:
             return None
         outcome = isolate(caller, **arguments)
         if isinstance(outcome, Failure):
@@ -118,10 +154,23 @@ class PluginRegistry:
             raise self._broken(plugin_name, reason) from outcome.error
         return outcome
 
-    def _broken(self, plugin_name: str, reason: str) -> BrokenPluginError:
-        source = self._sources.get(plugin_name)
-        distribution = source.source if source else None
-        return BrokenPluginError(plugin_name, reason, distribution=distribution)
+    def caller(self, plugin_name: str, hook: str) -> Callable[..., object] | None:
+        """Returns what calls one plugin's hook, or None if the plugin lacks it.
+
+        Plugins that are registered later are called, too, if they have the hook: take
+        it once all are registered, or for a single call.
+        """
+        plugin, found = self._plugin(plugin_name), self._caller(hook)
+        impls = found.get_hookimpls()
+        if not any(each.plugin is plugin for each in impls):
+            return None
+        wrapping = {id(each.plugin) for each in impls if _wraps(each)}
+        others = [
+            each.plugin
+            for each in impls
+            if each.plugin is not plugin and id(each.plugin) not in wrapping
+        ]
+        return self._manager.subset_hook_caller(hook, others)
 
     def callers(
         self, plugin_names: Sequence[str]
@@ -129,21 +178,57 @@ class PluginRegistry:
         """Returns the callers of each hook in these plugins, in their order."""
         callers: dict[str, tuple[Callable[..., object], ...]] = {}
         for name in plugin_names:
-            for hook, caller in self._plugin(name).callers.items():
+            for hook in self.hooks_of(name):
+                caller = self.caller(name, hook)
+                assert caller is not None
                 callers[hook] = (*callers.get(hook, ()), caller)
         return callers
 
-    def _plugin(self, name: str) -> Implementation:
+    def _broken(self, plugin_name: str, reason: str) -> BrokenPluginError:
+        source = self._sources.get(plugin_name)
+        distribution = source.source if source else None
+        return BrokenPluginError(plugin_name, reason, distribution=distribution)
+
+    def _caller(self, hook: str) -> pluggy.HookCaller:
+        found = getattr(self._manager.hook, hook)
+        assert isinstance(found, pluggy.HookCaller)
+        return found
+
+    def _plugin(self, name: str) -> object:
         if name not in self._plugins:
             raise RegistryError(f"no plugin is registered as {name!r}")
         return self._plugins[name]
 
-    def _add(self, plugin: object, name: str, *, source: str | None = None) -> None:
-        if name in self._plugins:
-            raise RegistryError(f"a plugin is registered as {name!r} already")
-        outcome = isolate(Implementation, self._project, self._hookspecs, plugin)
-        if isinstance(outcome, Failure):
+    def _with_hooks(
+        self, kind: PluginKind, plugin: InstalledPlugin, imported: object
+    ) -> object:
+        """Returns what an entry point names, or what implements its kind's hook by it.
+
+        Raises:
+            BrokenPluginError: The kind has factories, and this is none.
+        """
+        if kind.bare is None or has_hooks(self._project, imported):
+            return imported
+        made = isolate(BarePlugin, self._project, kind, imported)
+        if isinstance(made, Failure):
             raise BrokenPluginError(
-                name, outcome.summary, distribution=source
-            ) from outcome.error
-        self._plugins[name] = outcome
+                plugin.name, str(made.error), distribution=plugin.source
+            ) from made.error
+        return made
+
+    def _add(self, plugin: object, name: str, *, source: str | None = None) -> None:
+        with self._lock:
+            if name in self._plugins:
+                raise RegistryError(f"a plugin is registered as {name!r} already")
+            outcome = isolate(validate, self._project, self._hookspecs, plugin)
+            if isinstance(outcome, Failure):
+                raise BrokenPluginError(
+                    name, outcome.summary, distribution=source
+                ) from outcome.error
+            if not self._manager.is_registered(plugin):  # under another name
+                self._manager.register(plugin, name)
+            self._plugins[name] = plugin
+
+
+def _wraps(implementation: pluggy.HookImpl) -> bool:
+    return implementation.wrapper or implementation.hookwrapper

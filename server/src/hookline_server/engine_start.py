@@ -5,21 +5,19 @@ from functools import partial
 from typing import NamedTuple
 
 from hookline.config import EngineConfig
-from hookline.frontend.async_engine import AsyncEngine
 from hookline.frontend.observation import Observers
-from hookline.frontend.observer.link import ObserverAddress
-from hookline.frontend.observer.remote_observers import RemoteObservers
-from hookline.frontend.observer.starting import observe
+from hookline.frontend.observer_choice import observe, observe_at
 from hookline.frontend.observing import Observing
-from hookline.metrics import Recorder
+from hookline.observer_context import ObserverAddress
 from hookline.transport.attached_client import AttachedClient
 from hookline.transport.engine_client import EngineClient
 from hookline.transport.native import SharedClient, connect_for_guests
 from hookline_server.api_servers.messages import ObserverSeat
 from hookline_server.engine import ServingEngine
+from hookline_server.texts.engine import TextEngine
 
-OBSERVER_MODULE = "hookline_server.observer_process"
-"""What an observer process runs, so that it serves the loggers' pages."""
+OBSERVER_PAGES = "hookline_server.observer_pages:ObserverPages"
+"""What serves the loggers' pages in an observer process."""
 
 
 class Owner(NamedTuple):
@@ -38,8 +36,8 @@ class Owner(NamedTuple):
 
 async def start_engine(config: EngineConfig) -> ServingEngine:
     """Starts an engine; raises `ConfigError`, `ModelLoadError` or `RegistryError`."""
-    engine = await AsyncEngine.start(
-        config, observe=partial(observe, module=OBSERVER_MODULE)
+    engine = await TextEngine.start(
+        config, observe=partial(observe, pages=OBSERVER_PAGES)
     )
     await engine.start_texts()
     return engine
@@ -60,12 +58,12 @@ async def start_owner(config: EngineConfig) -> Owner:
         clients.append(connect_for_guests(config))
         return clients[0]
 
-    def observe_for_all(config: EngineConfig, recorder: Recorder | None) -> Observing:
-        made.append(observe(config, recorder, module=OBSERVER_MODULE))
+    def observe_for_all(config: EngineConfig, recorder: object | None) -> Observing:
+        made.append(observe(config, recorder, pages=OBSERVER_PAGES))
         return made[0]
 
     shared = _with_shared_loggers(config)
-    engine = await AsyncEngine.start(shared, observe=observe_for_all, connect=connect)
+    engine = await TextEngine.start(shared, observe=observe_for_all, connect=connect)
     return Owner(engine, clients[0], made[0])
 
 
@@ -78,12 +76,12 @@ async def attach_to_engines(
         ObserverSilentError: The observer process does not answer.
     """
 
-    def observe_there(config: EngineConfig, recorder: Recorder | None) -> Observing:
+    def observe_there(config: EngineConfig, recorder: object | None) -> Observing:
         if observer is None:
             return Observers(config, recorder)
-        return RemoteObservers(config, observer)
+        return observe_at(observer)(config, recorder)
 
-    engine = await AsyncEngine.start(
+    engine = await TextEngine.start(
         config, observe=observe_there, connect=lambda _: client
     )
     await engine.start_texts()
@@ -99,7 +97,6 @@ def _with_shared_loggers(config: EngineConfig) -> EngineConfig:
 
 def observer_seat(observers: Observing) -> ObserverSeat | None:
     """Returns how API servers reach the observer process; None without loggers."""
-    if not isinstance(observers, RemoteObservers):
+    if (address := observers.address) is None:
         return None
-    address = observers.address
     return ObserverSeat(str(address.folder), address.key)

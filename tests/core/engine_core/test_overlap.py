@@ -12,12 +12,12 @@ from hookline.core.engine_core import EngineCore
 from hookline.events import NewTokens, Preempted, Scheduled, StepOutput, StepRecord
 from hookline.finish_cause import Aborted, FinishCause, StoppedByToken
 from hookline.frontend.timeline import Timeline
-from hookline.metrics.saturation import Saturation
 from hookline.payloads import StepFinished
 from hookline.request import EngineRequest, FinishReason, TokenLogprobs
 from hookline.stats import IterationStats, Residue
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.executor import DeferredStep, Executor, StartedStep
+from hookline_metrics.saturation import Saturation
 from hookline_testing.cache_check import CacheCheckingExecutor
 from hookline_testing.observed import ObservedEngine
 from hookline_testing.simulation import (

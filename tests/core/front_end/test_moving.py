@@ -17,13 +17,13 @@ from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers
-from hookline.metrics import Recorder
 from hookline.outputs import RequestOutput
 from hookline.sampling_params import SamplingParams
 from hookline.stats import Residue
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import DeathKind, EngineDied
 from hookline.transport.inproc_client import InprocClient
+from hookline_metrics import Recorder
 from hookline_testing.oracle import Oracle
 
 WHY = "it fell"

@@ -7,9 +7,9 @@ import pytest
 
 from hookline.events import ClockPair, OthersWork, StepOutput
 from hookline.frontend.saturation_watch import SaturationWatch
-from hookline.metrics.saturation import Saturation
 from hookline.payloads import StepFinished
 from hookline.stats import FirstToken, IterationStats, SchedulerStats
+from hookline_metrics.saturation import Saturation
 from hookline_testing.elastic_front_end import ElasticFrontEnd
 from hookline_testing.oracle import Oracle
 from hookline_testing.payloads import FACTS, MILLISECOND, RECORD

@@ -13,7 +13,7 @@ from hookline_testing.oracle import Oracle
 GROUP = "hookline.executors"
 COUNTING = """
 from hookline.worker.executor_factory import ExecutorFactory
-from hookline.worker.simulated.factory import create as create_simulated
+from hookline_simulated.factory import create as create_simulated
 
 built = []
 

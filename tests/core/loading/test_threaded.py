@@ -10,8 +10,8 @@ from hookline.config import EngineConfig, SchedulerConfig, SimulationConfig
 from hookline.core.engine_core import EngineCore
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
-from hookline.worker.simulated.executor import SimulatedExecutor
 from hookline.worker.threaded import ThreadedExecutor
+from hookline_simulated.executor import SimulatedExecutor
 from hookline_testing.simulation import engine_request, run_to_end, tokens_of
 
 NAME = "hookline-forward"

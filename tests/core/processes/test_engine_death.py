@@ -38,7 +38,7 @@ WAIT_SECONDS = 30.0
 KILLED = "its process was killed by SIGKILL, probably because memory ran out"
 
 BREAK_EXECUTOR = """
-from hookline.worker.simulated.executor import SimulatedExecutor
+from hookline_simulated.executor import SimulatedExecutor
 
 execute = SimulatedExecutor._execute
 

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from hookline.core.commands import SCHEMA_VERSION
-from hookline.frontend.observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 from hookline.frozen import plain
 from hookline.transport.link_messages import ToHead, ToRemoteEngine
 from hookline.transport.messages import ToClient, ToEngine, ToGuest
+from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
 DIGESTS = {44: "7cd717cf2646d6dd106aa453479f07e869b1a8b4a2a6589b61b70c14a83fcd94"}
 """SHA-256 of the schemas of all messages, by schema version."""

@@ -1,6 +1,6 @@
 """Acceptance counted in training equals that of verification at temperature 0."""
 
-from hookline.draft_training.fitting import AcceptanceCounter, batches, rate_factor
+from hookline_drafting.training.fitting import AcceptanceCounter, batches, rate_factor
 
 ROW = list(range(10, 20))
 

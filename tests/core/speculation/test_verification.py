@@ -5,11 +5,11 @@ import numpy as np
 
 from hookline.events import StepRecord
 from hookline.kv_cache import BlockPool
-from hookline.metrics.speculation import SpeculationYield
 from hookline.sampling_params import SamplingParams
 from hookline.step.plan import AdmittedSequence, StepPlan
 from hookline.worker.drafting.verification import DraftLayout, verify
 from hookline.worker.input_batch import InputBatch, one_by_one
+from hookline_metrics.speculation import SpeculationYield
 
 MILLISECOND = 1_000_000
 

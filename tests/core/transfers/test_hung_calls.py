@@ -15,8 +15,8 @@ from hookline.kv_transfer import (
 )
 from hookline.kv_transfer.blocks import KVBlocks
 from hookline.kv_transfer.orders import Save, TransferOrders
-from hookline.worker.simulated.memory import SimulatedMemory
 from hookline.worker.transfers.transferring import Transferring
+from hookline_simulated.memory import SimulatedMemory
 
 SOON = 0.05
 

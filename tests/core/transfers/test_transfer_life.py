@@ -26,8 +26,8 @@ from hookline.kv_transfer.orders import TransferOrders
 from hookline.outputs import RequestOutput
 from hookline.sampling_params import SamplingParams
 from hookline.stats import Residue, SchedulerStats, TierStats
-from hookline.worker.simulated.memory import SimulatedMemory
 from hookline.worker.transfers.transferring import Transferring
+from hookline_simulated.memory import SimulatedMemory
 from hookline_testing.connected_core import (
     BLOCK,
     SHORT,

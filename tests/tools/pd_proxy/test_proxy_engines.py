@@ -18,11 +18,11 @@ from hookline.config import (
     ObserverConfig,
     SchedulerConfig,
 )
-from hookline.frontend.async_engine import AsyncEngine
 from hookline.kv_transfer import KVRole, KVTransferConfig
 from hookline_faults.scripted_instances import FakeInstance, numbers_of, routed
 from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
+from hookline_server.texts.engine import TextEngine
 from hookline_testing.essential import essential
 
 PROMPTS = [
@@ -38,7 +38,7 @@ BODY = {"model": "demo", "max_tokens": 24, "temperature": 0}
 class Instances:
     """One without a connector, one for prefill, one for decode; a client of a route."""
 
-    engines: list[AsyncEngine]
+    engines: list[TextEngine]
     urls: list[FakeInstance]
     client: TestClient[Any, Any]
 
@@ -65,10 +65,10 @@ def config(role: KVRole | None, connector: str, folder: Path) -> EngineConfig:
 @asynccontextmanager
 async def served(connector: str, folder: Path) -> AsyncIterator[Instances]:
     async with AsyncExitStack() as stack:
-        engines: list[AsyncEngine] = []
+        engines: list[TextEngine] = []
         urls: list[FakeInstance] = []
         for role in (None, KVRole.PRODUCER, KVRole.CONSUMER):
-            engine = await AsyncEngine.start(config(role, connector, folder))
+            engine = await TextEngine.start(config(role, connector, folder))
             stack.push_async_callback(engine.close)
             server = TestServer(create_app(engine, ServerSettings()))
             await stack.enter_async_context(server)

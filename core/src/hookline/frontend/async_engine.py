@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
@@ -22,16 +22,16 @@ from hookline.frontend.admission import Admission
 from hookline.frontend.autoscaler import start_autoscaling
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.engine_following import EngineFollowing
-from hookline.frontend.engine_texts import EngineTexts
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.loop_watch import LoopWatch
-from hookline.frontend.observer.starting import Observe, observe
+from hookline.frontend.observer_choice import Observe, observe
 from hookline.frontend.observing import RemotePages
 from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.probe import probe_engine
 from hookline.frontend.probe_result import ProbeResult
 from hookline.frontend.reporting import FrontEndReporter, ReadPart
+from hookline.frontend.request_encoder import RequestEncoder, ThreadedEncoder
 from hookline.frontend.scalable import check_autoscale
 from hookline.frontend.scaling import Scaling
 from hookline.frontend.starting import Connect, start_front_end
@@ -48,7 +48,7 @@ T = TypeVar("T")
 _RECEIVE_SECONDS = 0.2
 
 
-class AsyncEngine(EngineTexts):
+class AsyncEngine:
     """A front end on an event loop, fed by one receiving thread.
 
     Attributes:
@@ -57,14 +57,20 @@ class AsyncEngine(EngineTexts):
         failed: Set when the last engine dies.
     """
 
-    def __init__(self, front_end: FrontEnd, config: EngineConfig) -> None:
+    def __init__(
+        self,
+        front_end: FrontEnd,
+        config: EngineConfig,
+        encoder: RequestEncoder | None = None,
+    ) -> None:
         """Takes over a front end; use `start` to make both.
 
         Args:
             front_end: A front end whose engines are ready.
             config: Its configuration.
+            encoder: Tokenizes the texts of requests; in a thread if it is None.
         """
-        super().__init__(front_end)
+        self._encoder = encoder or ThreadedEncoder(front_end)
         self._front_end = front_end
         self._admission = Admission(front_end.engines, config.scheduler)
         self._clock = SystemClock()
@@ -91,7 +97,7 @@ class AsyncEngine(EngineTexts):
         *,
         observe: Observe = observe,
         connect: Connect | None = None,
-    ) -> "AsyncEngine":
+    ) -> Self:
         """Starts an engine without blocking the event loop.
 
         `observe` loads the loggers. With `connect`, it connects to engines that run.
@@ -148,11 +154,6 @@ class AsyncEngine(EngineTexts):
                 "api-server-count", "the process that owns the engines scales them"
             )
         return self._scaling
-
-    async def start_texts(self) -> None:
-        """Starts text processes, so that the first request need not wait for one."""
-        await self._texts.start()
-        self.report(self._texts.stats)
 
     @property
     def is_ready(self) -> bool:
@@ -214,7 +215,7 @@ class AsyncEngine(EngineTexts):
             facts=facts,
             cache_salt=cache_salt,
             kv_transfer_params=kv_transfer_params,
-            encoder=await self._texts.encode_request(prompt, params, client),
+            encoder=await self._encoder.encode_request(prompt, params, client),
             pooling=pooling,
         )
         if self._is_draining and self.failure is None:
@@ -334,7 +335,7 @@ class AsyncEngine(EngineTexts):
         self._front_end.end_requests()  # streams belong to this thread
         self._is_quiet.set()
         await asyncio.to_thread(self._front_end.close)
-        await self._texts.close()
+        await self._encoder.close()
 
     def _resize(self, engines: int) -> None:
         self.facts = replace(self.facts, data_parallel_size=engines)

@@ -30,6 +30,7 @@ class GuestObservers:
 
     def __init__(self, observers: Observing) -> None:
         self._observers = observers
+        self.address = observers.address
         self.requests_told = observers.requests_told
         self.listens = observers.listens
 

@@ -18,7 +18,7 @@ from hookline.frontend.sealing import (
 )
 from hookline.frontend.told_requests import told_requests
 from hookline.frozen import frozen_map
-from hookline.metrics import Recorder
+from hookline.observer_context import ObserverAddress
 from hookline.pages import RoutesOf
 from hookline.payloads import (
     CacheChanged,
@@ -39,6 +39,7 @@ from hookline.payloads import (
     TokensGenerated,
 )
 from hookline.plugin_loading.logger_options import check_logger_options
+from hookline.plugins.kinds import LOGGER
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats
 from hookline.transport.engine_client import GuestEnded
@@ -50,18 +51,17 @@ from hookline_registry import (
     PluginRegistry,
 )
 
-LOGGERS_GROUP = "hookline.loggers"
-
 
 class Observers:
     """The loggers of one front end, each in its own lane.
 
     Attributes:
         is_listening: Whether there is a logger or a recorder.
+        address: None, because the loggers are in this process.
         lost: Number of batches that were lost on their way here, which no lane got.
     """
 
-    def __init__(self, config: EngineConfig, recorder: Recorder | None = None) -> None:
+    def __init__(self, config: EngineConfig, recorder: object | None = None) -> None:
         """Loads the loggers that the configuration names, and only those.
 
         Args:
@@ -93,6 +93,7 @@ class Observers:
         )
         self._recorder = recorder
         self.lost = 0
+        self.address: ObserverAddress | None = None
         self.is_listening = bool(self._lanes) or recorder is not None
 
     def _load(self, name: str, config: EngineConfig) -> list[str]:
@@ -104,10 +105,10 @@ class Observers:
         )
         if ":" in name:
             return [self._registry.load_path(name, lambda cls: cls(context))]
-        plugin = self._registry.load(LOGGERS_GROUP, name)
+        plugin = self._registry.load(LOGGER, name)
         check_logger_options(self._registry, plugin, context.options)
         try:
-            made = self._registry.create(plugin, "create_stat_logger", context=context)
+            made = self._registry.create(plugin, LOGGER.hook, context=context)
         except BrokenPluginError as error:
             if isinstance(error.__cause__, ConfigError):  # the user's mistake
                 raise error.__cause__ from None

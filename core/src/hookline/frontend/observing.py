@@ -5,6 +5,7 @@ from typing import Protocol
 
 from hookline.events import ClockPair, StepOutput
 from hookline.front_end_parts import FrontEndPart
+from hookline.observer_context import ObserverAddress
 from hookline.pages import PageRoute, RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
@@ -44,10 +45,15 @@ class Observing(Protocol):
 
     Attributes:
         is_listening: Whether anybody listens.
+        address: How other front ends reach the same loggers; None if they are in this
+            process.
     """
 
     @property
     def is_listening(self) -> bool: ...
+
+    @property
+    def address(self) -> ObserverAddress | None: ...
 
     @property
     def lanes(self) -> tuple[LaneStats, ...]:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from hookline.events import ClockPair, StepOutput
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observing import Observing, RemotePages
-from hookline.metrics.saturation import Saturation
 from hookline.pages import RoutesOf
 from hookline.payloads import (
     EngineFacts,
@@ -17,6 +16,7 @@ from hookline.payloads import (
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats
 from hookline.transport.engine_client import GuestEnded
+from hookline_metrics.saturation import Saturation
 from hookline_registry import LaneStats
 
 
@@ -30,6 +30,7 @@ class SaturationWatch:
         """Follows engines, and tells the loggers what it is told."""
         self._observers = observers
         self._saturations: dict[int, Saturation] = {}
+        self.address = observers.address
         self.requests_told = observers.requests_told
         self.listens = observers.listens
 

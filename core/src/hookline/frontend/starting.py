@@ -7,22 +7,21 @@ from typing import cast
 
 from hookline.config import EngineConfig
 from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
-from hookline.frontend.observer.starting import Observe, observe
-from hookline.metrics import Recorder
+from hookline.frontend.observer_choice import Observe, observe
 from hookline.models.description import find_folder
 from hookline.openmp import wait_patiently
+from hookline.plugins.calling import hook_of
+from hookline.plugins.kinds import ENGINE
 from hookline.text.probing import probe_tokenizer
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import EngineClient
-from hookline_registry import load_entry_point
 
 Connect = Callable[[EngineConfig], EngineClient]
-ENGINES_GROUP = "hookline.engines"
 
 
 def start_front_end(
     config: EngineConfig,
-    recorder: Recorder | None = None,
+    recorder: object | None = None,
     *,
     observe: Observe = observe,
     connect: Connect | None = None,
@@ -45,7 +44,7 @@ def start_front_end(
     observers = observe(config, recorder)
     try:
         if connect is None:
-            connect = cast("Connect", load_entry_point(ENGINES_GROUP, config.engine))
+            connect = _connecting(config.engine)
         source = config.model.tokenizer
         folder = Path(source) if source else find_folder(config.model.model)
         tokenizer, client = _start_both(connect, config, folder)
@@ -63,6 +62,16 @@ def start_front_end(
         follows_saturation=client.owns_engines
         and config.parallel.autoscale is not None,
     )
+
+
+def _connecting(name: str) -> Connect:
+    """Returns what connects to the engines of a plugin."""
+    connect = hook_of(ENGINE, name)
+
+    def connect_to(config: EngineConfig) -> EngineClient:
+        return cast("EngineClient", connect(context=config))
+
+    return connect_to
 
 
 def _start_both(

@@ -8,9 +8,9 @@ from typing import cast
 from hookline.config import ModelConfig
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.config_limits import check_sizes, read_object
-from hookline_registry import UnknownPluginError, installed, load_entry_point
-
-MODELS_GROUP = "hookline.models"
+from hookline.plugins.calling import hook_of
+from hookline.plugins.kinds import MODEL
+from hookline_registry import UnknownPluginError, installed
 
 _CONTEXT_LENGTHS = (
     "max_position_embeddings",
@@ -64,13 +64,13 @@ def find_folder(name: str) -> Path:
         ModelLoadError: The name is neither.
     """
     try:
-        factory = load_entry_point(MODELS_GROUP, name)
+        find = hook_of(MODEL, name)
     except UnknownPluginError:
         folder = Path(name)
     else:
-        folder = cast("Path", factory())
+        folder = cast("Path", find())
     if not (folder / "config.json").is_file():
-        known = ", ".join(plugin.name for plugin in installed(MODELS_GROUP)) or "none"
+        known = ", ".join(plugin.name for plugin in installed(MODEL.group)) or "none"
         raise ModelLoadError(
             name,
             f"not a folder with config.json, nor an installed model (installed: "

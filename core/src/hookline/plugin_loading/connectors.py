@@ -17,16 +17,15 @@ from hookline.kv_transfer.connector import (
 )
 from hookline.kv_transfer.layout import KVLayout
 from hookline.payloads import ConnectorContext
-from hookline.plugin_loading.choice import call_plugin
 from hookline.plugin_loading.made import Made
+from hookline.plugins.calling import call_plugin
+from hookline.plugins.kinds import CONNECTOR
 from hookline_registry import Failure, isolate
 
 if TYPE_CHECKING:  # needs numpy, which loading a connector does not
     from hookline.kv_transfer.blocks import KVBlocks
 
 T = TypeVar("T")
-
-CONNECTORS_GROUP = "hookline.connectors"
 
 
 def load_scheduler_connector(config: EngineConfig) -> SchedulerConnector | None:
@@ -69,9 +68,7 @@ def _load(config: EngineConfig, role: Literal["scheduler", "worker"]) -> Made | 
         config=deepcopy(config),  # its maps can be changed
         options=frozen_json(transfer.kv_connector_extra_config),
     )
-    value = call_plugin(
-        CONNECTORS_GROUP, name, "create_kv_connector", context, option=OPTION
-    )
+    value = call_plugin(CONNECTOR, name, context, option=OPTION)
     return Made(plugin=name, option=OPTION, kind=f"{role}'s side", value=value)
 
 

@@ -9,10 +9,9 @@ from hookline.config.extensions import OPTION, POOLER_OPTION
 from hookline.frozen import EMPTY, frozen_json
 from hookline.models.description import find_folder
 from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts
-from hookline.plugin_loading.choice import call_plugin
+from hookline.plugins.calling import call_plugin
+from hookline.plugins.kinds import EXTENSION
 from hookline.pooling import POOLING
-
-EXTENSIONS_GROUP = "hookline.extensions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +49,7 @@ def load_extensions(
             options=frozen_json(need.options),
             has_logits=has_logits,
         )
-        made = call_plugin(
-            EXTENSIONS_GROUP,
-            need.name,
-            "create_extension",
-            context,
-            option=need.option,
-        )
+        made = call_plugin(EXTENSION, need.name, context, option=need.option)
         if made is not None:
             found[need.name] = made
     return found
@@ -79,11 +72,11 @@ def typed_facts(facts: EngineFacts) -> EngineFacts:
         return facts
     typed = {
         name: call_plugin(
-            EXTENSIONS_GROUP,
+            EXTENSION,
             name,
-            "read_extension_facts",
             ExtensionFacts(section=section),
             option=name,
+            hook="read_extension_facts",
         )
         for name, section in plain.items()
     }

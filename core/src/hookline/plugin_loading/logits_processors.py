@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
+from hookline.plugins.calling import hook_of
+from hookline.plugins.kinds import LOGITS_PROCESSOR
 from hookline.step.capabilities import ExecutorCapabilities
-from hookline_registry import RegistryError, load_value
+from hookline_registry import RegistryError
 
-LOGITS_PROCESSORS_GROUP = "hookline.logits_processors"
 OPTION = "logits-processor"
 
 
@@ -30,15 +31,12 @@ def check_logits_processors(
 
 
 def load_processor_factory(name: str) -> Callable[..., object]:
-    """Imports the class or function of an entry point.
+    """Imports a plugin and returns what calls its hook, with the argument `context`.
 
     Raises:
-        ConfigError: It is not installed, cannot be imported or is not callable.
+        ConfigError: It is not installed, cannot be imported or has no factory.
     """
     try:
-        factory = load_value(LOGITS_PROCESSORS_GROUP, name)
+        return hook_of(LOGITS_PROCESSOR, name)
     except RegistryError as error:
         raise ConfigError(OPTION, str(error)) from error
-    if not callable(factory):
-        raise ConfigError(OPTION, f"{name!r} is neither a class nor a function")
-    return factory

@@ -10,8 +10,9 @@ from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
 from hookline.frozen import frozen_json
 from hookline.payloads import ProposerContext
-from hookline.plugin_loading import choice
 from hookline.plugin_loading.made import Made
+from hookline.plugins.calling import call_plugin
+from hookline.plugins.kinds import PROPOSER
 from hookline.spec_decode.capabilities import ProposerCapabilities
 from hookline.spec_decode.draft_cache import DraftCache
 from hookline.spec_decode.proposer import (
@@ -27,8 +28,6 @@ from hookline.step.capabilities import ExecutorCapabilities
 from hookline_registry import Failure, isolate
 
 T = TypeVar("T")
-
-PROPOSERS_GROUP = "hookline.proposers"
 
 
 def load_proposer(
@@ -51,7 +50,7 @@ def load_proposer(
         config=deepcopy(config),  # its maps can be changed
         options=frozen_json(config.speculative.options),
     )
-    made = call_plugin(method, "create_proposer", context, option=OPTION)
+    made = call_plugin(PROPOSER, method, context, option=OPTION)
     proposer = _checked(method, made)
     executor = config.executor_name
     if needs_hidden_states(proposer) and not capabilities.hidden_states:
@@ -105,16 +104,6 @@ def settle_drafts(config: EngineConfig, proposer: Proposer | None) -> EngineConf
         )
     settled = replace(speculative, num_speculative_tokens=number)
     return replace(config, speculative=settled)
-
-
-def call_plugin(method: str, hook: str, context: object, *, option: str) -> object:
-    """Calls a hook of a method's plugin; returns None if the plugin lacks the hook.
-
-    Raises:
-        ConfigError: The plugin is unknown or broken; `option` is named.
-        HooklineError: The plugin raised it.
-    """
-    return choice.call_plugin(PROPOSERS_GROUP, method, hook, context, option=option)
 
 
 def prepare_proposer(

@@ -6,10 +6,11 @@ from typing import cast
 from hookline.config.structured_outputs import OPTION
 from hookline.did_you_mean import did_you_mean
 from hookline.exceptions import ConfigError
+from hookline.plugins.calling import hook_of
+from hookline.plugins.kinds import GRAMMAR_BACKEND
 from hookline.structured.backend import BackendContext, GrammarBackend
-from hookline_registry import RegistryError, installed, load_value
+from hookline_registry import RegistryError, installed
 
-BACKENDS_GROUP = "hookline.structured_output_backends"
 AUTO, NONE = "auto", "none"
 _PREFERRED = ("xgrammar", "llguidance")
 _ALIASES: Mapping[str, str] = {"guidance": "llguidance"}
@@ -27,7 +28,7 @@ def chosen_backends(name: str) -> tuple[str, ...]:
     """
     if name == NONE:
         return ()
-    found = sorted({plugin.name for plugin in installed(BACKENDS_GROUP)})
+    found = sorted({plugin.name for plugin in installed(GRAMMAR_BACKEND.group)})
     if name == AUTO:
         preferred = tuple(each for each in _PREFERRED if each in found)
         return preferred or tuple(found[:1])
@@ -48,12 +49,10 @@ def make_backend(name: str, context: BackendContext) -> GrammarBackend:
         ConfigError: It cannot be imported, or is not a backend.
     """
     try:
-        factory = load_value(BACKENDS_GROUP, name)
+        create = hook_of(GRAMMAR_BACKEND, name)
     except RegistryError as error:
         raise ConfigError(OPTION, str(error)) from error
-    if not callable(factory):
-        raise ConfigError(OPTION, f"{name!r} is neither a class nor a function")
-    made = factory(context)
+    made = create(context=context)
     missing = _missing(made, ("compile", "matcher"))
     if missing:
         raise ConfigError(OPTION, f"{name!r} makes no backend: it has no {missing[0]}")

@@ -1,1 +1,1 @@
-"""Chat templates and tokenizing in separate processes of a front end."""
+"""Bounds of texts, turns of clients, and a tokenizer's trial in another process."""

@@ -1,11 +1,8 @@
 """What a backend does that starts engines on other machines, such as Ray."""
 
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from hookline.config import EngineConfig
-
-BACKENDS_GROUP = "hookline.data_parallel_backends"
 
 
 class NodeEnded(NamedTuple):
@@ -59,11 +56,3 @@ class EngineNodes(Protocol):
     def close(self) -> None:
         """Ends all processes; may be called twice."""
         ...
-
-
-OpenNodes = Callable[[EngineConfig], EngineNodes]
-"""Takes the head node's configuration, connects to the machines and starts nothing.
-
-Raises `ConfigError` if an option does not fit, and `EngineDeadError` if the machines
-cannot be reached. An entry point of the group names it.
-"""

@@ -12,13 +12,14 @@ from hookline.config import (
     ModelConfig,
 )
 from hookline.config.parallel import ParallelConfig
+from hookline.plugins.calling import hook_of
+from hookline.plugins.kinds import ENGINE_NODES
 from hookline.transport.endpoint import endpoint_of
-from hookline.transport.engine_nodes import BACKENDS_GROUP, EngineNodes, OpenNodes
+from hookline.transport.engine_nodes import EngineNodes
 from hookline.transport.guest_relay import GuestRelay
 from hookline.transport.link_keys import LinkKeys, read_secret
 from hookline.transport.placed_client import PlacedClient
 from hookline.transport.tcp import TcpHub
-from hookline_registry import load_entry_point
 
 _SECRET_BYTES = 32
 
@@ -36,11 +37,9 @@ def place_engines(
         EngineDeadError: The machines cannot be reached.
         RegistryError: The backend is not installed, or broken.
     """
-    open_nodes = cast(
-        "OpenNodes", load_entry_point(BACKENDS_GROUP, config.machines.backend)
-    )
+    open_nodes = hook_of(ENGINE_NODES, config.machines.backend)
     secret = read_secret(config.machines.secret_file)
-    nodes = open_nodes(config)
+    nodes = cast("EngineNodes", open_nodes(context=config))
     try:
         secret = secret or secrets.token_bytes(_SECRET_BYTES)
         return place_by(config, nodes, secret, relay)

@@ -7,15 +7,15 @@ from hookline.clock import Clock
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer.connector import WorkerConnector
+from hookline.plugins.calling import hook_of
+from hookline.plugins.kinds import EXECUTOR
 from hookline.spec_decode.proposer import Proposer
 from hookline.step.capabilities import ExecutorCapabilities
 from hookline.structured.own_backends import MatcherSource
 from hookline.worker.executor import Executor
 from hookline.worker.experts.links import ExpertLinks
 from hookline.worker.startup_timer import StartupTimer
-from hookline_registry import RegistryError, load_value
-
-EXECUTORS_GROUP = "hookline.executors"
+from hookline_registry import RegistryError
 
 RUNS_MODEL = ExecutorCapabilities(hidden_states=True, draft_trees=True, logits=True)
 """Capabilities of executors that compute with workers."""
@@ -74,7 +74,7 @@ def load_executor_factory(name: str) -> ExecutorFactory:
         ConfigError: No such executor is installed, or it cannot be imported.
     """
     try:
-        factory = load_value(EXECUTORS_GROUP, name)
+        factory = hook_of(EXECUTOR, name)()
     except RegistryError as error:
         raise ConfigError("executor", str(error)) from error
     if not isinstance(factory, ExecutorFactory):

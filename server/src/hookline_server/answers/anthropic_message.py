@@ -7,13 +7,6 @@ import msgspec
 from msgspec import Raw
 
 from hookline.outputs import CompletionOutput, RequestOutput
-from hookline.reply_parsing.parts import (
-    CallArguments,
-    CallBegun,
-    Content,
-    Part,
-    Reasoning,
-)
 from hookline_server.answers.answer import Identity, UsageMeter, finish_word
 from hookline_server.answers.reply import next_parts, whole_parts
 from hookline_server.answers.slices import Turns
@@ -39,6 +32,13 @@ from hookline_server.protocol.anthropic_response import (
     ThinkingDelta,
 )
 from hookline_server.replies.reading import ReplyReading
+from hookline_server.reply_parsing.parts import (
+    CallArguments,
+    CallBegun,
+    Content,
+    Part,
+    Reasoning,
+)
 from hookline_server.streams import Batch
 
 _ID_BYTES = 12

@@ -6,13 +6,6 @@ from typing import Protocol
 
 from msgspec import Raw
 
-from hookline.reply_parsing.parts import (
-    CallArguments,
-    CallBegun,
-    Content,
-    Part,
-    Reasoning,
-)
 from hookline_server.answers.reply import call_id
 from hookline_server.protocol.responses_events import (
     CallArgumentsDelta,
@@ -37,6 +30,13 @@ from hookline_server.protocol.responses_object import (
     OutputText,
     ReasoningItem,
     ReasoningText,
+)
+from hookline_server.reply_parsing.parts import (
+    CallArguments,
+    CallBegun,
+    Content,
+    Part,
+    Reasoning,
 )
 
 Events = Iterator[ResponseEvent]

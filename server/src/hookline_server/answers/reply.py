@@ -6,13 +6,6 @@ from collections.abc import Iterable, Iterator
 from msgspec import UNSET
 
 from hookline.outputs import CompletionOutput
-from hookline.reply_parsing.parts import (
-    CallArguments,
-    CallBegun,
-    Content,
-    Part,
-    Reasoning,
-)
 from hookline_server.answers.slices import Turns
 from hookline_server.protocol.chat import (
     AnswerCall,
@@ -22,6 +15,13 @@ from hookline_server.protocol.chat import (
 )
 from hookline_server.replies.reading import ReplyReading
 from hookline_server.replies.reply_reader import ReplyReader, TokenBytes, joined
+from hookline_server.reply_parsing.parts import (
+    CallArguments,
+    CallBegun,
+    Content,
+    Part,
+    Reasoning,
+)
 
 _ID_BYTES = 12
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from hookline.frontend.observer.link import ObserverAddress
+from hookline.observer_context import ObserverAddress
 from hookline.transport.attached_client import AttachedClient
 from hookline.worker.settled_heap import settle_heap
 from hookline_server.api_servers.asking import (

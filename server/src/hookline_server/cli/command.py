@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from hookline_registry import UnknownPluginError, installed, load_value
-
-COMMANDS_GROUP = "hookline.commands"
+from hookline.plugins.calling import hook_of
+from hookline.plugins.kinds import COMMAND
+from hookline_registry import UnknownPluginError, installed
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,6 @@ _OWN = {
     "serve": "start a server with the OpenAI API",
     "generate": "complete prompts without a server",
     "run-batch": "run the requests of a file, in OpenAI's batch format",
-    "train-draft": "train a draft model",
     "warm-up": "compile the kernels that a model needs",
     "metrics": "list, describe and compare metrics",
     "plugins": "list or check the installed plugins",
@@ -50,7 +49,7 @@ def own_commands() -> dict[str, Command]:
 
 def command_names() -> list[str]:
     """Returns the names of all commands; imports none of them."""
-    return [*_OWN, *sorted({plugin.name for plugin in installed(COMMANDS_GROUP)})]
+    return [*_OWN, *sorted({plugin.name for plugin in installed(COMMAND.group)})]
 
 
 def find_command(name: str) -> Command | None:
@@ -62,7 +61,7 @@ def find_command(name: str) -> Command | None:
     if (own := own_commands().get(name)) is not None:
         return own
     try:
-        found = load_value(COMMANDS_GROUP, name)
+        found = hook_of(COMMAND, name)()
     except UnknownPluginError:
         return None
     assert isinstance(found, Command)

@@ -16,6 +16,7 @@ from hookline_registry import RegistryError
 from hookline_server.cli.command import command_names, find_command
 from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.options.other_engines import COMMANDS
+from hookline_server.cli.options.plugins import HELP, without_plugin_options
 from hookline_server.cli.output import complain, say
 from hookline_server.cli.secrets import revealed
 from hookline_server.cli.standard_input import READERS, close_standard_input
@@ -48,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _dispatch(arguments: list[str]) -> int:
+def _dispatch(argv: list[str]) -> int:
+    arguments = without_plugin_options(argv)
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         say(_help())
         return 0
@@ -78,5 +80,5 @@ def _help() -> str:
         "usage: hookline COMMAND [OPTIONS]\n\n"
         "An LLM inference engine that you can see into.\n\n"
         f"commands:\n{commands}\n\n"
-        "`hookline COMMAND --help` shows the options of a command."
+        f"{HELP}\n\n`hookline COMMAND --help` shows the options of a command."
     )

@@ -6,11 +6,11 @@ arguments of a named function, or a list of calls.
 
 from collections.abc import Mapping
 
-from hookline.reply_parsing.call_object import CallObject
-from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 from hookline_server.protocol.tool_use import Choice, ToolUse
 from hookline_server.replies.failures import FailureCounts
 from hookline_server.replies.parsers import ChosenParser
+from hookline_server.reply_parsing.call_object import CallObject
+from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
 
 def forced_schema(use: ToolUse) -> Mapping[str, object]:

@@ -5,16 +5,16 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from hookline.front_end_parts import ParserKind
-from hookline.reply_parsing.parts import (
+from hookline_registry import Failure, isolate
+from hookline_server.replies.failures import FailureCounts
+from hookline_server.reply_parsing.parts import (
     CallArguments,
     CallBegun,
     Content,
     Part,
     Reasoning,
 )
-from hookline.reply_parsing.reasoning_parser import ReasoningParser
-from hookline_registry import Failure, isolate
-from hookline_server.replies.failures import FailureCounts
+from hookline_server.reply_parsing.reasoning_parser import ReasoningParser
 
 ALLOWED: dict[ParserKind, tuple[type, ...]] = {
     "tool": (Content, CallBegun, CallArguments),

@@ -5,25 +5,27 @@ from dataclasses import dataclass, field
 
 from hookline.exceptions import ConfigError
 from hookline.front_end_parts import ParserKind
-from hookline.reply_parsing.reasoning_parser import (
+from hookline.plugins.calling import hook_of
+from hookline.plugins.kinds import REASONING_PARSER, TOOL_PARSER
+from hookline.structured_outputs import ReasoningSpan
+from hookline_registry import Failure, PluginKind, RegistryError, isolate
+from hookline_server.replies.failures import FailureCounts
+from hookline_server.replies.guarded_parser import GuardedParser
+from hookline_server.replies.settings import ReplySettings
+from hookline_server.reply_parsing.reasoning_parser import (
     ReasoningBeforeGrammar,
     ReasoningParser,
     ReasoningParserContext,
 )
-from hookline.reply_parsing.tool_parser import (
+from hookline_server.reply_parsing.tool_parser import (
     StrictToolParser,
     ToolParser,
     ToolParserContext,
 )
-from hookline.structured_outputs import ReasoningSpan
-from hookline_registry import Failure, RegistryError, isolate, load_entry_point
-from hookline_server.replies.failures import FailureCounts
-from hookline_server.replies.guarded_parser import GuardedParser
-from hookline_server.replies.settings import ReplySettings
 
-GROUPS: Mapping[ParserKind, str] = {
-    "tool": "hookline.tool_parsers",
-    "reasoning": "hookline.reasoning_parsers",
+KINDS: Mapping[ParserKind, PluginKind] = {
+    "tool": TOOL_PARSER,
+    "reasoning": REASONING_PARSER,
 }
 OPTIONS: Mapping[ParserKind, str] = {
     "tool": "tool-call-parser",
@@ -40,7 +42,7 @@ class ChosenParser:
     Attributes:
         kind: What it finds.
         name: Its entry point's name.
-        make: Makes one for a reply.
+        make: Makes one for a reply; takes the argument `context`.
         needs_special_tokens: Whether the text must contain special tokens.
         failures: Counts its failures.
         precedes_grammars: Whether it can tell where a structured output begins.
@@ -57,7 +59,7 @@ class ChosenParser:
 
     def parser(self, context: ParserContext) -> GuardedParser | None:
         """Returns a parser for one reply; a failure is counted, and returns None."""
-        made = isolate(self.make, context)
+        made = isolate(self.make, context=context)
         if isinstance(made, Failure):
             self.failures.add(self.kind, self.name, made.summary, made.error)
             return None
@@ -125,7 +127,7 @@ def choose_parsers(settings: ReplySettings) -> ChosenParsers:
 def _choose(kind: ParserKind, name: str, failures: FailureCounts) -> ChosenParser:
     option = OPTIONS[kind]
     try:
-        make = load_entry_point(GROUPS[kind], name)
+        make = hook_of(KINDS[kind], name)
     except RegistryError as error:
         raise ConfigError(option, str(error)) from error
     traits = isolate(_traits, kind, make)
@@ -148,7 +150,7 @@ def _choose(kind: ParserKind, name: str, failures: FailureCounts) -> ChosenParse
 def _reasoning_span(
     make: Callable[..., object], context: ReasoningParserContext
 ) -> ReasoningSpan | None:
-    made = make(context)
+    made = make(context=context)
     assert isinstance(made, ReasoningBeforeGrammar), "it was at the start"
     span = made.reasoning_span
     if not isinstance(span, ReasoningSpan | None):
@@ -159,7 +161,7 @@ def _reasoning_span(
 def _structural_tag(
     make: Callable[..., object], context: ToolParserContext, strict: Collection[str]
 ) -> Mapping[str, object] | None:
-    made = make(context)
+    made = make(context=context)
     assert isinstance(made, StrictToolParser), "it was at the start"
     tag = made.structural_tag(strict)
     if not isinstance(tag, Mapping | None):
@@ -173,7 +175,7 @@ def _traits(kind: ParserKind, make: Callable[..., object]) -> tuple[bool, bool]:
     protocol: type = ToolParser
     if kind == "reasoning":
         context, protocol = ReasoningParserContext(), ReasoningParser
-    made = make(context)
+    made = make(context=context)
     if not isinstance(made, protocol):
         members = ", ".join(sorted(each for each in dir(protocol) if each[0] != "_"))
         raise TypeError(f"it makes no {protocol.__name__} ({members})")

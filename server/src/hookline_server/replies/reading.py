@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from hookline.exceptions import RequestError
-from hookline.reply_parsing.reasoning_parser import ReasoningParserContext
-from hookline.reply_parsing.tool_parser import ToolParserContext
 from hookline.sampling_params import SamplingParams
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_server.engine import ServingEngine
@@ -16,6 +14,8 @@ from hookline_server.replies.forced_calls import forced_parser, forced_schema
 from hookline_server.replies.parsers import ChosenParser, ChosenParsers
 from hookline_server.replies.reply_reader import ReplyReader
 from hookline_server.replies.strict_calls import strict_tag
+from hookline_server.reply_parsing.reasoning_parser import ReasoningParserContext
+from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
 _TOLD_TOKENS = 32
 """Number of the prompt's last tokens that a reasoning parser gets."""

@@ -3,8 +3,8 @@
 import codecs
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from hookline.reply_parsing.parts import CallArguments, CallBegun, Content, Part
 from hookline_server.replies.guarded_parser import GuardedParser
+from hookline_server.reply_parsing.parts import CallArguments, CallBegun, Content, Part
 
 SLICE_CHARS = 4096
 """Maximum characters that are read at once."""

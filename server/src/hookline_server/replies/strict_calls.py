@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from hookline.reply_parsing.tool_parser import ToolParserContext
 from hookline_server.engine import ServingEngine
 from hookline_server.protocol.tool_use import Choice, ToolUse
 from hookline_server.replies.parsers import ChosenParser
+from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
 _FIXED = ("begin", "end", "separator", "triggers")
 """Keys of a structural tag whose values the model writes literally."""

@@ -15,14 +15,14 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.kv_transfer import KVTransferConfig
-from hookline.metrics import Family, HistogramValue
+from hookline.plugin_loading.recorders import MetricFamily, MetricHistogram
 from hookline_testing.oracle import make_oracle
 
 BLOCK_SIZE = 4
 OWN = "hookline_kv_tier"
 VLLM = "vllm:kv_offload"
 
-Numbers = dict[tuple[str, ...], float | HistogramValue]
+Numbers = dict[tuple[str, ...], float | MetricHistogram]
 
 
 def config_for(folder: Path, disk: Path) -> EngineConfig:
@@ -42,7 +42,7 @@ def config_for(folder: Path, disk: Path) -> EngineConfig:
 
 
 @pytest.fixture(scope="module")
-def families(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Family]:
+def families(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MetricFamily]:
     """After five prompts, three times over."""
     folder = tmp_path_factory.mktemp("offloaded")
     make_oracle("llama", folder)
@@ -57,31 +57,33 @@ def families(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Family]:
         return {family.name: family for family in llm.get_metrics()}
 
 
-def numbers(family: Family) -> Numbers:
+def numbers(family: MetricFamily) -> Numbers:
     """The family's samples by its own labels."""
     return {sample.labels[2:]: sample.value for sample in family.samples}
 
 
-def number(family: Family) -> float:
+def number(family: MetricFamily) -> float:
     [value] = numbers(family).values()
     assert isinstance(value, float | int)
     return value
 
 
-def sums(family: Family) -> dict[tuple[str, ...], float]:
+def sums(family: MetricFamily) -> dict[tuple[str, ...], float]:
     """The sums of a family's histograms by its own labels."""
     return {
         labels: value.sum
         for labels, value in numbers(family).items()
-        if isinstance(value, HistogramValue)
+        if not isinstance(value, float | int)
     }
 
 
-def nonzero(family: Family) -> Numbers:
+def nonzero(family: MetricFamily) -> Numbers:
     return {labels: value for labels, value in numbers(family).items() if value}
 
 
-def test_sizes_of_moves_add_up_to_the_moved_bytes(families: dict[str, Family]) -> None:
+def test_sizes_of_moves_add_up_to_the_moved_bytes(
+    families: dict[str, MetricFamily],
+) -> None:
     """By tier and direction, all four of which occur."""
     moved = nonzero(families[f"{OWN}_moved_bytes"])
 
@@ -90,7 +92,7 @@ def test_sizes_of_moves_add_up_to_the_moved_bytes(families: dict[str, Family]) -
 
 
 def test_times_of_copies_add_up_to_the_moved_seconds(
-    families: dict[str, Family],
+    families: dict[str, MetricFamily],
 ) -> None:
     """Copies of memory wait for no thread."""
     moved = numbers(families[f"{OWN}_moved_seconds"])
@@ -101,7 +103,7 @@ def test_times_of_copies_add_up_to_the_moved_seconds(
         assert times["cpu", direction, "success"] == expected
 
 
-def test_asked_room_is_stored_or_dropped(families: dict[str, Family]) -> None:
+def test_asked_room_is_stored_or_dropped(families: dict[str, MetricFamily]) -> None:
     """Each block that host memory was to keep is there, or there was no room."""
     [(_, num_blocks, block_bytes, tokens)] = [
         labels for labels in numbers(families[f"{OWN}_info"]) if labels[0] == "cpu"
@@ -119,7 +121,7 @@ def test_asked_room_is_stored_or_dropped(families: dict[str, Family]) -> None:
 
 @pytest.mark.parametrize(("kind", "direction"), [("store", "in"), ("load", "out")])
 def test_vllms_names_have_the_same_numbers(
-    families: dict[str, Family], kind: str, direction: str
+    families: dict[str, MetricFamily], kind: str, direction: str
 ) -> None:
     """Those of host memory, under its newer and its older names."""
     own = numbers(families[f"{OWN}_moved_bytes"])["cpu", direction]
@@ -131,7 +133,7 @@ def test_vllms_names_have_the_same_numbers(
     assert sums(families[f"{VLLM}_size"])[(older,)] == own
 
 
-def test_vllms_tiers_have_the_same_numbers(families: dict[str, Family]) -> None:
+def test_vllms_tiers_have_the_same_numbers(families: dict[str, MetricFamily]) -> None:
     """Host memory is the primary tier, and the disk the first secondary one."""
     moved = numbers(families[f"{OWN}_moved_bytes"])
     looked_up = numbers(families[f"{OWN}_lookup_tokens"])
@@ -150,22 +152,22 @@ def test_vllms_tiers_have_the_same_numbers(families: dict[str, Family]) -> None:
     assert set(promotions) == {("1:fs", "success")}
 
 
-def test_every_lookup_is_timed(families: dict[str, Family]) -> None:
+def test_every_lookup_is_timed(families: dict[str, MetricFamily]) -> None:
     """As a whole, and in each tier that was asked."""
     [whole] = numbers(families["hookline_kv_transfer_lookup_seconds"]).values()
     tiers = numbers(families[f"{OWN}_lookup_seconds"])
-    assert isinstance(whole, HistogramValue)
+    assert isinstance(whole, MetricHistogram)
 
     for tier in ("cpu", "disk"):
         part = tiers[tier,]
-        assert isinstance(part, HistogramValue)
+        assert isinstance(part, MetricHistogram)
         assert 0 < part.count <= whole.count
         assert 0 < part.sum <= whole.sum
 
 
 @pytest.mark.parametrize("name", ["failed_moves", "moves_in_flight", "moving_ratio"])
 def test_nothing_has_failed_and_memory_rests(
-    families: dict[str, Family], name: str
+    families: dict[str, MetricFamily], name: str
 ) -> None:
     """The disk may still be written to."""
     found = numbers(families[f"{OWN}_{name}"])

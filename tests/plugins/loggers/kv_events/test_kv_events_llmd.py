@@ -18,12 +18,12 @@ from aiohttp.test_utils import TestClient, TestServer
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
 from hookline.config.kv_events import KVEventsConfig, KVEventsEncoding
-from hookline.frontend.async_engine import AsyncEngine
 from hookline.frontend.prompts import TokensPrompt
 from hookline.request import RequestFacts
 from hookline_kv_events import map_wire
 from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
+from hookline_server.texts.engine import TextEngine
 
 BLOCK = 4
 CONFIG = EngineConfig(
@@ -249,7 +249,7 @@ async def test_the_header_is_the_session_of_live_events(
     tmp_path: Path, encoding: KVEventsEncoding
 ) -> None:
     """From HTTP through the engine to a subscriber of the pod's topic."""
-    engine = await AsyncEngine.start(config_of(tmp_path, encoding))
+    engine = await TextEngine.start(config_of(tmp_path, encoding))
     app = create_app(engine, ServerSettings())
     try:
         with connected(zmq.SUB, f"ipc://{tmp_path}/events") as socket:

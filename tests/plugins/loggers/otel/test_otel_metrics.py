@@ -16,7 +16,6 @@ from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.events import ClockPair
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import ServerAddress
-from hookline.metrics import Kind
 from hookline.payloads import (
     EngineFailed,
     EngineStarted,
@@ -34,6 +33,7 @@ from hookline.stats import (
     SchedulerStats,
 )
 from hookline_faults.otlp import SPAN_ID, START, TRACE_ID, TRACED, Receiver, ended
+from hookline_metrics import Kind
 from hookline_otel.endpoint import OtlpProtocol
 from hookline_otel.genai_metrics import MAX_ERRORS
 from hookline_otel.logger import OtelLogger

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.samples import Exemplar
 from prometheus_client.utils import floatToGoString
 
-from hookline import metrics
+import hookline_metrics as metrics
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import (
     CacheConfig,
@@ -36,7 +36,6 @@ from hookline.front_end_parts import (
     ScalingStats,
     UnknownFieldStats,
 )
-from hookline.metrics import DIALECTS, Family, HistogramValue, Kind
 from hookline.pages import PageRequest
 from hookline.payloads import (
     FrontEndChanged,
@@ -66,6 +65,7 @@ from hookline.stats import (
     TierStats,
     TransferStats,
 )
+from hookline_metrics import DIALECTS, Family, HistogramValue, Kind
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.options import Options

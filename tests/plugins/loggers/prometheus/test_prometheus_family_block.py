@@ -9,7 +9,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from hookline.metrics import Exemplar, Family, HistogramValue, Kind, Sample
+from hookline_metrics import Exemplar, Family, HistogramValue, Kind, Sample
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.family_block import FamilyBlock
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hookline.metrics import HistogramValue, Kind
 from hookline.pages import PageRequest
 from hookline.stats import FirstToken, IterationStats
+from hookline_metrics import HistogramValue, Kind
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.options import Options
 from hookline_testing.payloads import FACTS, make_started, make_step

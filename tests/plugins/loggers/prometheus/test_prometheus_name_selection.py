@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from prometheus_client import Metric
 
-from hookline.metrics import DIALECTS
 from hookline.pages import PageRequest
+from hookline_metrics import DIALECTS
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType
 from hookline_testing.payloads import make_started

@@ -9,9 +9,9 @@ from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.metrics import ZERO_THRESHOLD, HistogramValue, NativeBuckets
 from hookline.pages import PageRequest
 from hookline.stats import FirstToken, IterationStats
+from hookline_metrics import ZERO_THRESHOLD, HistogramValue, NativeBuckets
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.native_message import native_fields
 from hookline_prometheus.options import Options

@@ -9,8 +9,8 @@ from prometheus_client import Metric
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig
-from hookline.metrics import Recorder
 from hookline.stats import IterationStats, SchedulerStats
+from hookline_metrics import Recorder
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.options import Options

@@ -15,10 +15,10 @@ import hookline_prometheus
 from hookline import hookspecs
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.exceptions import ConfigError
-from hookline.metrics import DIALECTS
 from hookline.pages import PageRequest
 from hookline.payloads import EngineFailed, EngineStopped, HttpAnswered, LoggerContext
 from hookline.stats import SchedulerStats
+from hookline_metrics import DIALECTS
 from hookline_prometheus import PrometheusLogger, create_stat_logger
 from hookline_prometheus.options import HELP, Options
 from hookline_testing.collected_routes import CollectedRoutes

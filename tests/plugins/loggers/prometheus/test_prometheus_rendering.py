@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import pytest
 from prometheus_client import Metric
 
-from hookline.metrics import Family
+from hookline_metrics import Family
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType
 from hookline_testing.payloads import make_started

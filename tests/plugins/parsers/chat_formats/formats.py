@@ -3,18 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from hookline.reply_parsing.parts import (
-    CallArguments,
-    CallBegun,
-    Content,
-    Part,
-    Reasoning,
-)
-from hookline.reply_parsing.reasoning_parser import (
-    ReasoningParser,
-    ReasoningParserContext,
-)
-from hookline.reply_parsing.tool_parser import ToolParser, ToolParserContext
 from hookline_chat_formats import (
     deepseek,
     glm,
@@ -26,6 +14,18 @@ from hookline_chat_formats import (
     qwen_coder,
     thinking,
 )
+from hookline_server.reply_parsing.parts import (
+    CallArguments,
+    CallBegun,
+    Content,
+    Part,
+    Reasoning,
+)
+from hookline_server.reply_parsing.reasoning_parser import (
+    ReasoningParser,
+    ReasoningParserContext,
+)
+from hookline_server.reply_parsing.tool_parser import ToolParser, ToolParserContext
 
 TOOLS = ToolParserContext(
     tools={

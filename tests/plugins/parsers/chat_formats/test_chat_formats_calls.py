@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline.reply_parsing.reader import LONGEST_WORD
-from hookline.reply_parsing.stepped_parser import LONGEST_SPACE, SteppedToolParser
-from hookline.reply_parsing.tool_parser import ToolParser
+from hookline_server.reply_parsing.reader import LONGEST_WORD
+from hookline_server.reply_parsing.stepped_parser import (
+    LONGEST_SPACE,
+    SteppedToolParser,
+)
+from hookline_server.reply_parsing.tool_parser import ToolParser
 
 from .formats import REPLIES, TOOL_PARSERS, TOOLS, read
 from .untidy_formats import UNTIDY_REPLIES

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline.reply_parsing.parts import Content
-from hookline.reply_parsing.reasoning_parser import (
+from hookline.structured_outputs import ReasoningSpan
+from hookline_server.reply_parsing.parts import Content
+from hookline_server.reply_parsing.reasoning_parser import (
     ReasoningBeforeGrammar,
     ReasoningParserContext,
 )
-from hookline.structured_outputs import ReasoningSpan
 
 from .formats import REASONING_PARSERS, TOOL_PARSERS, TOOLS, Said, read
 from .test_chat_formats_calls import PIECES, cut

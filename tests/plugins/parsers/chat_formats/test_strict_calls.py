@@ -9,15 +9,15 @@ import jsonschema
 import numpy as np
 import pytest
 
-from hookline.reply_parsing.parts import CallArguments, CallBegun, Content
-from hookline.reply_parsing.tool_parser import (
+from hookline.structured.backend import BackendContext, GrammarMatcher
+from hookline.structured.loading import make_backend
+from hookline.structured_outputs import StructuredOutputsParams
+from hookline_server.reply_parsing.parts import CallArguments, CallBegun, Content
+from hookline_server.reply_parsing.tool_parser import (
     StrictToolParser,
     ToolParser,
     ToolParserContext,
 )
-from hookline.structured.backend import BackendContext, GrammarMatcher
-from hookline.structured.loading import make_backend
-from hookline.structured_outputs import StructuredOutputsParams
 
 from .formats import TOOL_PARSERS
 

@@ -1,9 +1,9 @@
 """Descriptions of panels, from the help texts of their metrics."""
 
-from hookline.metrics.metric import Metric
 from hookline_dashboards.dialect_series import Series
 from hookline_dashboards.expressions import Names
 from hookline_dashboards.panel import Panel
+from hookline_metrics.metric import Metric
 
 
 def describe(panel: Panel, names: Names) -> str:

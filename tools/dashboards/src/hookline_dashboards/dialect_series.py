@@ -7,7 +7,7 @@ that count something else than the metric are not used.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from hookline.metrics.metric import Alias, Kind, Metric
+from hookline_metrics.metric import Alias, Kind, Metric
 
 _SAME: Mapping[str, Mapping[str, str]] = {
     "sglang": {

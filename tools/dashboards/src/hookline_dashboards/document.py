@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hookline.metrics.metric import OWN_DIALECT, Metric
 from hookline_dashboards.description import metrics_of
 from hookline_dashboards.expressions import Names
 from hookline_dashboards.grafana import uid
@@ -10,6 +9,7 @@ from hookline_dashboards.panel import Row
 from hookline_dashboards.rows import NOT_SHOWN
 from hookline_dashboards.rule import Alert, Group, Recording
 from hookline_dashboards.service_alerts import SLO_TARGET
+from hookline_metrics.metric import OWN_DIALECT, Metric
 
 _HEAD = """\
 # Dashboard and alerts

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable
 
-from hookline.metrics.metric import OWN_DIALECT, Kind, Labels, Metric
 from hookline_dashboards.dialect_series import Series, series_of
+from hookline_metrics.metric import OWN_DIALECT, Kind, Labels, Metric
 
 _NAMES = {
     OWN_DIALECT: re.compile(r"(?<![\w:])hookline_\w+"),

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from hookline.metrics.catalogue import CATALOGUE, DIALECTS
 from hookline_dashboards.document import document
 from hookline_dashboards.engine_alerts import ENGINE_ALERTS
 from hookline_dashboards.expressions import Names
@@ -11,6 +10,7 @@ from hookline_dashboards.recordings import RECORDING_GROUPS
 from hookline_dashboards.rows import dashboard_rows
 from hookline_dashboards.rule_files import rule_file
 from hookline_dashboards.service_alerts import SERVICE_ALERTS
+from hookline_metrics.catalogue import CATALOGUE, DIALECTS
 
 ALERT_GROUPS = (*ENGINE_ALERTS, *SERVICE_ALERTS)
 

@@ -4,13 +4,13 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from hookline.metrics.metric import OWN_DIALECT
 from hookline_dashboards.deploys import deploys
 from hookline_dashboards.description import describe
 from hookline_dashboards.expressions import Names
 from hookline_dashboards.grafana_look import DATASOURCE, Json, look
 from hookline_dashboards.links import SEE_ALSO, to_dashboards, to_panels
 from hookline_dashboards.panel import Panel, Row, Style
+from hookline_metrics.metric import OWN_DIALECT
 
 _SCHEMA_VERSION = 39
 _COLUMNS = 3

@@ -3,11 +3,11 @@
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
-from hookline.metrics.metric import OWN_DIALECT, Metric
 from hookline_dashboards import engine_panels, request_panels, server_panels
 from hookline_dashboards.expressions import Names
 from hookline_dashboards.panel import Row
 from hookline_dashboards.standard_panels import StandardPanels
+from hookline_metrics.metric import OWN_DIALECT, Metric
 
 _ROWS = (
     request_panels.overview,

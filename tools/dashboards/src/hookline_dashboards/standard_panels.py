@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 
-from hookline.metrics.metric import Kind, Labels, Metric, Scope
 from hookline_dashboards.dialect_series import Series
 from hookline_dashboards.expressions import (
     Names,
@@ -14,6 +13,7 @@ from hookline_dashboards.expressions import (
     total,
 )
 from hookline_dashboards.panel import Alarm, Panel, Query, Style, Unit
+from hookline_metrics.metric import Kind, Labels, Metric, Scope
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _LEVELS = {"seconds": Unit.SECONDS, "ratio": Unit.RATIO, "bytes": Unit.BYTES}

@@ -20,8 +20,8 @@ from hookline.events import StepOutput
 from hookline.kv_transfer.connector import SchedulerConnector, WorkerConnector
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.step.model_shape import ModelShape
-from hookline.worker.simulated.executor import SimulatedExecutor
-from hookline.worker.simulated.factory import simulated_cache
+from hookline_simulated.executor import SimulatedExecutor
+from hookline_simulated.factory import simulated_cache
 from hookline_testing.connectors import DictScheduler, DictStore, DictWorker
 
 BLOCK = 4

@@ -14,9 +14,9 @@ from hookline.frontend.client_request import Delivery
 from hookline.frontend.engine_scaling import EngineScaling
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers
-from hookline.metrics import Family, Recorder
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import Tokenizer
+from hookline_metrics import Family, Recorder
 from hookline_testing.elastic_engines import InprocElasticClient
 
 MOST_TURNS = 20_000

@@ -7,12 +7,12 @@ from typing import Self
 
 from hookline.config import EngineConfig
 from hookline.frontend.observation import Observers
-from hookline.frontend.observer.host import ObserverHost
-from hookline.frontend.observer.link import ObserverAddress
-from hookline.frontend.observer.merging import MergedNotices
-from hookline.frontend.observer.messages import Alive
+from hookline.observer_context import ObserverAddress
 from hookline.transport.ipc import private_folder
 from hookline.transport.mailbox import make_key
+from hookline_observer.host import ObserverHost
+from hookline_observer.merging import MergedNotices
+from hookline_observer.messages import Alive
 
 
 class HostedObserver:

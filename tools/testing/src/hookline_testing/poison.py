@@ -7,7 +7,7 @@ POISON = 1234
 """A prompt with this token is poisonous."""
 
 _BREAK_ON_POISON = f"""
-from hookline.worker.simulated.executor import SimulatedExecutor
+from hookline_simulated.executor import SimulatedExecutor
 
 execute = SimulatedExecutor._execute
 

@@ -22,7 +22,7 @@ from hookline.step.model_shape import ModelShape
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.executor import Executor
-from hookline.worker.simulated.executor import SimulatedExecutor
+from hookline_simulated.executor import SimulatedExecutor
 
 SECOND_STEPS = SimulationConfig(
     step_seconds=1.0, prefill_token_seconds=0.0, decode_request_seconds=0.0

@@ -39,7 +39,7 @@ def logits_processors(
 
 
 def _create(name: str, context: LogitsProcessorContext) -> LogitsProcessor:
-    made = isolate(load_processor_factory(name), context)
+    made = isolate(load_processor_factory(name), context=context)
     if isinstance(made, Failure):
         if isinstance(made.error, ConfigError):
             raise made.error

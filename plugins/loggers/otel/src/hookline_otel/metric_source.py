@@ -9,8 +9,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from hookline.clock import Clock
 from hookline.config import EngineConfig
-from hookline.metrics import OWN_DIALECT, Family, Kind, Recorder, Sample
 from hookline.payloads import EngineStarted
+from hookline_metrics import OWN_DIALECT, Family, Kind, Recorder, Sample
 from hookline_otel.genai_metrics import GenAiMetrics
 from hookline_otel.log_item import ScopedRecord
 from hookline_otel.otlp_metrics import Window, metrics_data

@@ -21,7 +21,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from hookline.clock import NANOSECONDS
-from hookline.metrics import Family, HistogramValue, Kind, Sample
+from hookline_metrics import Family, HistogramValue, Kind, Sample
 from hookline_otel.trace_context import is_span_id, is_trace_id
 
 _UNITS = {"seconds": "s", "bytes": "By", "ratio": "1", "1": "1"}

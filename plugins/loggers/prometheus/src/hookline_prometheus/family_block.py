@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from hookline.metrics import Family, HistogramValue, Kind, Sample
+from hookline_metrics import Family, HistogramValue, Kind, Sample
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.syntax import (
     Pairs,

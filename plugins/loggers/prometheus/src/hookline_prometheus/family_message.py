@@ -8,7 +8,7 @@ from itertools import accumulate
 from types import MappingProxyType
 
 from hookline.clock import NANOSECONDS
-from hookline.metrics import Exemplar, Family, HistogramValue, Kind, Sample
+from hookline_metrics import Exemplar, Family, HistogramValue, Kind, Sample
 from hookline_prometheus.native_message import native_fields
 from hookline_prometheus.options import Options
 from hookline_prometheus.syntax import exemplar_labels

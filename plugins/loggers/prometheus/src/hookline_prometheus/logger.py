@@ -3,7 +3,6 @@
 from hookline.clock import Clock, SystemClock
 from hookline.config import EngineConfig
 from hookline.hookspecs import hookimpl
-from hookline.metrics import Recorder
 from hookline.pages import PageRequest, PageResponse, Routes
 from hookline.payloads import (
     EngineFailed,
@@ -14,6 +13,7 @@ from hookline.payloads import (
     StateChanged,
     StepFinished,
 )
+from hookline_metrics import Recorder
 from hookline_prometheus.content_coding import GZIP, accepts_gzip
 from hookline_prometheus.exposition import MediaType, choose_format
 from hookline_prometheus.name_selection import selected_names

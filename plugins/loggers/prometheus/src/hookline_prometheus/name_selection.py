@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from prometheus_client import Metric
 
-from hookline.metrics import Family, Kind
+from hookline_metrics import Family, Kind
 
 PARAMETER = "name[]"
 

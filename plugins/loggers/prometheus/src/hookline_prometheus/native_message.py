@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from operator import sub
 
-from hookline.metrics import ZERO_THRESHOLD, NativeBuckets
+from hookline_metrics import ZERO_THRESHOLD, NativeBuckets
 from hookline_prometheus.wire_format import double, integer, message, signed
 
 _SCHEMA, _ZERO_THRESHOLD, _ZERO_COUNT, _SPAN, _DELTA = 5, 6, 7, 12, 13

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from hookline.exceptions import ConfigError
-from hookline.metrics import schema_of
 from hookline.payloads import LoggerContext
+from hookline_metrics import schema_of
 
 CREATED_SERIES = "created_series"
 BUCKET_FACTOR = "native_histogram_bucket_factor"

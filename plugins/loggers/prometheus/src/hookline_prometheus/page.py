@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterable
 
-from hookline.metrics import Family, Recorder
+from hookline_metrics import Family, Recorder
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.family_block import FamilyBlock
 from hookline_prometheus.family_message import FamilyMessage

@@ -22,7 +22,7 @@ from prometheus_client.openmetrics.exposition import (
 )
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.metrics import Family, Kind, Sample
+from hookline_metrics import Family, Kind, Sample
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.family_message import FamilyMessage
 from hookline_prometheus.name_selection import Names, has_metric

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from prometheus_client.utils import floatToGoString
 
-from hookline.metrics import Exemplar, Family, Kind
+from hookline_metrics import Exemplar, Family, Kind
 from hookline_prometheus.exposition import MediaType
 
 LARGEST_PLAIN = 999_999

@@ -21,10 +21,10 @@ def create_extension(context: ExtensionContext) -> object | None:
 
 
 @hookimpl
-def read_extension_facts(facts: ExtensionFacts) -> object:
+def read_extension_facts(context: ExtensionFacts) -> object:
     """Returns the facts of an engine that embeds."""
     import msgspec  # noqa: PLC0415
 
     from hookline_pooling.facts import PoolingFacts  # noqa: PLC0415
 
-    return msgspec.convert(facts.section, PoolingFacts)
+    return msgspec.convert(context.section, PoolingFacts)

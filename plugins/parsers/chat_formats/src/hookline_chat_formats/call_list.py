@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Container
 
-from hookline.reply_parsing.call_object import CallObject
-from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+from hookline_server.reply_parsing.call_object import CallObject
+from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
 
 def listed_calls(

@@ -4,10 +4,6 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from hookline.reply_parsing.parts import CallArguments
-from hookline.reply_parsing.reader import Markers
-from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
-from hookline.reply_parsing.tool_parser import ToolParserContext
 from hookline_chat_formats.strict_calls import (
     Format,
     between,
@@ -16,6 +12,10 @@ from hookline_chat_formats.strict_calls import (
     separated,
     triggered,
 )
+from hookline_server.reply_parsing.parts import CallArguments
+from hookline_server.reply_parsing.reader import Markers
+from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
 _LINE_ENDS = Markers("\n")
 _FENCE = "```"

@@ -2,9 +2,9 @@
 
 import re
 
-from hookline.reply_parsing.reader import Markers
-from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 from hookline_chat_formats.typed_values import ArgumentWriter
+from hookline_server.reply_parsing.reader import Markers
+from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
 _OPEN = Markers("<tool_call>")
 _CLOSE = "</tool_call>"

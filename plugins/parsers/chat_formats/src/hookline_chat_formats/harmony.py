@@ -7,19 +7,19 @@ content; a message with a recipient, `to=functions.NAME` in its header, is a cal
 
 import re
 
-from hookline.reply_parsing.parts import (
+from hookline.structured_outputs import ReasoningSpan
+from hookline_server.reply_parsing.parts import (
     CallArguments,
     Content,
     Reasoning,
 )
-from hookline.reply_parsing.reader import Markers, Reader, Waits
-from hookline.reply_parsing.stepped_parser import (
+from hookline_server.reply_parsing.reader import Markers, Reader, Waits
+from hookline_server.reply_parsing.stepped_parser import (
     ReasoningSteps,
     SteppedReasoningParser,
     SteppedToolParser,
     ToolSteps,
 )
-from hookline.structured_outputs import ReasoningSpan
 
 _START, _CHANNEL, _MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 _BEGINS = Markers(_START, _CHANNEL)

@@ -4,10 +4,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
-from hookline.reply_parsing.call_object import CallObject
-from hookline.reply_parsing.reader import Markers
-from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
-from hookline.reply_parsing.tool_parser import ToolParserContext
 from hookline_chat_formats.call_list import listed_calls
 from hookline_chat_formats.strict_calls import (
     Format,
@@ -16,6 +12,10 @@ from hookline_chat_formats.strict_calls import (
     schema_of,
     triggered,
 )
+from hookline_server.reply_parsing.call_object import CallObject
+from hookline_server.reply_parsing.reader import Markers
+from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

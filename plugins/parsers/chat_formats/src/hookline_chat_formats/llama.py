@@ -2,10 +2,6 @@
 
 from collections.abc import Collection
 
-from hookline.reply_parsing.call_object import CallObject
-from hookline.reply_parsing.parts import Content
-from hookline.reply_parsing.reader import Markers
-from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 from hookline_chat_formats.strict_calls import (
     Format,
     between,
@@ -14,6 +10,10 @@ from hookline_chat_formats.strict_calls import (
     schema_of,
     separated,
 )
+from hookline_server.reply_parsing.call_object import CallObject
+from hookline_server.reply_parsing.parts import Content
+from hookline_server.reply_parsing.reader import Markers
+from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
 _TAG = "<|python_tag|>"
 _TAGS = Markers(_TAG)

@@ -3,10 +3,10 @@
 import secrets
 import string
 
-from hookline.reply_parsing.call_object import CallObject
-from hookline.reply_parsing.reader import Markers
-from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 from hookline_chat_formats.call_list import listed_calls
+from hookline_server.reply_parsing.call_object import CallObject
+from hookline_server.reply_parsing.reader import Markers
+from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
 _CALLS = Markers("[TOOL_CALLS]")
 _ID, _ARGUMENTS = "[CALL_ID]", "[ARGS]"

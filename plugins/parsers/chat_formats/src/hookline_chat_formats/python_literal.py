@@ -3,9 +3,9 @@
 import json
 import re
 
-from hookline.reply_parsing.parts import CallArguments
-from hookline.reply_parsing.reader import Markers, Reader, Waits
-from hookline.reply_parsing.stepped_parser import ToolSteps
+from hookline_server.reply_parsing.parts import CallArguments
+from hookline_server.reply_parsing.reader import Markers, Reader, Waits
+from hookline_server.reply_parsing.stepped_parser import ToolSteps
 
 DEEPEST = 64
 """Maximum levels of lists and dictionaries; deeper nesting is not a literal."""

@@ -5,11 +5,11 @@ import re
 from dataclasses import dataclass
 from functools import partial
 
-from hookline.reply_parsing.parts import CallArguments
-from hookline.reply_parsing.reader import Markers
-from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
-from hookline.reply_parsing.tool_parser import ToolParserContext
 from hookline_chat_formats.python_literal import PythonLiteral
+from hookline_server.reply_parsing.parts import CallArguments
+from hookline_server.reply_parsing.reader import Markers
+from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _KEY = re.compile(r"[A-Za-z_]\w*")

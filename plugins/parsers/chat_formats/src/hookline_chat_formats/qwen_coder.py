@@ -5,9 +5,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
-from hookline.reply_parsing.reader import Markers
-from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
-from hookline.reply_parsing.tool_parser import ToolParserContext
 from hookline_chat_formats.strict_calls import (
     Format,
     between,
@@ -16,6 +13,9 @@ from hookline_chat_formats.strict_calls import (
     triggered,
 )
 from hookline_chat_formats.typed_values import ArgumentWriter
+from hookline_server.reply_parsing.reader import Markers
+from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
 _NAME = re.compile(r"[\w.:-]+")
 _TAG_ENDS = Markers(">")

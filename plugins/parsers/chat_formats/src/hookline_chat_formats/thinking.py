@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from hookline.reply_parsing.parts import Content, Reasoning
-from hookline.reply_parsing.reader import Markers, Waits
-from hookline.reply_parsing.reasoning_parser import ReasoningParserContext
-from hookline.reply_parsing.stepped_parser import (
+from hookline.structured_outputs import ReasoningSpan
+from hookline_server.reply_parsing.parts import Content, Reasoning
+from hookline_server.reply_parsing.reader import Markers, Waits
+from hookline_server.reply_parsing.reasoning_parser import ReasoningParserContext
+from hookline_server.reply_parsing.stepped_parser import (
     ReasoningSteps,
     SteppedReasoningParser,
     without_space,
 )
-from hookline.structured_outputs import ReasoningSpan
 
 _CALLS: Mapping[str, tuple[str, ...]] = {
     "<tool_call>": ("<function=", '{"name"', "{'name'")

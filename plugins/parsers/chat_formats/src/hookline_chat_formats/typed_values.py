@@ -6,11 +6,11 @@ Nothing is evaluated: whatever is neither JSON nor a Python literal is text.
 import json
 from collections.abc import Iterator, Mapping
 
-from hookline.reply_parsing.parts import CallArguments
-from hookline.reply_parsing.reader import Markers, Waits
-from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 from hookline_chat_formats.python_literal import json_of
 from hookline_chat_formats.value_types import takes
+from hookline_server.reply_parsing.parts import CallArguments
+from hookline_server.reply_parsing.reader import Markers, Waits
+from hookline_server.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
 
 _LITERALS = {"True": "true", "False": "false", "None": "null"}
 """Python's spelling, which models confuse with JSON's."""

@@ -8,18 +8,18 @@ from torch import nn
 from torch.nn import functional
 from transformers import AutoConfig
 
-from hookline.draft_training.fitting import (
-    AcceptanceCounter,
-    batches,
-    hidden_states_of,
-    rate_factor,
-)
-from hookline.draft_training.teacher import Teacher
 from hookline.exceptions import ConfigError
 from hookline.models.description import find_folder
 from hookline.payloads import TrainingContext, TrainingReport
 from hookline.spec_decode import TargetModel
 from hookline.worker.allocator import keep_freed_memory
+from hookline_drafting.training.fitting import (
+    AcceptanceCounter,
+    batches,
+    hidden_states_of,
+    rate_factor,
+)
+from hookline_drafting.training.teacher import Teacher
 from hookline_eagle.chains import Chains, guesses
 from hookline_eagle.checkpoint import load_head, save_head
 from hookline_eagle.head import Head, HeadShape, Sides

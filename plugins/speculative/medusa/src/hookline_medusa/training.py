@@ -3,16 +3,16 @@
 import torch
 from torch import nn
 
-from hookline.draft_training.fitting import (
+from hookline.payloads import TrainingContext, TrainingReport
+from hookline.spec_decode import TargetModel
+from hookline.worker.allocator import keep_freed_memory
+from hookline_drafting.training.fitting import (
     AcceptanceCounter,
     batches,
     hidden_states_of,
     rate_factor,
 )
-from hookline.draft_training.teacher import Teacher
-from hookline.payloads import TrainingContext, TrainingReport
-from hookline.spec_decode import TargetModel
-from hookline.worker.allocator import keep_freed_memory
+from hookline_drafting.training.teacher import Teacher
 from hookline_medusa.checkpoint import save_heads
 from hookline_medusa.heads import Head, SharedOutput, likeliest
 from hookline_medusa.loss import cross_entropy

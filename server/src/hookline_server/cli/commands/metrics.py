@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from hookline.did_you_mean import did_you_mean, unknown
-from hookline.metrics import DIALECTS, Feature
+from hookline_metrics import DIALECTS, Feature
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.metrics_tools.catalogue import (
     AbsentName,

@@ -4,13 +4,13 @@ import dataclasses
 import json
 
 from hookline import hookspecs
+from hookline.plugins.kinds import KINDS
 from hookline_registry import PluginRow, list_plugins
 from hookline_server.cli.commands.doctor import examine
 from hookline_server.cli.options.option import JSON
 from hookline_server.cli.options.parser import make_parser, parse
 from hookline_server.cli.output import say, table
 from hookline_server.cli.plugin_tools.check import OK
-from hookline_server.cli.plugin_tools.kinds import KINDS
 
 HEADINGS = ("name", "kind", "distribution", "version", "state", "hooks")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hookline.metrics import (
+from hookline_metrics import (
     CATALOGUE,
     DIALECTS,
     NOT_APPLICABLE,
@@ -11,7 +11,7 @@ from hookline.metrics import (
     Kind,
     Metric,
 )
-from hookline.metrics.buckets import BucketFamily, bounds_of
+from hookline_metrics.buckets import BucketFamily, bounds_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import msgspec
 from hookline.config import EngineConfig
 from hookline.config.option_fields import assemble, put
 from hookline.exceptions import ConfigError
-from hookline.metrics.selection import Selection
+from hookline_metrics.selection import Selection
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.config_file import file_arguments
 from hookline_server.cli.options.engine import FLAGS

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 
 from hookline import hookspecs
+from hookline.plugins.kinds import LOGGER
 from hookline_registry import PluginRegistry, installed
 from hookline_server.cli.options.config_file import read_file
 from hookline_server.cli.options.engine import OTLP_OPTIONS
 from hookline_server.cli.options.option import Option
 from hookline_server.cli.options.parser import Parser
 
-GROUP = "hookline.loggers"
 NONE = "none"
 BUILT_IN = ("prometheus", "logging")
 OTEL = "otel"
@@ -38,7 +38,7 @@ class DeclaredOptions:
 
 def default_loggers() -> tuple[str, ...]:
     """Returns the loggers that `serve` uses by default: those that are installed."""
-    names = {plugin.name for plugin in installed(GROUP)}
+    names = {plugin.name for plugin in installed(LOGGER.group)}
     return tuple(name for name in BUILT_IN if name in names)
 
 
@@ -77,7 +77,7 @@ def declared_options(loggers: Iterable[str]) -> list[Option]:
             continue
         declared = DeclaredOptions(name)
         registry.call_one(
-            registry.load(GROUP, name), "add_cli_options", options=declared
+            registry.load(LOGGER, name), "add_cli_options", options=declared
         )
         found += declared.options
     return found

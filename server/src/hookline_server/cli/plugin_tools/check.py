@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hookline import hookspecs
+from hookline.plugins.kinds import KINDS
 from hookline_registry import (
     Failure,
     PluginRegistry,
@@ -15,7 +16,6 @@ from hookline_registry import (
     list_plugins,
 )
 from hookline_registry.loading import import_plugin
-from hookline_server.cli.plugin_tools.kinds import KINDS
 
 LOGGER_FACTORY = "create_stat_logger"
 OK = "ok"

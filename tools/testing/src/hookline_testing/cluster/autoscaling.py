@@ -8,9 +8,9 @@ from hookline.clock import NANOSECONDS
 from hookline.config import EngineConfig, ObserverConfig
 from hookline.frontend.engine_set import EngineState
 from hookline.frontend.scaling_policy import Scaler, ScalingDecision, ScalingPolicy
-from hookline.metrics import Recorder
 from hookline.payloads import EngineStarted
 from hookline.transport.engine_client import EngineReplaced
+from hookline_metrics import Recorder
 from hookline_testing.cluster.cluster import Cluster
 from hookline_testing.cluster.events import Events
 from hookline_testing.cluster.spec import ClusterSpec

@@ -9,12 +9,12 @@ from hookline.clock import NANOSECONDS
 from hookline.core.commands import Command, EngineMessage
 from hookline.events import StepOutput
 from hookline.frontend.client_request import Delivery
-from hookline.metrics import Recorder
 from hookline.outputs import RequestOutput
 from hookline.stats import Residue
 from hookline.transport.engine_client import EngineInfo
 from hookline.transport.guest_books import GuestBooks
 from hookline.transport.output_split import split_output
+from hookline_metrics import Recorder
 from hookline_testing.cluster.engine import SimulatedEngine
 from hookline_testing.cluster.events import Events
 from hookline_testing.cluster.front_end import (

@@ -15,11 +15,11 @@ from hookline.core.commands import Command
 from hookline.frontend.client_request import Deliver
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers
-from hookline.metrics import Recorder
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import Tokenizer, byte_level_alphabet
 from hookline.transport.engine_client import EngineInfo, Received
+from hookline_metrics import Recorder
 from hookline_testing.simulation import VOCAB_SIZE
 
 Post = Callable[[int, Command], None]

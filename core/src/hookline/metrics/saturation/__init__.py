@@ -1,5 +1,0 @@
-"""The saturation signal of an engine; docs/saturation.md explains it."""
-
-from hookline.metrics.saturation.signal import PARTS, Saturation
-
-__all__ = ["PARTS", "Saturation"]

@@ -1,0 +1,70 @@
+"""Old names of documented modules that have moved; they work for one more release."""
+
+import importlib
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+MOVED: Mapping[str, str] = {
+    "hookline.metrics": "hookline_metrics",
+    "hookline.reply_parsing": "hookline_server.reply_parsing",
+}
+"""New name of each module; those inside it have moved along."""
+
+
+def new_name(name: str) -> str | None:
+    """Returns the new name of a module, or None if it has not moved."""
+    for old, new in MOVED.items():
+        if name == old or name.startswith(f"{old}."):
+            return new + name.removeprefix(old)
+    return None
+
+
+class _AliasLoader(Loader):
+    """Loads the module of the new name in the place of the old one."""
+
+    def __init__(self, new: str) -> None:
+        self._new = new
+        self._own_spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        warnings.warn(
+            f"{spec.name} has moved to {self._new}; the old name will go with the next "
+            "release",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        module = importlib.import_module(self._new)
+        self._own_spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """The module has been executed under its new name; it keeps its own spec."""
+        module.__spec__ = self._own_spec
+
+
+class MovedModules(MetaPathFinder):
+    """Finds modules by the names that they had before they moved."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002 - the new name says where
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        """Returns a spec that loads the module of the new name; else None."""
+        new = new_name(fullname) if fullname.startswith("hookline.") else None
+        return None if new is None else ModuleSpec(fullname, _AliasLoader(new))
+
+
+def find_moved_modules() -> None:
+    """Lets old names be imported; may be called twice.
+
+    The finder comes first, or modules inside of a package that has moved would be
+    loaded a second time, from its folder.
+    """
+    if not any(isinstance(each, MovedModules) for each in sys.meta_path):
+        sys.meta_path.insert(0, MovedModules())

@@ -1,0 +1,1 @@
+"""Plugins of this process: their kinds, and calls of the chosen ones."""

@@ -1,0 +1,86 @@
+"""The kinds of plugins: names, entry-point groups and the hooks that make them."""
+
+from hookline_registry import PluginKind
+
+LOGGER = PluginKind(name="logger", group="hookline.loggers", hook="create_stat_logger")
+OBSERVERS = PluginKind(
+    name="observers", group="hookline.observers", hook="create_observers"
+)
+RECORDER = PluginKind(
+    name="recorder", group="hookline.recorders", hook="create_recorder"
+)
+PROPOSER = PluginKind(
+    name="proposer", group="hookline.proposers", hook="create_proposer"
+)
+CONNECTOR = PluginKind(
+    name="connector", group="hookline.connectors", hook="create_kv_connector"
+)
+EXTENSION = PluginKind(
+    name="extension", group="hookline.extensions", hook="create_extension"
+)
+LOGITS_PROCESSOR = PluginKind(
+    name="logits_processor",
+    group="hookline.logits_processors",
+    hook="create_logits_processor",
+    bare="factory",
+)
+TOOL_PARSER = PluginKind(
+    name="tool_parser",
+    group="hookline.tool_parsers",
+    hook="create_tool_parser",
+    bare="factory",
+)
+REASONING_PARSER = PluginKind(
+    name="reasoning_parser",
+    group="hookline.reasoning_parsers",
+    hook="create_reasoning_parser",
+    bare="factory",
+)
+GRAMMAR_BACKEND = PluginKind(
+    name="structured_output_backend",
+    group="hookline.structured_output_backends",
+    hook="create_grammar_backend",
+    bare="factory",
+)
+ENGINE = PluginKind(
+    name="engine",
+    group="hookline.engines",
+    hook="connect_engine_client",
+    bare="factory",
+)
+ENGINE_NODES = PluginKind(
+    name="data_parallel_backend",
+    group="hookline.data_parallel_backends",
+    hook="open_engine_nodes",
+    bare="factory",
+)
+EXECUTOR = PluginKind(
+    name="executor",
+    group="hookline.executors",
+    hook="executor_factory",
+    bare="value",
+)
+COMMAND = PluginKind(
+    name="command", group="hookline.commands", hook="cli_command", bare="value"
+)
+MODEL = PluginKind(
+    name="model", group="hookline.models", hook="model_folder", bare="provider"
+)
+
+KINDS = (
+    LOGGER,
+    OBSERVERS,
+    RECORDER,
+    PROPOSER,
+    CONNECTOR,
+    EXTENSION,
+    LOGITS_PROCESSOR,
+    TOOL_PARSER,
+    REASONING_PARSER,
+    GRAMMAR_BACKEND,
+    ENGINE,
+    ENGINE_NODES,
+    EXECUTOR,
+    COMMAND,
+    MODEL,
+)

@@ -1,0 +1,5 @@
+"""The saturation signal of an engine; docs/saturation.md explains it."""
+
+from hookline_metrics.saturation.signal import PARTS, Saturation
+
+__all__ = ["PARTS", "Saturation"]

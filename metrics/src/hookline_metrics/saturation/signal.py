@@ -1,0 +1,166 @@
+"""The saturation signal: an engine's load relative to its capacity, as one number.
+
+Below 1 the engine keeps up with arriving requests, above 1 they queue up.
+`docs/saturation.md` has the formulas.
+"""
+
+import math
+from collections.abc import Mapping
+
+from hookline.clock import NANOSECONDS
+from hookline.events import OthersWork
+from hookline.payloads import EngineFacts, StateChanged, StepFinished
+from hookline.stats import SchedulerStats
+from hookline_metrics.saturation.arrivals import Arrivals
+from hookline_metrics.saturation.costs import StepCosts
+from hookline_metrics.saturation.demand import Demand, MeanRequest
+
+PARTS = ("load", "kv", "growth", "backlog")
+MOST = 10.0
+HORIZON_SECONDS = 15.0
+"""A backlog that takes this long to work off counts as 1."""
+IDLE_SECONDS = 3.0
+"""Time constant of the decay while the engine is idle."""
+_SLICE_SECONDS = 0.1
+_NOTHING = 0.005
+
+
+class Saturation:
+    """The signal of one engine, on the engine's clock; not thread-safe.
+
+    `step` and `state` only accumulate; `value` and `parts` compute the estimates.
+    """
+
+    def __init__(self, facts: EngineFacts) -> None:
+        self._facts = facts
+        self._reset()
+
+    def _reset(self) -> None:
+        self._costs = StepCosts()
+        self._demand = Demand()
+        self._arrivals = Arrivals()
+        self._scheduler = SchedulerStats()
+        self._now: int | None = None
+        self._idle_since: int | None = None
+        self._last_step = 0
+        self._not_aged = 0.0
+
+    def step(self, step: StepFinished) -> None:
+        """Adds a step."""
+        record = step.record
+        seconds = self._seconds_of_step(record.step, record.started_at, record.ended_at)
+        self._age(seconds)
+        self._costs.add(record.decode_requests, record.prefill_tokens, seconds)
+        self._demand.add(record, step.iteration, step.scheduler)
+        self._last_step = record.step
+        self._idle_since = None  # it was busy until now, even if nothing is left
+        self._take(step.scheduler, record.ended_at)
+
+    def state(self, state: StateChanged) -> None:
+        """Adds a state between steps; the end of the engine resets the signal."""
+        if state.cause in {"failed", "drain"}:
+            self._reset()
+            return
+        self._demand.add_requests(state.iteration)
+        self._take(state.scheduler, state.at)
+
+    def others(self, work: OthersWork) -> None:
+        """Adds requests that other front ends account for, with their output."""
+        self._demand.add_others(work)
+
+    def value(self, at: int | None = None) -> float:
+        """Returns the saturation, 0 to `MOST`; `at` only matters for an idle engine."""
+        parts = self._parts(at)
+        total = max(parts["load"] + parts["kv"], parts["growth"]) + parts["backlog"]
+        return min(total, MOST) if total >= _NOTHING else 0.0
+
+    def parts(self, at: int | None = None) -> Mapping[str, float]:
+        """Returns the components of the value: max(load + kv, growth) + backlog."""
+        return self._parts(at)
+
+    def _seconds_of_step(self, number: int, started_at: int, ended_at: int) -> float:
+        """Returns a step's duration.
+
+        Includes the time since the step before if the engine was busy. The overlap of
+        two steps counts for the first.
+        """
+        is_next = number == self._last_step + 1 and self._idle_since is None
+        if self._now is not None:
+            started_at = self._now if is_next else max(started_at, self._now)
+        return max(0, ended_at - started_at) / NANOSECONDS
+
+    def _age(self, seconds: float) -> None:
+        """Decays the estimates by busy time."""
+        self._not_aged += seconds
+        if self._not_aged >= _SLICE_SECONDS:
+            self._costs.fit()
+            self._costs.age(self._not_aged)
+            self._demand.age(self._not_aged)
+            self._not_aged = 0.0
+
+    def _take(self, scheduler: SchedulerStats, at: int) -> None:
+        passed = 0 if self._now is None else max(0, at - self._now)
+        self._arrivals.add(scheduler, passed / NANOSECONDS)
+        self._now = at if self._now is None else max(self._now, at)
+        self._scheduler = scheduler
+        if scheduler.running or scheduler.waiting:
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = self._now
+
+    def _parts(self, at: int | None) -> dict[str, float]:
+        self._costs.fit()
+        request = self._demand.mean()
+        present = self._presence(at)
+        alone = self._seconds_of(request._replace(recomputed=0.0, blocks=0.0))
+        seconds = self._seconds_of(request)
+        rate = self._arrivals.rate * present
+        return {
+            "load": min(rate * alone, MOST),
+            "kv": min(rate * max(0.0, seconds - alone), MOST),
+            "growth": min(self._arrivals.growth * present, MOST),
+            "backlog": min(self._backlog(request, seconds) * present, MOST),
+        }
+
+    def _presence(self, at: int | None) -> float:
+        """Returns 1 while the engine has work; decays towards 0 while it is idle."""
+        if self._now is None:
+            return 0.0
+        if self._idle_since is None:
+            return 1.0
+        idle = max(at or 0, self._now) - self._idle_since
+        return math.exp(-idle / NANOSECONDS / IDLE_SECONDS)
+
+    def _seconds_of(self, request: MeanRequest) -> float:
+        """Returns the seconds of a full engine that a request takes."""
+        cost, tokens = self._costs.cost, request.prompt + request.recomputed
+        return (
+            cost.prefill * tokens
+            + cost.decode * request.decodes
+            + cost.fixed * self._steps_of(request)
+        )
+
+    def _steps_of(self, request: MeanRequest) -> float:
+        """Returns the number of full steps that one request fills."""
+        budget = max(1, self._facts.max_num_batched_tokens)
+        tokens = request.prompt + request.recomputed + request.decodes
+        return max(request.passes / self._batch(request), tokens / budget)
+
+    def _batch(self, request: MeanRequest) -> float:
+        """Returns the maximum running requests, by the limit and by the KV cache."""
+        limit = float(max(1, self._facts.max_num_seqs))
+        if request.blocks > 0 and self._facts.num_kv_blocks:
+            limit = min(limit, self._facts.num_kv_blocks / request.blocks)
+        return max(1.0, limit)
+
+    def _backlog(self, request: MeanRequest, seconds: float) -> float:
+        """Returns the time to work off the queue, in units of `HORIZON_SECONDS`."""
+        if not self._scheduler.waiting:
+            return 0.0
+        drain = self._scheduler.waiting * seconds
+        if known := self._scheduler.waiting_tokens:
+            mean = request.prompt + request.recomputed
+            drain += self._costs.cost.prefill * (
+                known * request.fresh - self._scheduler.waiting * mean
+            )
+        return max(0.0, drain) / HORIZON_SECONDS

@@ -1,0 +1,92 @@
+"""Efficiency of speculative decoding over the last 60 seconds."""
+
+from dataclasses import dataclass
+
+from hookline.events import StepRecord
+from hookline_metrics.rate_window import RateWindow
+
+SECONDS = 60.0
+_WEIGHT = 0.2
+"""Weight of the newest step in the running mean duration of steps without drafts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculationReading:
+    """Efficiency over the last 60 seconds.
+
+    Attributes:
+        acceptance: Accepted ÷ draft tokens; 0 without drafts.
+        efficiency: Emitted tokens ÷ the most that drafts of the maximum length could
+            have emitted, 0 to 1; 0 without drafts. A draft emits the tokens accepted
+            from it and one of the target model.
+        mean_length: 1 + accepted tokens ÷ drafts; 1 without drafts.
+        speedup: Estimated time without speculation ÷ time with it; 1 without an
+            estimate.
+        most_drafts: Maximum draft tokens per request at present; 0 if speculation is
+            off.
+    """
+
+    acceptance: float = 0.0
+    efficiency: float = 0.0
+    mean_length: float = 1.0
+    speedup: float = 1.0
+    most_drafts: int = 0
+
+
+class SpeculationYield:
+    """Tracks one engine's steps.
+
+    The duration without drafts is estimated by the running mean of steps without
+    drafts, by number of requests rounded to a power of two. Steps with prefill are
+    ignored.
+    """
+
+    def __init__(self) -> None:
+        self._drafts = RateWindow(SECONDS)
+        self._draft_tokens = RateWindow(SECONDS)
+        self._accepted = RateWindow(SECONDS)
+        self._possible = RateWindow(SECONDS)
+        self._without = RateWindow(SECONDS)
+        self._with = RateWindow(SECONDS)
+        self._plain_ns: dict[int, float] = {}
+        self._most_drafts = 0
+
+    def step(self, record: StepRecord) -> None:
+        at = record.ended_at
+        # The step before limited the drafts that this one has verified.
+        limit, self._most_drafts = self._most_drafts, record.most_drafts
+        if record.drafts:
+            longest = max(limit or record.most_drafts, len(record.accepted_by_position))
+            self._possible.add(at, record.drafts * (longest + 1))
+            self._drafts.add(at, record.drafts)
+            self._draft_tokens.add(at, record.draft_tokens)
+            self._accepted.add(at, record.accepted_tokens)
+        if record.prefill_tokens or not record.decode_requests:
+            return
+        size = record.decode_requests.bit_length()
+        if not record.drafts:
+            plain = float(record.execute_ns - record.draft_ns)
+            mean = self._plain_ns.get(size, plain)
+            self._plain_ns[size] = mean + _WEIGHT * (plain - mean)
+            if (
+                record.draft_ns
+            ):  # asking the proposer costs time even if it returns no drafts
+                self._without.add(at, plain)
+                self._with.add(at, record.execute_ns)
+        elif (known := self._plain_ns.get(size)) is not None:
+            steps = 1 + record.accepted_tokens / record.decode_requests
+            self._without.add(at, steps * known)
+            self._with.add(at, record.execute_ns)
+
+    def reading(self, at: int) -> SpeculationReading:
+        """Returns the efficiency as of `at`, on the clock of the steps."""
+        drafts, tokens = self._drafts.total(at), self._draft_tokens.total(at)
+        accepted, spent = self._accepted.total(at), self._with.total(at)
+        possible = self._possible.total(at)
+        return SpeculationReading(
+            acceptance=accepted / tokens if tokens else 0.0,
+            efficiency=(accepted + drafts) / possible if possible else 0.0,
+            mean_length=1 + accepted / drafts if drafts else 1.0,
+            speedup=self._without.total(at) / spent if spent > 0 else 1.0,
+            most_drafts=self._most_drafts,
+        )

@@ -1,0 +1,333 @@
+"""An executor without a model: a step-time model and a token source, on any clock.
+
+On the system clock it puts load on everything above the model; on a virtual clock it
+runs the scheduler through hours of traffic in seconds.
+"""
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hookline.clock import NANOSECONDS, Clock
+from hookline.config import SimulationConfig
+from hookline.frozen import EMPTY
+from hookline.kv_transfer.orders import TransferReport
+from hookline.request import TokenLogprobs
+from hookline.sampling_params import SamplingParams
+from hookline.sections import NO_SECTIONS, Sections
+from hookline.spec_decode.proposer import DraftRequest
+from hookline.step.model_shape import ModelShape
+from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
+from hookline.step.sleep_level import SleepLevel
+from hookline.worker.drafting.computed_step import ComputedStep
+from hookline.worker.drafting.control import DraftControl
+from hookline.worker.drafting.guard import ProposerGuard
+from hookline.worker.executor import DeferredStep
+from hookline.worker.extension import SimulatedExtension
+from hookline_simulated.memory import SimulatedCache
+
+_MULTIPLIER = 6364136223846793005
+"""Multiplier of Knuth's MMIX generator; spreads ids and positions."""
+
+
+class SimulatedExecutor:
+    """Waits as long as a model would compute, and returns reproducible tokens.
+
+    A request's tokens depend only on its prompt, seed and position, not on the batch or
+    on preemptions.
+    """
+
+    pids: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        config: SimulationConfig,
+        clock: Clock,
+        shape: ModelShape,
+        guard: ProposerGuard | None = None,
+        control: DraftControl | None = None,
+        *,
+        cache: SimulatedCache | None = None,
+        extensions: Mapping[str, SimulatedExtension] = EMPTY,
+        stages: int = 1,
+    ) -> None:
+        """Builds the executor.
+
+        Args:
+            config: Times of a step's parts.
+            clock: Steps sleep on it.
+            shape: The simulated model.
+            guard: Asks a proposer for drafts; None without speculation.
+            control: Chooses the number of drafts; None always takes the maximum.
+            cache: Simulated KV that a connector moves; None without one.
+            extensions: Extensions that have results without a model, by their names.
+            stages: Number of pipeline stages, each with an equal part of a step's time.
+        """
+        self.shape = shape
+        if cache is not None:
+            self.shape = replace(shape, kv_layout=cache.layout)
+        self._cache = cache
+        self._extensions = extensions
+        self._guard = guard
+        self._control = control
+        self._config = config
+        self._clock = clock
+        self._sequences: dict[int, _Sequence] = {}
+        self._sleep_level: SleepLevel | None = None
+        self._stages_free_at = [0] * stages
+        self._times: deque[tuple[int, int]] = deque()
+
+    def start(self, plan: StepPlan) -> DeferredStep:
+        """Begins the step now; its result is there when the last stage has ended it."""
+        step_ns = round(self._step_seconds(plan) * NANOSECONDS)
+        ends_at = self._clock.now()
+        if plan.request_ids:
+            ends_at = self._pass_through_stages(step_ns)
+        self._times.append((step_ns, ends_at))
+        return DeferredStep(self._execute, plan)
+
+    def _pass_through_stages(self, step_ns: int) -> int:
+        """Returns when a step ends that enters the first stage as soon as it can."""
+        ends_at, free_at = self._clock.now(), self._stages_free_at
+        for stage in range(len(free_at)):
+            begin, end = (step_ns * at // len(free_at) for at in (stage, stage + 1))
+            ends_at = free_at[stage] = max(ends_at, free_at[stage]) + end - begin
+        return ends_at
+
+    def check(self) -> None:
+        """Has nothing to check: there is no other process."""
+
+    def sleep(self, level: SleepLevel) -> None:
+        """Loses the contents of the KV cache; there are no weights to drop."""
+        self._sleep_level = level
+        if self._cache is not None:
+            self._cache.release()
+
+    def wake_up(self) -> None:
+        self._sleep_level = None
+        if self._cache is not None:
+            self._cache.restore()
+
+    def close(self) -> None:
+        self._sequences.clear()
+        if self._guard is not None:
+            self._guard.close()
+        if self._cache is not None:
+            self._cache.close()
+
+    def _execute(self, plan: StepPlan) -> StepResult:
+        assert self._sleep_level is None, "no step may be executed during sleep"
+        step_ns, ends_at = self._times.popleft()
+        if self._cache is not None:
+            self._cache.begin(plan)
+            if not plan.request_ids:
+                return StepResult(transfers=self._cache.end())
+        self._change_batch(plan)
+        self._clock.sleep(max(0, ends_at - self._clock.now()) / NANOSECONDS)
+        prompt_logprobs = self._prompt_logprobs(plan)
+        tokens, prefilled = self._compute(plan)
+        transfers = self._read(tokens)
+        proposed_at = self._clock.now()
+        drafts = self._propose(ComputedStep.of(plan, tokens, step_ns), tokens)
+        return StepResult(
+            tokens=tokens,
+            logprobs={
+                request_id: _certain(new)
+                for request_id, new in tokens.items()
+                if self._sequences[request_id].params.logprobs is not None
+            },
+            prompt_logprobs=prompt_logprobs,
+            forward_ns=step_ns,
+            drafts=drafts,
+            draft_ns=self._clock.now() - proposed_at,
+            most_drafts=self._most_drafts,
+            proposer_failures=self._guard.take_failures() if self._guard else {},
+            transfers=transfers,
+            sections=self._sections(prefilled) if prefilled else NO_SECTIONS,
+        )
+
+    def _change_batch(self, plan: StepPlan) -> None:
+        for request_id in plan.released:
+            self._sequences.pop(request_id, None)
+            if self._guard is not None:
+                self._guard.release([request_id])
+            if self._control is not None:
+                self._control.release(request_id)
+        for admitted in plan.admitted:
+            self._sequences[admitted.request_id] = _Sequence(admitted)
+
+    def _compute(
+        self, plan: StepPlan
+    ) -> tuple[dict[int, list[int]], list[AdmittedSequence]]:
+        """Returns new tokens by request id, and complete prompts without any."""
+        tokens, prefilled = {}, []
+        for request_id, num_tokens in zip(
+            plan.request_ids, plan.num_tokens, strict=True
+        ):
+            sequence = self._sequences[request_id]
+            drafts = plan.drafts.get(request_id, [])
+            sequence.num_computed += num_tokens - len(drafts)
+            self._write(request_id)
+            if sequence.num_computed < sequence.num_tokens:
+                continue
+            if sequence.admitted.is_prefill_only:
+                prefilled.append(sequence.admitted)
+            else:
+                tokens[request_id] = sequence.verify(drafts, self.shape.vocab_size)
+        return tokens, prefilled
+
+    def _sections(self, prefilled: Collection[AdmittedSequence]) -> Sections:
+        """Returns what extensions make of complete prompts."""
+        found = (
+            (name, extension.simulated(prefilled))
+            for name, extension in self._extensions.items()
+        )
+        return {name: section for name, section in found if section is not None}
+
+    def _prompt_logprobs(self, plan: StepPlan) -> dict[int, list[TokenLogprobs]]:
+        """Returns entries of the prompt tokens that follow those of the step."""
+        found = {}
+        for request_id, num_tokens in zip(
+            plan.request_ids, plan.num_tokens, strict=True
+        ):
+            sequence = self._sequences[request_id]
+            if sequence.params.prompt_logprobs is not None:
+                first = sequence.num_computed + 1
+                end = min(first + num_tokens, sequence.num_prompt_tokens)
+                if first < end:
+                    found[request_id] = _certain(sequence.token_ids[first:end])
+        return found
+
+    def _write(self, request_id: int) -> None:
+        if self._cache is not None:
+            sequence = self._sequences[request_id]
+            self._cache.write(request_id, sequence.token_ids, sequence.num_computed)
+
+    def _read(self, tokens: dict[int, list[int]]) -> TransferReport | None:
+        """Ends the step's transfers; falsifies tokens of requests with wrong KV."""
+        if self._cache is None:
+            return None
+        for request_id, new in tokens.items():
+            self._write(request_id)  # accepted drafts
+            sequence = self._sequences[request_id]
+            if not self._cache.is_right(request_id, sequence.num_computed):
+                new[:] = [(token + 1) % self.shape.vocab_size for token in new]
+        return self._cache.end()
+
+    @property
+    def _most_drafts(self) -> int:
+        if self._control is not None:
+            return self._control.num_drafts
+        return self._guard.num_speculative_tokens if self._guard is not None else 0
+
+    def _propose(
+        self, step: ComputedStep, sampled: Collection[int]
+    ) -> dict[int, list[int]]:
+        """Returns drafts by request id, for requests that have just got tokens."""
+        if self._guard is None:
+            return {}
+        request_ids = [
+            each for each in sampled if self._sequences[each].params.speculation
+        ]
+        limits = [self._guard.num_speculative_tokens] * len(request_ids)
+        if self._control is not None:
+            self._control.observe(step)
+            limits = self._control.choose(request_ids, len(sampled))
+        requests = [
+            DraftRequest(
+                request_id=request_id,
+                token_ids=_read_only(self._sequences[request_id].token_ids),
+                max_drafts=limit,
+                params=self._sequences[request_id].params,
+            )
+            for request_id, limit in zip(request_ids, limits, strict=True)
+            if limit
+        ]
+        if not requests:
+            return {}
+        proposed_at = self._clock.now()
+        found = self._guard.propose(requests)
+        drafts = {
+            request.request_id: checked.token_ids
+            for request, checked in zip(requests, found, strict=True)
+        }
+        if self._control is not None:
+            counts = {
+                each.request_id: (each.max_drafts, len(drafts[each.request_id]))
+                for each in requests
+            }
+            self._control.record_proposed(counts, self._clock.now() - proposed_at)
+        return {request_id: tokens for request_id, tokens in drafts.items() if tokens}
+
+    def _step_seconds(self, plan: StepPlan) -> float:
+        decodes = len(plan.request_ids) - plan.prefill_requests
+        return (
+            self._config.step_seconds
+            + self._config.prefill_token_seconds * plan.prefill_tokens
+            + self._config.decode_request_seconds * decodes
+            + self._config.context_token_seconds * plan.context_tokens
+            + self._config.draft_token_seconds * sum(map(len, plan.drafts.values()))
+        )
+
+
+def _certain(token_ids: Sequence[int]) -> list[TokenLogprobs]:
+    """Returns log-probabilities of tokens that no other could have replaced."""
+    return [TokenLogprobs([token], [0.0], 1) for token in token_ids]
+
+
+def _read_only(token_ids: Sequence[int]) -> npt.NDArray[np.int32]:
+    """Returns an array over memory that cannot be made writable."""
+    return np.frombuffer(np.array(token_ids, np.int32).tobytes(), np.int32)
+
+
+class _Sequence:
+    """A request in the simulated batch."""
+
+    __slots__ = (
+        "admitted",
+        "banned",
+        "num_computed",
+        "num_prompt_tokens",
+        "params",
+        "seed",
+        "token_ids",
+    )
+
+    def __init__(self, admitted: AdmittedSequence) -> None:
+        self.params: SamplingParams = admitted.params
+        self.admitted = admitted
+        self.token_ids = list(admitted.token_ids)
+        self.num_computed = admitted.num_computed_tokens
+        self.num_prompt_tokens = admitted.num_prompt_tokens
+        self.banned = frozenset(admitted.eos_token_ids)
+        prompt = admitted.token_ids[: admitted.num_prompt_tokens]
+        seed = self.params.seed
+        own = 0 if seed is None else seed + admitted.completion_index
+        self.seed = sum(prompt) + own
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+    def verify(self, drafts: Sequence[int], vocab_size: int) -> list[int]:
+        """Appends and returns the drafts that it accepts, and one token more."""
+        before = self.num_tokens
+        for draft in [*drafts, None]:
+            token = self.next_token(vocab_size)
+            self.token_ids.append(token)
+            if token != draft:
+                break
+            self.num_computed += 1
+        return self.token_ids[before:]
+
+    def next_token(self, vocab_size: int) -> int:
+        """Returns a token that does not end the request, if there is any."""
+        state = (self.seed + self.num_tokens) * _MULTIPLIER + 1442695040888963407
+        token = (state >> 33) % vocab_size
+        while token in self.banned and len(self.banned) < vocab_size:
+            token = (token + 1) % vocab_size
+        return token

@@ -1,0 +1,93 @@
+"""The executor `simulated`: no model, only its description."""
+
+from hookline.config import EngineConfig
+from hookline.kv_transfer.connector import WorkerConnector
+from hookline.models.description import describe
+from hookline.step.model_shape import ModelShape
+from hookline.worker.drafting.control import DraftControl
+from hookline.worker.drafting.guard import ProposerGuard
+from hookline.worker.executor_factory import ExecutorContext, ExecutorFactory
+from hookline.worker.extension import SimulatedExtension
+from hookline.worker.transfers.connecting import connect
+from hookline_simulated.executor import SimulatedExecutor
+from hookline_simulated.memory import SimulatedCache, SimulatedMemory
+
+SIMULATED_BLOCKS = 8192
+
+
+def create(context: ExecutorContext) -> SimulatedExecutor:
+    """Builds the executor; its steps are computed when their results are taken.
+
+    Raises:
+        ModelLoadError: The model's description is missing, damaged or incomplete.
+        ConfigError: The connector cannot use the simulated cache.
+    """
+    config = context.config
+    with context.timer.phase("read config"):
+        shape = simulated_shape(config)
+    guard = control = cache = None
+    if context.proposer is not None and config.speculative is not None:
+        guard = ProposerGuard(
+            context.proposer, config.speculative, vocab_size=shape.vocab_size
+        )
+        control = DraftControl.of(config.speculative)
+    if context.connector is not None:
+        cache = simulated_cache(config, shape, context.connector)
+    simulation = config.executor.simulation
+    return SimulatedExecutor(
+        simulation,
+        context.clock,
+        shape,
+        guard,
+        control,
+        cache=cache,
+        extensions={
+            name: each
+            for name, each in context.extensions.items()
+            if isinstance(each, SimulatedExtension)
+        },
+        stages=config.parallel.pipeline_parallel_size,
+    )
+
+
+def simulated_shape(config: EngineConfig) -> ModelShape:
+    """Reads the configured model's shape from its folder; loads no weights.
+
+    Raises:
+        ModelLoadError: The model's description is missing, damaged or incomplete.
+    """
+    description = describe(config.model)
+    max_model_len = description.max_model_len(config.model.max_model_len)
+    needed = -(-max_model_len // config.cache.block_size)
+    return ModelShape(
+        architecture=description.architecture,
+        dtype=config.model.dtype,
+        cache_dtype=config.cache.kv_cache_dtype,
+        vocab_size=description.vocab_size,
+        max_model_len=max_model_len,
+        num_kv_blocks=config.cache.num_kv_blocks or max(SIMULATED_BLOCKS, needed),
+        eos_token_ids=description.eos_token_ids,
+    )
+
+
+def simulated_cache(
+    config: EngineConfig, shape: ModelShape, connector: WorkerConnector
+) -> SimulatedCache:
+    """Builds a KV cache of plain numbers for a connector to move.
+
+    Raises:
+        ConfigError: The connector cannot use it.
+    """
+    memory = SimulatedMemory(shape.num_kv_blocks, config.cache.block_size)
+    transferring = connect(
+        connector,
+        config,
+        [memory],
+        num_blocks=shape.num_kv_blocks,
+        dtype="int64",
+        content=b"simulated",
+    )
+    return SimulatedCache(memory, transferring)
+
+
+SIMULATED = ExecutorFactory(create)

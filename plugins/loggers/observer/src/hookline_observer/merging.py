@@ -1,0 +1,238 @@
+"""Makes one stream of notices for the loggers out of those of several front ends."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+import msgspec
+
+from hookline.events import StepOutput
+from hookline.front_end_parts import FrontEndPart, ObserverStats
+from hookline.frontend.guest_observation import REQUESTS
+from hookline.frontend.observation import Observers
+from hookline.frontend.request_account import orphaned_request
+from hookline.frozen import frozen_map
+from hookline.logs.logged_record import LoggedRecord
+from hookline.payloads import HttpAnswered, HttpExchange, PageStats, RecordsLogged
+from hookline.request import RequestFacts
+from hookline.stats import IterationStats
+from hookline_observer.merged_parts import MergedParts
+from hookline_observer.messages import (
+    Answered,
+    Changed,
+    Ended,
+    Failed,
+    Logged,
+    Notice,
+    Observed,
+    Started,
+    Stopped,
+    parts_of,
+)
+from hookline_observer.untold_ends import UntoldEnds
+
+MOST_EARLY = 1024
+"""Maximum number of notices about engines whose start has not been told yet."""
+
+_NOT_TIMED = ("rejected", "failed", "drain")
+"""Causes of what front ends tell at the time of an engine's latest state."""
+
+PageStatsOf = Callable[[], tuple[PageStats, ...]]
+
+
+class MergedNotices:
+    """Passes notices on, and adds up what each front end knows only of itself.
+
+    Events, HTTP exchanges and log records happen in one front end each, and are passed
+    on as they are. HTTP requests in flight and the parts of front ends are added up.
+    """
+
+    def __init__(
+        self,
+        observers: Observers,
+        page_stats: PageStatsOf = tuple,
+        *,
+        restarts: int = 0,
+    ) -> None:
+        """Passes everything to `observers`.
+
+        Args:
+            observers: The loggers.
+            page_stats: Returns the state of the loggers' pages.
+            restarts: How often this process has been replaced.
+        """
+        self._observers = observers
+        self._restarts = restarts
+        self._page_stats = page_stats
+        self._in_flight: dict[int, Mapping[tuple[str, str], int]] = {}
+        self._parts = MergedParts()
+        self._untold = UntoldEnds()
+        self._states: dict[int, StepOutput] = {}
+        self._since: dict[int, int] = {}
+        self._down: set[int] = set()
+        self._early: list[tuple[int, Observed]] = []
+        self._missed = 0
+        self._lost: dict[int, int] = {}
+        self._lost_before = 0
+        self._waited: dict[int, float] = {}
+        self._reported: ObserverStats | None = None
+
+    def take(self, index: int, notice: Notice) -> None:
+        """Takes a notice of front end `index`."""
+        if isinstance(notice, Observed):
+            self._observe(index, notice)
+        elif isinstance(notice, Ended):
+            self._take_ended(notice)
+        elif isinstance(notice, Started):
+            self._start(notice)
+        elif isinstance(notice, Stopped):
+            self._observers.stopped(notice.engine_index, notice.reason)
+        elif isinstance(notice, Failed):
+            self._down.add(notice.engine_index)
+            self._observers.failed(
+                notice.engine_index,
+                notice.reason,
+                notice.open_requests,
+                is_final=notice.is_final,
+            )
+        elif isinstance(notice, Answered):
+            self._take_answered(index, notice)
+        elif isinstance(notice, Changed):
+            self._change(self._parts.take(index, parts_of(notice)))
+        elif isinstance(notice, Logged):
+            self._observers.records_logged(_sealed(notice.logged))
+
+    def _start(self, notice: Started) -> None:
+        self._states.pop(notice.facts.engine_index, None)
+        self._down.discard(notice.facts.engine_index)
+        self._since[notice.facts.engine_index] = notice.since
+        self._observers.started(
+            notice.facts,
+            notice.clock,
+            restart_cause=notice.restart_cause,
+            resubmitted=notice.resubmitted,
+        )
+        early, self._early = self._early, []
+        for index, each in early:
+            self._observe(index, each)
+
+    def _observe(self, index: int, notice: Observed) -> None:
+        """Passes it on, unless what ended then is told as part of a start."""
+        output = notice.output
+        since = self._since.get(output.engine_index)
+        # A guest may tell that a new process counts requests again before the owner
+        # tells of that process.
+        is_early = since is None or (
+            output.engine_index in self._down
+            and notice.iteration.received_correction < 0
+        )
+        if is_early and len(self._early) < MOST_EARLY:
+            self._early.append((index, notice))
+            return
+        if output.cause == REQUESTS and (ended := notice.iteration.finished):
+            self._untold.told(index, [each.request_id for each in ended])
+        if since is None or (output.at <= since and output.cause not in _NOT_TIMED):
+            self._missed += 1
+            return
+        output = self._with_latest_state(output)
+        self._observers.observe(output, notice.whole_iteration, notice.facts)
+
+    def _take_ended(self, notice: Ended) -> None:
+        since = self._since.get(notice.engine_index, -1)
+        recent = [event for event in notice.recent if event.at > since]
+        if recent:  # else all ended before our start, as its front end may have
+            ended = msgspec.structs.replace(notice, recent=recent)
+            self._tell_untold(self._untold.listed(ended))
+
+    def told(self, index: int, lost: int, waited_seconds: float) -> None:
+        """Takes what a front end says of its notices: the lost, and the last's wait."""
+        self._lost[index] = lost
+        self._waited[index] = waited_seconds
+        lost_there = self._lost_before + sum(self._lost.values())
+        self._observers.lost = lost_there + self._missed
+
+    def leave(self, index: int, *, is_told: bool = True) -> None:
+        """A front end has ended: its totals stay, all else of it is gone."""
+        self._lost_before += self._lost.pop(index, 0)
+        self._waited.pop(index, None)
+        untold = self._untold.left(index)
+        in_flight, parts = self._in_flight.pop(index, None), self._parts.leave(index)
+        if is_told and in_flight:
+            self._answer((), 0)
+        if is_told:
+            self._change(parts)
+            self._tell_untold(untold)
+
+    def report(self) -> None:
+        """Tells of the notices themselves, if that has changed."""
+        stats = ObserverStats(
+            dropped=self._observers.lost,
+            waited_seconds=max(self._waited.values(), default=0.0),
+            front_ends=len(self._waited),
+            restarts=self._restarts,
+        )
+        if stats != self._reported:
+            self._reported = stats
+            self._change((stats,))
+
+    def _take_answered(self, index: int, notice: Answered) -> None:
+        self._in_flight[index] = {
+            (route, method): count for route, method, count in notice.in_flight
+        }
+        self._answer(notice.exchanges, notice.missed)
+
+    def _answer(self, exchanges: tuple[HttpExchange, ...], missed: int) -> None:
+        in_flight: Counter[tuple[str, str]] = Counter()
+        for each in self._in_flight.values():
+            in_flight.update(each)
+        self._observers.http_answered(
+            HttpAnswered(
+                exchanges=exchanges,
+                in_flight=frozen_map(dict(in_flight)),
+                missed=missed,
+                pages=self._page_stats(),
+            )
+        )
+
+    def _with_latest_state(self, output: StepOutput) -> StepOutput:
+        """Gives what a front end tells of its requests the state that its owner told.
+
+        Front ends are late by different times, but the state must not go back.
+        """
+        if output.cause != REQUESTS:
+            self._states[output.engine_index] = output
+            return output
+        if (latest := self._states.get(output.engine_index)) is None:
+            return output
+        at = max(output.at, latest.at)
+        return msgspec.structs.replace(output, at=at, stats=latest.stats)
+
+    def _tell_untold(self, lists: Iterable[Ended]) -> None:
+        """Tells ends that a front end had no time to tell: what is known of them."""
+        for each in lists:
+            state = self._states.get(each.engine_index)
+            if state is None or not each.recent:
+                continue
+            output = StepOutput(
+                each.engine_index,
+                state.at,
+                REQUESTS,
+                state.stats,
+                finished=each.recent,
+            )
+            ended = tuple(orphaned_request(event) for event in each.recent)
+            facts = {event.request_id: RequestFacts() for event in each.recent}
+            self._observers.observe(output, IterationStats(finished=ended), facts)
+
+    def _change(self, parts: tuple[FrontEndPart, ...]) -> None:
+        if parts:
+            self._observers.front_end_changed(parts)
+
+
+def _sealed(logged: RecordsLogged) -> RecordsLogged:
+    records = tuple(_sealed_record(each) for each in logged.records)
+    return replace(logged, records=records)
+
+
+def _sealed_record(record: LoggedRecord) -> LoggedRecord:
+    return replace(record, fields=frozen_map(record.fields))

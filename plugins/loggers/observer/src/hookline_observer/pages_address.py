@@ -1,0 +1,33 @@
+"""Where an observer process serves the loggers' pages."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hookline.pages import PageRoute
+from hookline_observer.link import ObserverLink
+
+
+def pages_socket(folder: Path) -> str:
+    """Returns the path of the UNIX socket of the pages."""
+    return str(folder / "pages.sock")
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverPages:
+    """The pages of an observer process.
+
+    Attributes:
+        socket: Path of the UNIX socket on which they are served.
+        routes: The pages, in the order in which they were registered.
+        paths: The paths as loggers have registered them.
+    """
+
+    socket: str
+    routes: tuple[PageRoute, ...]
+    paths: tuple[str, ...]
+    _link: ObserverLink
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why the process does not answer, as far as that is known; else None."""
+        return self._link.silence

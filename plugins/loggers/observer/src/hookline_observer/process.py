@@ -1,0 +1,177 @@
+"""The observer process: `python -m hookline_observer.process`.
+
+Its arguments are the folder of the sockets, the descriptor on which it says that it has
+begun, the process id of its owner, and the descriptor and the level of the log. Through
+its standard input the owner sends `Begin`, and holds the other end: once that closes,
+or the owner has ended, the process hands what it has got to the loggers and ends.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Protocol, cast
+
+import msgspec
+
+from hookline.exceptions import ConfigError
+from hookline.forked_children import let_signals_end_children
+from hookline.framed_pipes import read_frame
+from hookline.frontend.observation import Observers
+from hookline.logs.forwarding import forwarding_log
+from hookline.owner_watch import wait_for_owners_end
+from hookline.pages import PageRoute
+from hookline.payloads import PageStats
+from hookline_observer.host import ObserverHost
+from hookline_observer.merging import MergedNotices
+from hookline_observer.messages import Alive, Begin, Begun
+from hookline_observer.pages_address import pages_socket
+from hookline_registry import RegistryError
+
+FLUSH_SECONDS = 5.0
+FAREWELL_SECONDS = 1.0
+"""Time for the loggers once all front ends have had them flushed."""
+
+HUNG_SECONDS = 60
+"""Time without the interpreter after which the process is ended by the system."""
+
+
+class ServedPages(Protocol):
+    """The loggers' pages, served by this process."""
+
+    @property
+    def routes(self) -> tuple[PageRoute, ...]:
+        """The pages."""
+        ...
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Their paths as loggers have registered them."""
+        ...
+
+    def stats(self) -> tuple[PageStats, ...]:
+        """State of each logger's pages; thread-safe."""
+        ...
+
+    def close(self) -> None:
+        """Ends them."""
+        ...
+
+
+ServePages = Callable[[Observers, str], ServedPages]
+"""Serves the pages of loggers on a UNIX socket, which is given by its path."""
+
+
+class NoPages:
+    """Serves no pages."""
+
+    routes: tuple[PageRoute, ...] = ()
+    paths: tuple[str, ...] = ()
+
+    def stats(self) -> tuple[PageStats, ...]:
+        """Returns none."""
+        return ()
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the process and returns its exit status."""
+    folder, (begun, owner, log_end, level) = Path(arguments[0]), map(int, arguments[1:])
+    with forwarding_log(log_end, level):
+        return _run(folder, begun, owner)
+
+
+def _run(folder: Path, begun: int, owner: int) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the owner decides when to end
+    stdin = sys.stdin.fileno()
+    if not (message := read_frame(stdin)):
+        return 0  # the owner has gone already
+    begin = msgspec.msgpack.decode(message, type=Begin)
+    let_signals_end_children()  # which plugins fork
+    is_ending = threading.Event()
+    for target, arguments in (
+        (_end_with_owner, (stdin, owner, folder, is_ending)),
+        (_show_life, ()),
+    ):
+        threading.Thread(target=target, args=arguments, daemon=True).start()
+    try:
+        observers = Observers(begin.config)
+        pages = _serve_pages(begin.pages)(observers, pages_socket(folder))
+    except ConfigError as error:
+        return _refuse(begun, Begun("config", error.option, error.detail))
+    except RegistryError as error:
+        return _refuse(begun, Begun("registry", "", str(error)))
+    hooks = tuple(sorted(observers.hooks))
+    alive = Alive(begin.incarnation, hooks, pages.routes, pages.paths)
+    merged = MergedNotices(observers, pages.stats, restarts=begin.incarnation - 1)
+    host = ObserverHost(folder, begin.key, alive, observers, merged)
+    _say(begun, Begun())
+    try:
+        host.serve(is_ending.is_set)
+    finally:
+        pages.close()
+        observers.close(FAREWELL_SECONDS if host.is_left else FLUSH_SECONDS)
+        host.close()
+        _remove_if_orphaned(folder, owner)
+    return 0
+
+
+def _serve_pages(path: str) -> ServePages:
+    """Imports what serves the pages; the owner names it, since this knows no HTTP."""
+    if not path:
+        return lambda _observers, _socket: NoPages()
+    return cast("ServePages", EntryPoint("pages", path, group="").load())
+
+
+def _remove_if_orphaned(folder: Path, owner: int) -> None:
+    """Removes the folder if the owner was killed, and had no time to.
+
+    Its pipe closes a moment before it is gone, so this is tried twice.
+    """
+    if os.getppid() != owner:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _say(descriptor: int, begun: Begun) -> None:
+    with suppress(BrokenPipeError):
+        os.write(descriptor, msgspec.msgpack.encode(begun))
+    os.close(descriptor)
+
+
+def _refuse(descriptor: int, begun: Begun) -> int:
+    _say(descriptor, begun)
+    return 1
+
+
+def _end_with_owner(
+    stdin: int, owner: int, folder: Path, is_ending: threading.Event
+) -> None:
+    wait_for_owners_end(stdin, owner)
+    is_ending.set()
+    _remove_if_orphaned(folder, owner)
+    time.sleep(FLUSH_SECONDS + FAREWELL_SECONDS)
+    os._exit(0)  # a logger keeps the process alive
+
+
+def _show_life() -> None:
+    """Has the system end this process when no thread gets the interpreter any more.
+
+    Its owner cannot tell that from a slow logger; and if the owner has ended, too,
+    nobody else would end it.
+    """
+    while True:
+        signal.setitimer(signal.ITIMER_REAL, HUNG_SECONDS)
+        time.sleep(HUNG_SECONDS / 10)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

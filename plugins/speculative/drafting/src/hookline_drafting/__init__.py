@@ -1,0 +1,5 @@
+"""Training of draft models: `hookline train-draft`."""
+
+from hookline_server.cli.command import Command
+
+COMMAND = Command("train a draft model", "hookline_drafting.command")

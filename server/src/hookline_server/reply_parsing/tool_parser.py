@@ -1,0 +1,73 @@
+"""The interface of tool parsers, and the context that they get."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from hookline_server.reply_parsing.parts import ToolPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolParserContext:
+    """What a parser of one reply may know.
+
+    Attributes:
+        tools: JSON schema of each function's arguments, by the function's name;
+            read-only.
+    """
+
+    tools: Mapping[str, Mapping[str, object]]
+
+
+@runtime_checkable
+class ToolParser(Protocol):
+    """Finds calls of functions in the text of one reply.
+
+    The joined parts do not depend on how the text is cut into pieces.
+    The methods are called on the server's event loop, for each piece of text of each
+    request: they must not block, and their time must be linear in the text.
+    """
+
+    @property
+    def needs_special_tokens(self) -> bool:
+        """Whether the text must contain special tokens, which are left out otherwise.
+
+        It is read once, when the server starts.
+        """
+        ...
+
+    def push(self, text: str) -> Sequence[ToolPart]:
+        """Takes the next piece of the text.
+
+        Returns:
+            The parts that are certain so far. Text that may become a marker is held
+            back.
+        """
+        ...
+
+    def finish(self) -> Sequence[ToolPart]:
+        """Called once, after the last piece; returns the remaining parts."""
+        ...
+
+
+@runtime_checkable
+class StrictToolParser(Protocol):
+    """The additional interface of a parser whose calls can be made to follow schemas.
+
+    Without it, `strict` has no effect where the model chooses whether to call.
+    """
+
+    def structural_tag(self, strict: Collection[str]) -> Mapping[str, object] | None:
+        """Returns the structural tag that replies must match.
+
+        Text before a call must stay unconstrained. It is called before the reply
+        begins, and the tag is compiled once for all requests with the same functions.
+
+        Args:
+            strict: Names of the functions whose arguments must follow their schemas;
+                those of others are any object.
+
+        Returns:
+            The tag, as structured outputs take it; None if the format allows none.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""Texts of a server: chat templates and tokenizing, in separate processes."""

@@ -1,0 +1,236 @@
+"""One kind of text work: its queue, its process, and what happens if a job fails."""
+
+import asyncio
+import math
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from subprocess import Popen
+
+from hookline.exceptions import EngineDeadError, TextLimitError, TextQueueFullError
+from hookline.front_end_parts import TextQueueName, TextQueueStats
+from hookline.text.fair_queue import FairQueue
+from hookline_server.texts.messages import Answer, Job, Ready, Reply
+from hookline_server.texts.text_process import TextLimits, TextProcess
+
+START_SECONDS = 60.0
+"""Time for a process to load the tokenizer."""
+MAX_WAITING_JOBS = 4096
+MAX_WAITING_CHARS = 64 * 2**20
+_CHECKS_PER_LIMIT = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    client: str
+    job: Job
+    size: int
+    answer: asyncio.Future[Answer]
+
+
+@dataclass(slots=True)
+class _Totals:
+    jobs: int = 0
+    seconds: float = 0.0
+    restarts: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSettings:
+    """Settings of a queue.
+
+    Attributes:
+        name: The queue.
+        limits: Limits of its process.
+        depth: Jobs that the process may hold; further ones wait in turn by client.
+        retire_chars: Size of a job after which the process is replaced, because its
+            memory has grown.
+    """
+
+    name: TextQueueName
+    limits: TextLimits
+    depth: int
+    retire_chars: float = math.inf
+
+
+class TextQueue:
+    """Hands jobs to one text process, which is started with the first job.
+
+    A process that ends or exceeds a limit is replaced. The job that it was working on
+    fails; those behind it are sent again. Used on the event loop only.
+    """
+
+    def __init__(
+        self,
+        settings: QueueSettings,
+        setup_fd: Callable[[], int],
+        reap: Callable[[Popen[bytes]], None],
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            settings: Name and limits.
+            setup_fd: Returns the file with the `Setup`.
+            reap: Takes a process that was killed.
+        """
+        self._settings = settings
+        self._setup_fd = setup_fd
+        self._reap = reap
+        self._loop = asyncio.get_running_loop()
+        self._queue: FairQueue[_Waiting] = FairQueue()
+        self._waiting_chars = 0
+        self._sent: deque[_Waiting] = deque()
+        self._process: TextProcess | None = None
+        self._is_ready = False
+        self._has_begun = asyncio.Event()
+        self._head_since = 0.0
+        self._watch: asyncio.TimerHandle | None = None
+        self._totals = _Totals()
+
+    @property
+    def stats(self) -> TextQueueStats:
+        """Totals since the start, and the number of jobs that wait."""
+        return TextQueueStats(
+            queue=self._settings.name,
+            waiting=len(self._queue) + len(self._sent),
+            jobs=self._totals.jobs,
+            seconds=self._totals.seconds,
+            exceeded=self._totals.restarts["exceeded"],
+            crashed=self._totals.restarts["crashed"],
+        )
+
+    async def do(self, client: str, job: Job, size: int) -> Answer:
+        """Returns the answer to a job.
+
+        Args:
+            client: Whose turn the job takes.
+            job: The job.
+            size: Its text in characters.
+
+        Raises:
+            TextQueueFullError: Too much text is waiting.
+            TextLimitError: The job exceeds a limit, or the process ended.
+            OverflowError: An integer of the job has more than 64 bits.
+            UnicodeEncodeError: A text has characters that are not Unicode's.
+        """
+        if (
+            len(self._queue) >= MAX_WAITING_JOBS
+            or self._waiting_chars + size > MAX_WAITING_CHARS
+        ):
+            raise TextQueueFullError(MAX_WAITING_JOBS)
+        waiting = _Waiting(client, job, size, self._loop.create_future())
+        self._queue.push(client, waiting)
+        self._waiting_chars += size
+        self._pump()
+        return await waiting.answer
+
+    def start(self) -> None:
+        """Starts the process, if it does not run."""
+        if self._process is None:
+            self._is_ready = False
+            self._head_since = self._loop.time()
+            self._process = TextProcess(
+                self._setup_fd(),
+                self._settings.limits,
+                take=self._take,
+                ended=self._ended,
+            )
+            self._keep_watch()
+
+    async def begin(self) -> None:
+        """Starts the process, and waits until it is ready or has ended."""
+        self.start()
+        await self._has_begun.wait()
+
+    def close(self) -> None:
+        """Ends the process; open jobs fail."""
+        self._has_begun.set()
+        self._end_process()
+        while self._queue:
+            self._sent.append(self._queue.pop())
+        while self._sent:
+            if not (answer := self._sent.popleft().answer).done():
+                answer.set_exception(EngineDeadError("it was closed"))
+
+    def _pump(self) -> None:
+        while self._queue and len(self._sent) < self._settings.depth:
+            waiting = self._queue.pop()
+            self._waiting_chars -= waiting.size
+            if waiting.answer.done():  # its client has left
+                continue
+            self._send(waiting)
+
+    def _send(self, waiting: _Waiting) -> None:
+        self.start()
+        assert self._process is not None
+        try:
+            self._process.send(waiting.job)
+        except (OverflowError, UnicodeEncodeError) as error:
+            waiting.answer.set_exception(error)
+            return
+        if not self._sent and self._is_ready:
+            self._head_since = self._loop.time()
+        self._sent.append(waiting)
+        self._keep_watch()
+
+    def _take(self, reply: Reply) -> None:
+        self._head_since = self._loop.time()
+        if isinstance(reply, Ready):
+            self._is_ready = True
+            self._has_begun.set()
+            return
+        done = self._sent.popleft()
+        self._totals.jobs += 1
+        self._totals.seconds += reply.seconds
+        if not done.answer.done():
+            done.answer.set_result(reply)
+        if done.size > self._settings.retire_chars:
+            self._replace()
+        self._pump()
+
+    def _ended(self) -> None:
+        """The process ended by itself: at a limit of the kernel or by a crash."""
+        spent = self._loop.time() - self._head_since
+        is_limit = self._is_ready and spent > self._settings.limits.cpu_seconds / 2
+        self._fail("exceeded" if is_limit else "crashed")
+
+    def _fail(self, cause: str) -> None:
+        self._has_begun.set()
+        self._totals.restarts[cause] += 1
+        if self._sent and not (culprit := self._sent.popleft()).answer.done():
+            culprit.answer.set_exception(TextLimitError(cause == "exceeded"))
+        self._replace()
+        self._pump()
+
+    def _replace(self) -> None:
+        """Ends the process; what it had not answered goes to the next one."""
+        self._end_process()
+        while self._sent:
+            waiting = self._sent.pop()
+            self._queue.push_first(waiting.client, waiting)
+            self._waiting_chars += waiting.size
+
+    def _end_process(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        if self._process is not None:
+            self._process.kill()
+            self._reap(self._process.process)
+            self._process = None
+
+    def _keep_watch(self) -> None:
+        """Checks the time now and then, as long as the process has something to do."""
+        if self._watch is None:
+            seconds = self._settings.limits.seconds / _CHECKS_PER_LIMIT
+            self._watch = self._loop.call_later(seconds, self._check_time)
+
+    def _check_time(self) -> None:
+        self._watch = None
+        if self._is_ready and not self._sent:
+            return
+        limit = self._settings.limits.seconds if self._is_ready else START_SECONDS
+        if self._loop.time() - self._head_since > limit:
+            self._fail("exceeded")
+        else:
+            self._keep_watch()

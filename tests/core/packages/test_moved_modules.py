@@ -1,0 +1,37 @@
+"""Modules that have moved can still be imported by their old, documented names."""
+
+import importlib
+import sys
+
+import pytest
+
+from hookline.moved_modules import MOVED, new_name
+
+
+@pytest.mark.parametrize("old", sorted(MOVED))
+def test_an_old_name_gives_the_moved_module(old: str) -> None:
+    """It is the same module, with its own name and spec, and a warning says so."""
+    sys.modules.pop(old, None)
+    with pytest.warns(DeprecationWarning, match=f"{old} has moved to {MOVED[old]}"):
+        module = importlib.import_module(old)
+
+    assert module is importlib.import_module(MOVED[old])
+    assert module.__spec__ is not None
+    assert module.__spec__.name == module.__name__ == MOVED[old]
+
+
+def test_modules_inside_have_moved_along() -> None:
+    """A module of a moved package is not loaded a second time from its folder."""
+    name = "hookline.reply_parsing.reader"
+    sys.modules.pop(name, None)
+    with pytest.warns(DeprecationWarning, match="has moved"):
+        module = importlib.import_module(name)
+
+    assert module is importlib.import_module("hookline_server.reply_parsing.reader")
+
+
+def test_other_names_are_left_alone() -> None:
+    """Only whole names count, and an unknown one is as unknown as before."""
+    assert new_name("hookline.metricsx") is None
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("hookline.no_such_module")

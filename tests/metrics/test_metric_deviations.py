@@ -1,0 +1,59 @@
+"""Deviations of names in other dialects, and the page about them."""
+
+from pathlib import Path
+
+import pytest
+
+from hookline_metrics import CATALOGUE, DIALECTS, NOT_APPLICABLE, OWN_DIALECT
+from hookline_metrics.deviation_document import deviation_document
+from hookline_metrics.dialects.deviations import DEVIATIONS
+from hookline_metrics.readings import ALWAYS_ZERO
+
+PAGE = Path(__file__).parents[3] / "docs" / "deviations.md"
+OTHERS = [dialect for dialect in DIALECTS if dialect != OWN_DIALECT]
+NAMED = [
+    (metric, alias)
+    for metric in CATALOGUE
+    for dialect in OTHERS
+    for alias in metric.aliases(dialect)
+]
+
+
+def test_page_of_deviations_is_up_to_date() -> None:
+    """docs/deviations.md is what the catalogue gives."""
+    assert PAGE.read_text(encoding="utf-8") == deviation_document()
+
+
+def test_page_has_each_name_once() -> None:
+    """Each name of the other dialects, absent ones included, has one row."""
+    lines = deviation_document().splitlines()
+    rows = [line.split("`")[1] for line in lines if line.startswith("| `")]
+
+    absent = {name for names in NOT_APPLICABLE.values() for name in names}
+    assert len(rows) == len(set(rows))
+    assert set(rows) == {metric.exposed(alias.name) for metric, alias in NAMED} | absent
+
+
+def test_zeros_by_nature_say_why_and_what_the_original_shows() -> None:
+    """A name is marked as zero exactly if its value is, with reason and deviation."""
+    for metric, alias in NAMED:
+        assert (alias.zero is not None) == (metric.value is ALWAYS_ZERO), alias.name
+        if alias.zero is not None:
+            assert alias.zero, alias.name
+            assert alias.deviation, alias.name
+
+
+def test_deviations_are_of_names_there_are() -> None:
+    """Each deviation belongs to a name, and to all metrics that share the name."""
+    assert set(DEVIATIONS) <= {alias.name for _, alias in NAMED}
+    assert all(DEVIATIONS.get(alias.name) == alias.deviation for _, alias in NAMED)
+
+
+@pytest.mark.parametrize("name", DEVIATIONS)
+def test_deviation_fits_into_a_table(name: str) -> None:
+    """A deviation is ASCII on one line, without the table's own bar."""
+    text = DEVIATIONS[name]
+
+    assert text
+    assert text.isascii()
+    assert not {"|", "\n"} & set(text)
