@@ -108,7 +108,7 @@ class EngineConfig:
     extensions: dict[str, dict[str, object]] = field(
         default_factory=dict,
         metadata=option(
-            'Further installed extensions with their options, such as {"quota": {}}.',
+            "Further installed extensions: an object of options for each, by name.",
             flag=EXTENSION_OPTION,
             group="model",
             metavar="JSON",

@@ -172,6 +172,7 @@ def build_executor(
     timer: StartupTimer,
     matchers: MatcherSource | None = None,
     experts: ExpertLinks | None = None,
+    *,
     extensions: Mapping[str, object] = EMPTY,
 ) -> Executor:
     """Loads the plugins first, so that their mistakes do not cost a model's loading.
