@@ -20,6 +20,7 @@ from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.request import EngineRequest
 from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
+from hookline.sections import Sections
 from hookline.stats import SchedulerStats
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor
@@ -132,8 +133,8 @@ class EngineCore:
         step = self._in_flight.popleft()
         result = step.started.result()
         executed_at = self.clock.now()
-        self._scheduler.update(result, executed_at)
-        record = self._record(step, result, executed_at)
+        told = self._scheduler.update(result, executed_at)
+        record = self._record(step, result, told, executed_at)
         output = self._emit("step", executed_at, record)
         if self._is_pipeline and len(self._in_flight) == self._lead:
             self._schedule_and_start()  # told with the next output
@@ -170,14 +171,18 @@ class EngineCore:
         )
 
     def _record(
-        self, step: StepInFlight, result: StepResult, executed_at: int
+        self,
+        step: StepInFlight,
+        result: StepResult,
+        told: Sections,
+        executed_at: int,
     ) -> StepRecord:
         waited_ns = max(0, self._last_executed - step.scheduled_at)
         self._last_executed = executed_at
         return step.record(
             result,
             self._scheduler.verified_drafts,
-            self._scheduler.told,
+            told,
             engine_index=self.facts.engine_index,
             waited_ns=waited_ns,
             executed_at=executed_at,

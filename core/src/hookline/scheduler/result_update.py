@@ -16,11 +16,7 @@ from hookline.step.plan import StepResult
 
 
 class ResultUpdate:
-    """Changes requests by what the executor has computed for them.
-
-    Attributes:
-        told: What extensions tell observers of the last result.
-    """
+    """Changes requests by what the executor has computed for them."""
 
     def __init__(
         self,
@@ -29,21 +25,23 @@ class ResultUpdate:
         transfers: Transfers,
         extensions: SchedulerExtensions,
     ) -> None:
-        self.told: Sections = NO_SECTIONS
         self._lifecycle = lifecycle
         self._cache = cache
         self._transfers = transfers
         self._extensions = extensions
 
-    def update(self, result: StepResult, now: int) -> None:
+    def update(self, result: StepResult, now: int) -> Sections:
         """Appends the new tokens and ends the requests that they end.
 
         Tokens of requests that have ended since the step was planned are dropped.
+
+        Returns:
+            What extensions tell observers of the step.
         """
         self.end_loads(self._transfers.settle(result.transfers, now), now)
-        self.told = NO_SECTIONS
+        told = NO_SECTIONS
         if result.sections:
-            self.told = self._extensions.updated(result.sections, now)
+            told = self._extensions.updated(result.sections, now)
         requests = self._lifecycle.requests
         for request_id, cause in result.failed.items():
             if (request := requests.get(request_id)) is not None:
@@ -62,6 +60,7 @@ class ResultUpdate:
             request = requests.get(request_id)
             if request is not None and request.status is RequestStatus.RUNNING:
                 request.draft_token_ids = draft_token_ids
+        return told
 
     def _append(
         self, request: Request, token_ids: list[int], result: StepResult, now: int

@@ -181,10 +181,14 @@ class Scheduler:
             transfers=self._transfers.orders(),
         )
 
-    def update(self, result: StepResult, now: int) -> None:
-        """Processes the executor's result of a step."""
+    def update(self, result: StepResult, now: int) -> Sections:
+        """Processes the executor's result of a step.
+
+        Returns:
+            What extensions tell observers of it.
+        """
         self._pipeline.ended(result)
-        self._update.update(result, now)
+        return self._update.update(result, now)
 
     def _schedule_running(self, builder: PlanBuilder, share: Share, now: int) -> bool:
         """Plans each running request's tokens; returns whether any was preempted."""
@@ -228,11 +232,6 @@ class Scheduler:
     def verified_drafts(self) -> VerifiedDrafts:
         """Outcome of drafts since the last output."""
         return self._lifecycle.events.verified
-
-    @property
-    def told(self) -> Sections:
-        """What extensions tell observers of the last result."""
-        return self._update.told
 
     @property
     def has_news(self) -> bool:
