@@ -214,5 +214,5 @@ def create_extension(context: ExtensionContext) -> object | None:
 
 
 @hookspec(firstresult=True)
-def read_extension_facts(context: ExtensionFacts) -> object | None:
+def create_extension_facts(context: ExtensionFacts) -> object | None:
     """Called on an engine's extension in the front end; returns its facts, typed."""

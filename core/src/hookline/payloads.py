@@ -466,7 +466,7 @@ class ExtensionContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionFacts:
-    """Payload of `read_extension_facts`.
+    """Payload of `create_extension_facts`.
 
     Attributes:
         section: The extension's section of `EngineFacts`, as plain data.

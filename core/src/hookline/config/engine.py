@@ -103,6 +103,7 @@ class EngineConfig:
             read=read_pooler,
             read_mapping=dict,
             json=True,
+            single=True,
         ),
     )
     extensions: dict[str, dict[str, object]] = field(
@@ -116,6 +117,7 @@ class EngineConfig:
             read=read_extensions,
             read_mapping=check_extensions,
             json=True,
+            single=True,
         ),
     )
     logits_processors: tuple[str, ...] = field(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from hookline.config import Convert, EngineConfig, Runner
 from hookline.config.extensions import OPTION, POOLER_OPTION
-from hookline.frozen import EMPTY, frozen_json
+from hookline.frozen import EMPTY, frozen_json, frozen_map
 from hookline.models.description import find_folder
 from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts
 from hookline.plugins.calling import call_plugin
@@ -69,18 +69,18 @@ def typed_facts(facts: EngineFacts) -> EngineFacts:
         if isinstance(section, Mapping | list)
     }
     if not plain:
-        return facts
+        return replace(facts, sections=frozen_map(facts.sections))
     typed = {
         name: call_plugin(
             EXTENSION,
             name,
             ExtensionFacts(section=section),
             option=name,
-            hook="read_extension_facts",
+            hook="create_extension_facts",
         )
         for name, section in plain.items()
     }
-    return replace(facts, sections={**facts.sections, **typed})
+    return replace(facts, sections=frozen_map({**facts.sections, **typed}))
 
 
 def _needs(config: EngineConfig) -> Iterator[_Need]:

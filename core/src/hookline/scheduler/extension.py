@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeVar, runtime_checkable
 
 from hookline.finish_cause import FinishCause
+from hookline.frozen import frozen_map
 from hookline.request import Request
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.scheduler.readiness import ReadinessGate
@@ -129,7 +130,8 @@ class SchedulerExtensions:
     def facts(self) -> Sections:
         """Sections of `EngineFacts`."""
         told = ((name, side.facts) for name, side in self.sides.items())
-        return {name: facts for name, facts in told if facts is not None}
+        found = {name: facts for name, facts in told if facts is not None}
+        return frozen_map(found)
 
     @property
     def gates(self) -> list[ReadinessGate]:

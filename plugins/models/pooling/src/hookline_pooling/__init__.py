@@ -21,7 +21,7 @@ def create_extension(context: ExtensionContext) -> object | None:
 
 
 @hookimpl
-def read_extension_facts(context: ExtensionFacts) -> object:
+def create_extension_facts(context: ExtensionFacts) -> object:
     """Returns the facts of an engine that embeds."""
     import msgspec  # noqa: PLC0415
 
