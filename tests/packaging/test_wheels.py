@@ -38,6 +38,7 @@ PACKAGES = {
     "plugins/connectors/p2p": {"hookline_p2p"},
     "plugins/connectors/shared_storage": {"hookline_shared_storage"},
     "plugins/speculative/ngram": {"hookline_ngram"},
+    "plugins/structured/grammars": {"hookline_grammars"},
     "plugins/structured/llguidance": {"hookline_llguidance"},
     "plugins/structured/xgrammar": {"hookline_xgrammar"},
     "tools/bench": {"hookline_bench"},

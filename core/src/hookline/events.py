@@ -14,12 +14,12 @@ from hookline.frozen import EMPTY
 from hookline.request import FinishReason, TokenLogprobs
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats import (
+    GRAMMAR_USE,
     NO_GRAMMARS,
     NO_RANKS,
     NO_THREADS,
     BlockEviction,
     ConnectorEvent,
-    GrammarCompiling,
     GrammarUse,
     KVLoad,
     RankUse,
@@ -229,7 +229,6 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
         evicted_blocks: Blocks evicted from the prefix cache while it was scheduled, or
             before and not yet counted by a step.
         eviction_ns: Time of the allocations that evicted them, part of the scheduling.
-        grammar_use: What grammars did in it.
         rank_use: What it cost that several processes computed it.
         sections: What extensions did in it, by their names.
     """
@@ -261,9 +260,13 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     thread_use: ThreadUse = NO_THREADS
     evicted_blocks: int = 0
     eviction_ns: int = 0
-    grammar_use: GrammarUse = NO_GRAMMARS
     rank_use: RankUse = NO_RANKS
     sections: Sections = NO_SECTIONS
+
+    @property
+    def grammar_use(self) -> GrammarUse:
+        """What grammars did in it."""
+        return GRAMMAR_USE.read(self.sections) or NO_GRAMMARS
 
     @property
     def schedule_ns(self) -> int:
@@ -312,7 +315,6 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         cache_changes: Changes of the prefix cache, if they are published.
         loads: Loads by a KV connector that ended.
         connector_events: Look-ups in the KV connector, and what happened in its tiers.
-        compilings: Grammars whose compiling has ended.
         others: Requests of other clients, for the owner of the engine if it chooses the
             number of engines by their load.
         sections: News of extensions, by their names.
@@ -333,6 +335,5 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     cache_changes: CacheChanges | None = None
     loads: list[KVLoad] = []
     connector_events: list[ConnectorEvent] = []
-    compilings: list[GrammarCompiling] = []
     others: OthersWork | None = None
     sections: Sections = NO_SECTIONS

@@ -457,11 +457,13 @@ class ExtensionContext:
         config: The engine's configuration.
         options: The extension's section of it.
         has_logits: Whether the executor has logits, which extensions can change.
+        is_rank: Whether it is for a rank in a process of its own, without a scheduler.
     """
 
     config: EngineConfig
     options: Mapping[str, object] = field(default_factory=dict)
     has_logits: bool = True
+    is_rank: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from hookline.frozen import EMPTY, frozen_map
 from hookline.sampling_params import SamplingParams
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.slo import Slo
-from hookline.structured_outputs import CompiledGrammar
 from hookline.transfer_state import TransferState
 
 Weight = Annotated[float, msgspec.Meta(ge=0.001, le=1000.0)]
@@ -167,7 +166,6 @@ class Request:
         sections: Sections of extensions, which go to the workers; replaced, never
             changed.
         rank: Its place in the order of admission; None until it has queued.
-        grammar: Its compiled grammar; None without one, or until it is compiled.
         is_follower: Whether it is a choice that queued behind one of the same request.
         last_step: Number of the last step that was planned to compute it; 0 before.
         num_planned_tokens: Number of `token_ids` that a plan has told the workers.
@@ -178,7 +176,6 @@ class Request:
         "block_ids",
         "draft_token_ids",
         "facts",
-        "grammar",
         "inner",
         "is_follower",
         "last_step",
@@ -234,7 +231,6 @@ class Request:
         self.transfer = TransferState(inner.kv_transfer_params)
         self.status = RequestStatus.WAITING
         self.rank: tuple[int, int, int] | None = None
-        self.grammar: CompiledGrammar | None = None
         self.is_follower = False
         self.last_step = 0
         self.num_planned_tokens = 0

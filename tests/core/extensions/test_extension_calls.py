@@ -14,6 +14,7 @@ import msgspec
 from hookline.events import Finished
 from hookline.finish_cause import Embedded, StoppedByToken
 from hookline.frozen import plain
+from hookline.payloads import EngineFacts
 from hookline.request import EngineRequest, Request
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
@@ -36,7 +37,8 @@ NOTE = Section("noting", Note)
 class Noting(SchedulerSide):
     """Overrides everything."""
 
-    facts = Note("facts")
+    def describe(self, facts: EngineFacts) -> EngineFacts:
+        return replace(facts, sections={"noting": Note("facts")})
 
     def start(self, port: Any) -> None:
         self.port = port

@@ -9,9 +9,11 @@ from hookline.config.expert_spread import check_expert_spread
 from hookline.config.extensions import OPTION as EXTENSION_OPTION
 from hookline.config.extensions import (
     POOLER_OPTION,
+    STRUCTURED_OUTPUTS_OPTION,
     check_extensions,
     read_extensions,
     read_pooler,
+    read_structured_outputs,
 )
 from hookline.config.kv_events import OPTION as KV_EVENTS_OPTION
 from hookline.config.kv_events import KVEventsConfig
@@ -25,7 +27,6 @@ from hookline.config.options import option, section
 from hookline.config.parallel import LoadBalancing, ParallelConfig
 from hookline.config.scheduler import SchedulerConfig
 from hookline.config.speculative import OPTION, SpeculativeConfig
-from hookline.config.structured_outputs import StructuredOutputsConfig
 from hookline.config.supervision import SupervisionConfig
 from hookline.exceptions import ConfigError
 
@@ -130,18 +131,19 @@ class EngineConfig:
             shown_default="none",
         ),
     )
-    structured_outputs: StructuredOutputsConfig = field(
-        default_factory=StructuredOutputsConfig,
+    structured_outputs: dict[str, object] = field(
+        default_factory=dict,
         metadata=option(
             "Grammar backend of structured outputs and its limits, such as "
             '{"backend": "llguidance"}.',
-            flag="structured-outputs-config",
+            flag=STRUCTURED_OUTPUTS_OPTION,
             group="model",
             metavar="JSON",
             shown_default="xgrammar, if installed",
-            read=StructuredOutputsConfig.from_json,
-            read_mapping=StructuredOutputsConfig.from_mapping,
+            read=read_structured_outputs,
+            read_mapping=dict,
             json=True,
+            single=True,
         ),
     )
     engine: str = field(

@@ -7,6 +7,7 @@ from hookline.json_options import read_object
 
 OPTION = "extension-config"
 POOLER_OPTION = "pooler-config"
+STRUCTURED_OUTPUTS_OPTION = "structured-outputs-config"
 
 
 def read_extensions(text: str) -> dict[str, dict[str, object]]:
@@ -39,3 +40,12 @@ def read_pooler(text: str) -> dict[str, object]:
         ConfigError: It is not a JSON object.
     """
     return read_object(POOLER_OPTION, text)
+
+
+def read_structured_outputs(text: str) -> dict[str, object]:
+    """Makes the section of structured outputs from a JSON object.
+
+    Raises:
+        ConfigError: It is not a JSON object.
+    """
+    return read_object(STRUCTURED_OUTPUTS_OPTION, text)

@@ -71,7 +71,7 @@ class EngineCore:
         check_capacity(config, shape)
         self.clock = clock
         sides = SchedulerExtensions(extensions)
-        self.facts = engine_facts(config, shape, connector, sides.facts)
+        self.facts = sides.described(engine_facts(config, shape, connector))
         self.together = (
             executor if isinstance(executor, StepsTogether) else StepsTogether(executor)
         )
@@ -279,7 +279,6 @@ class EngineCore:
             cache_changes=self._cache_changes(),
             loads=events.loads,
             connector_events=events.connector,
-            compilings=events.compilings,
             sections=events.sections,
         )
 

@@ -7,7 +7,6 @@ from hookline.config import EngineConfig
 from hookline.core.config_hash import config_hash
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.payloads import EngineFacts
-from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats import TierStats
 from hookline.step import ModelShape
 
@@ -18,10 +17,7 @@ _NO_TIER = TierStats()
 
 
 def engine_facts(
-    config: EngineConfig,
-    shape: ModelShape,
-    connector: ConnectorGuard | None,
-    sections: Sections = NO_SECTIONS,
+    config: EngineConfig, shape: ModelShape, connector: ConnectorGuard | None
 ) -> EngineFacts:
     """Describes an engine for observers: its model, cache, scheduler and executor.
 
@@ -29,7 +25,6 @@ def engine_facts(
         config: Configuration of the engine.
         shape: The model's shape.
         connector: Scheduler side of the KV connector, which knows the layout.
-        sections: What extensions tell of themselves.
     """
     tiers = {} if connector is None else connector.tier_stats()
     return EngineFacts(
@@ -54,7 +49,6 @@ def engine_facts(
         config_hash=config_hash(config),
         enable_kv_cache_events=config.follows_cache,
         kv_cache_spec_kind=shape.kv_cache_spec_kind,
-        sections=sections,
         data_parallel_size=len(config.engine_indices),
         tensor_parallel_size=config.parallel.tensor_parallel_size,
         pipeline_parallel_size=config.parallel.pipeline_parallel_size,

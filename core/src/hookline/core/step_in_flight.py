@@ -77,7 +77,6 @@ class StepInFlight:
             most_drafts=result.most_drafts,
             kernels_compiling=result.kernels_compiling,
             thread_use=result.thread_use,
-            grammar_use=result.grammar_use,
             rank_use=result.rank_use,
             evicted_blocks=self.evictions.blocks,
             eviction_ns=self.evictions.nanoseconds,

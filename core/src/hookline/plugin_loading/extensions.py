@@ -5,13 +5,19 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 
 from hookline.config import Convert, EngineConfig, Runner
-from hookline.config.extensions import OPTION, POOLER_OPTION
+from hookline.config.extensions import (
+    OPTION,
+    POOLER_OPTION,
+    STRUCTURED_OUTPUTS_OPTION,
+)
 from hookline.frozen import EMPTY, frozen_json, frozen_map
 from hookline.models.description import find_folder
 from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import EXTENSION
 from hookline.pooling import POOLING
+from hookline.stats import GRAMMARS
+from hookline_registry import installed
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +28,24 @@ class _Need:
         name: Its name.
         options: Its section of the configuration.
         option: The command's option, for errors.
+        is_optional: Whether the engine does without it if it is not installed.
     """
 
     name: str
     options: Mapping[str, object]
     option: str
+    is_optional: bool = False
 
 
 def load_extensions(
-    config: EngineConfig, *, has_logits: bool = True
+    config: EngineConfig, *, has_logits: bool = True, is_rank: bool = False
 ) -> dict[str, object]:
     """Makes the extensions of an engine or of a rank, by their names.
 
     Args:
         config: The engine's configuration.
         has_logits: Whether the executor has logits, which extensions can change.
+        is_rank: Whether this is a rank in a process of its own.
 
     Raises:
         ConfigError: An extension is unknown or broken, or an option is invalid.
@@ -44,10 +53,13 @@ def load_extensions(
     """
     found = {}
     for need in _needs(config):
+        if need.is_optional and not _is_installed(need.name):
+            continue
         context = ExtensionContext(
             config=deepcopy(config),  # its maps can be changed
             options=frozen_json(need.options),
             has_logits=has_logits,
+            is_rank=is_rank,
         )
         made = call_plugin(EXTENSION, need.name, context, option=need.option)
         if made is not None:
@@ -86,8 +98,20 @@ def typed_facts(facts: EngineFacts) -> EngineFacts:
 def _needs(config: EngineConfig) -> Iterator[_Need]:
     if _embeds(config):
         yield _Need(POOLING, config.pooler or EMPTY, POOLER_OPTION)
+    backend = config.structured_outputs.get("backend", "auto")
+    if backend != "none":
+        yield _Need(
+            GRAMMARS,
+            config.structured_outputs,
+            STRUCTURED_OUTPUTS_OPTION,
+            is_optional=backend == "auto",
+        )
     for name, options in config.extensions.items():
         yield _Need(name, options, OPTION)
+
+
+def _is_installed(name: str) -> bool:
+    return any(each.name == name for each in installed(EXTENSION.group))
 
 
 def _embeds(config: EngineConfig) -> bool:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeVar, runtime_checkable
 
 from hookline.finish_cause import FinishCause
-from hookline.frozen import frozen_map
+from hookline.payloads import EngineFacts
 from hookline.request import Request
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.scheduler.readiness import ReadinessGate
@@ -43,13 +43,17 @@ class SchedulerSide:
     Nothing here may block or raise: it would end the engine.
 
     Attributes:
-        facts: Its section of `EngineFacts`; None without one. If it is a
-            `PreparingFacts`, it decides about requests in the front end.
         gate: What requests may have to wait for; None if for nothing.
     """
 
-    facts: object | None = None
     gate: ReadinessGate | None = None
+
+    def describe(self, facts: EngineFacts) -> EngineFacts:
+        """Returns an engine's facts with what the extension tells of itself.
+
+        A section that is a `PreparingFacts` decides about requests in the front end.
+        """
+        return facts
 
     def start(self, port: SchedulerPort) -> None:
         """The scheduler is there; called once, before any request."""
@@ -126,12 +130,11 @@ class SchedulerExtensions:
             if kind.finished is not SchedulerSide.finished:
                 self.finishes.append((name, side.finished))
 
-    @property
-    def facts(self) -> Sections:
-        """Sections of `EngineFacts`."""
-        told = ((name, side.facts) for name, side in self.sides.items())
-        found = {name: facts for name, facts in told if facts is not None}
-        return frozen_map(found)
+    def described(self, facts: EngineFacts) -> EngineFacts:
+        """Returns an engine's facts with what extensions tell of themselves."""
+        for side in self.sides.values():
+            facts = side.describe(facts)
+        return facts
 
     @property
     def gates(self) -> list[ReadinessGate]:

@@ -52,7 +52,6 @@ class RequestLifecycle:
         events, self.events = self.events, StepEvents()
         events.loads = self._transfers.ledger.take_loads()
         events.connector = self._transfers.take_events()
-        events.compilings = self.queues.held.take_compilings()
         if self._extensions.news:
             events.sections = self._extensions.take_news()
         return events

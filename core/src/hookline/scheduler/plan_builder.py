@@ -158,7 +158,6 @@ def _admission(request: Request) -> AdmittedSequence:
         eos_token_ids=tuple(request.stop_token_ids),
         bad_words_token_ids=request.inner.bad_words_token_ids,
         completion_index=request.inner.completion_index,
-        grammar=request.grammar,
         is_prefill_only=request.inner.is_prefill_only,
         sections=request.sections,
     )

@@ -31,7 +31,6 @@ def stats_of(
         preemptions=ledger.preemptions,
         computed_tokens=ledger.computed_tokens,
         recomputed_tokens=ledger.recomputed_tokens,
-        grammars=held.grammar_stats,
         waiting_for_grammar=held.count(RequestStatus.WAITING_FOR_GRAMMAR),
         waiting_for_remote_kv=held.count(RequestStatus.WAITING_FOR_REMOTE_KV),
         oldest_waiting_at=queues.oldest_waiting_at,

@@ -10,7 +10,7 @@ from hookline.events import (
     Scheduled,
 )
 from hookline.sections import Sections
-from hookline.stats import ConnectorEvent, GrammarCompiling, KVLoad
+from hookline.stats import ConnectorEvent, KVLoad
 
 
 @dataclass(slots=True)
@@ -52,7 +52,6 @@ class StepEvents:
     verified: VerifiedDrafts = field(default_factory=VerifiedDrafts)
     loads: list[KVLoad] = field(default_factory=list)
     connector: list[ConnectorEvent] = field(default_factory=list)
-    compilings: list[GrammarCompiling] = field(default_factory=list)
     sections: Sections = field(default_factory=dict)
 
     @property

@@ -9,14 +9,11 @@ from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.sections import Sections
 from hookline.stats import (
-    NO_GRAMMARS,
     NO_RANKS,
     NO_THREADS,
-    GrammarUse,
     RankUse,
     ThreadUse,
 )
-from hookline.structured_outputs import CompiledGrammar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +31,6 @@ class AdmittedSequence:
         bad_words_token_ids: Token sequences that must not be completed.
         completion_index: Index among the completions of the client's request. They
             share `params` and `bad_words_token_ids`, the same objects.
-        grammar: The compiled grammar that its output has to match; None without one.
         is_prefill_only: Whether nothing is sampled for it.
         sections: What extensions get of it, by their names.
     """
@@ -48,7 +44,6 @@ class AdmittedSequence:
     eos_token_ids: tuple[int, ...]
     bad_words_token_ids: tuple[tuple[int, ...], ...]
     completion_index: int = 0
-    grammar: CompiledGrammar | None = None
     is_prefill_only: bool = False
     sections: Sections = field(default_factory=dict)
 
@@ -139,7 +134,6 @@ class StepResult:
         kernels_compiling: Torch computed it, because its kernels are being compiled.
         thread_use: The CPU threads that computed the step.
         rank_use: What it cost that several processes computed the step.
-        grammar_use: What grammars did in it.
         sections: What extensions add, by their names.
     """
 
@@ -157,5 +151,4 @@ class StepResult:
     kernels_compiling: bool = False
     thread_use: ThreadUse = NO_THREADS
     rank_use: RankUse = NO_RANKS
-    grammar_use: GrammarUse = NO_GRAMMARS
     sections: Sections = field(default_factory=dict)

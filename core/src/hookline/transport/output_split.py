@@ -60,7 +60,6 @@ def split_output(
                 cache_changes=output.cache_changes,
                 loads=output.loads if is_first else [],
                 connector_events=output.connector_events if is_first else [],
-                compilings=output.compilings if is_first else [],
                 others=others if is_first else None,
                 sections=output.sections if is_first else NO_SECTIONS,
             ),

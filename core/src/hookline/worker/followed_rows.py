@@ -4,6 +4,10 @@ from collections.abc import Sequence
 
 from hookline.step.plan import AdmittedSequence, StepPlan
 from hookline.worker.extension import RunnerParts, WorkerSide, WorkerStep
+from hookline.worker.sampling.logits_processor import (
+    LogitsProcessor,
+    LogitsProcessorContext,
+)
 
 
 class FollowedRows:
@@ -31,6 +35,17 @@ class FollowedRows:
 
     def __bool__(self) -> bool:
         return bool(self._sides)
+
+    def logits_processors(
+        self, context: LogitsProcessorContext
+    ) -> list[LogitsProcessor]:
+        """Returns the sides' logits processors."""
+        making = [
+            side.logits_processors
+            for side in self._sides
+            if type(side).logits_processors is not WorkerSide.logits_processors
+        ]
+        return [each for make in making for each in make(context)]
 
     def bind(self, parts: RunnerParts) -> None:
         for side in self._sides:

@@ -19,7 +19,6 @@ from hookline.step.plan import SlotMoves, StepPlan, StepResult
 from hookline.worker.drafting.computed_step import ComputedStep
 from hookline.worker.drafting.draft_trees import TreeArrays, moves_of, verify_tree
 from hookline.worker.drafting.drafter import Drafter, StepDrafts
-from hookline.worker.drafting.grammar_drafts import GrammarDrafts
 from hookline.worker.drafting.verification import Verified, first_of_each, verify
 from hookline.worker.extension import WorkerStep
 from hookline.worker.feed import Feed
@@ -66,7 +65,6 @@ class ModelRunner:
         needs_hidden_states: bool = False,
         tree: TreeArrays | None = None,
         transferring: Transferring | None = None,
-        grammar_drafts: GrammarDrafts | None = None,
         extensions: FollowedRows | None = None,
     ) -> None:
         """Joins the parts of a worker.
@@ -83,7 +81,6 @@ class ModelRunner:
             needs_hidden_states: Compute hidden states, for the drafter.
             tree: Shape of the drafts; None if they are chains.
             transferring: Calls the KV connector, if there is one.
-            grammar_drafts: Fits drafts to grammars; None without these.
             extensions: The worker's sides of extensions; None without any.
         """
         self._forward = forward
@@ -95,7 +92,6 @@ class ModelRunner:
         self._needs_hidden_states = needs_hidden_states
         self._cache, self._tree = cache, tree
         self._transferring = transferring
-        self._grammar_drafts = grammar_drafts
         self._extensions = extensions or None
 
     @torch.inference_mode()
@@ -127,8 +123,6 @@ class ModelRunner:
             taken = time.perf_counter_ns() - started
             step = ComputedStep.of(plan, sampled.tokens, taken)
             drafts = self._drafter.propose(rows[first_of_each(rows)], step, states)
-        if (fitting := self._grammar_drafts) is not None:
-            drafts = fitting.fit(rows, plan, sampled.tokens, drafts)
         if seen is not None and self._extensions is not None:
             seen.rows, seen.tokens = rows, sampled.tokens
             seen.drafts = drafts.token_ids
@@ -143,7 +137,6 @@ class ModelRunner:
             draft_ns=drafts.nanoseconds,
             moves=sampled.moves,
             most_drafts=drafts.most_drafts,
-            grammar_use=drafts.grammar_use,
             proposer_failures=drafts.failures,
             transfers=transfers,
             sections=NO_SECTIONS if seen is None else seen.sections,

@@ -74,7 +74,6 @@ class Worker:
         self._proposer = context.proposer
         self._drafts = context.proposer is not None
         self._connector = context.connector
-        self._matchers = context.matchers
         self._extensions = FollowedRows(
             worker_sides(context.extensions.values(), context.config.parallel)
         )
@@ -141,7 +140,7 @@ class Worker:
             model,
             proposer=self._proposer,
             connector=self._connector,
-            matchers=self._matchers,
+            extensions=self._extensions,
             ranks=self._ranks,
         )
 
@@ -340,7 +339,7 @@ class Worker:
             kept.state,
             drafter=self._drafter,
             transferring=kept.transferring,
-            extensions=self._extensions,
+            serves=True,
         )
         model = maker.model
         return ModelShape(
@@ -380,7 +379,7 @@ class Worker:
             model,
             proposer=None,
             connector=None,
-            matchers=self._matchers,
+            extensions=self._extensions,
             ranks=self._ranks,
         )
         cache = self._allocated.cache.with_kernels()

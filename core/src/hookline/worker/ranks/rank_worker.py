@@ -15,7 +15,6 @@ from hookline.spec_decode.proposer import needs_hidden_states
 from hookline.spec_decode.tree import tree_of
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
 from hookline.worker.ranks.ends import RankEnd
-from hookline.worker.ranks.grammars import RankGrammars
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.worker import Worker
 
@@ -34,11 +33,7 @@ def rank_config(config: EngineConfig, end: RankEnd) -> EngineConfig:
 
 
 def make_worker(
-    config: EngineConfig,
-    end: RankEnd,
-    clock: Clock,
-    timer: StartupTimer,
-    grammars: RankGrammars | None,
+    config: EngineConfig, end: RankEnd, clock: Clock, timer: StartupTimer
 ) -> Worker:
     """Makes the worker of a rank.
 
@@ -65,8 +60,7 @@ def make_worker(
         timer=timer,
         proposer=proposer,
         connector=connector,
-        matchers=grammars,
-        extensions=load_extensions(config),
+        extensions=load_extensions(config, is_rank=True),
     )
     return Worker(context, ranks)
 

@@ -1,8 +1,12 @@
 """The sides of an engine that embeds."""
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from hookline.finish_cause import Embedded
+from hookline.frozen import frozen_map
+from hookline.payloads import EngineFacts
+from hookline.pooling import POOLING
 from hookline.scheduler.extension import SchedulerPort, SchedulerSide
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.extension import WorkerContext, WorkerSide
@@ -38,7 +42,13 @@ class PoolingScheduler(SchedulerSide):
     """Ends requests whose prompts have been pooled."""
 
     def __init__(self, facts: PoolingFacts) -> None:
-        self.facts = facts
+        self._facts = facts
+
+    def describe(self, facts: EngineFacts) -> EngineFacts:
+        """Tells how it pools."""
+        return replace(
+            facts, sections=frozen_map({**facts.sections, POOLING: self._facts})
+        )
 
     def start(self, port: SchedulerPort) -> None:
         self._port = port

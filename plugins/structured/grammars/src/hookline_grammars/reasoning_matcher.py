@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from hookline.structured.backend import GrammarMatcher
-from hookline.structured.many_matchers import accept_tokens, fill_masks
 from hookline.structured_outputs import ReasoningSpan
+from hookline_grammars.backend import GrammarMatcher
+from hookline_grammars.many_matchers import accept_tokens, fill_masks
 
 if TYPE_CHECKING:  # what only compiles need not load numpy
     import numpy as np

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from hookline.step.plan import StepPlan
-from hookline.structured.backend import GrammarMatcher
-from hookline.structured.own_backends import OwnBackends
-from hookline.structured.settings import GrammarSettings
-from hookline.structured_outputs import CompiledGrammar, ReasoningSpan
+from hookline.structured_outputs import ReasoningSpan
+from hookline_grammars.backend import GrammarMatcher
+from hookline_grammars.compiled import GRAMMAR, CompiledGrammar
+from hookline_grammars.own_backends import OwnBackends
+from hookline_grammars.settings import GrammarSettings
 
 
 class RankGrammars:
@@ -27,9 +28,9 @@ class RankGrammars:
                 compiled.
         """
         for each in plan.admitted:
-            if each.grammar is not None:
+            if (grammar := GRAMMAR.read(each.sections)) is not None:
                 self._own = self._own or OwnBackends(self._settings)
-                self._own.backend(each.grammar.backend)
+                self._own.backend(grammar.backend)
 
     def matcher(
         self,

@@ -6,19 +6,17 @@ from typing import Protocol
 
 import msgspec
 
-from hookline.config.structured_outputs import StructuredOutputsConfig
 from hookline.finish_cause import Failed, FinishCause, Rejected
+from hookline.frozen import frozen_map
 from hookline.request import Request, RequestStatus
+from hookline.scheduler.extension import SchedulerPort
 from hookline.scheduler.readiness import Readiness
-from hookline.stats import GrammarCompiling, GrammarStats
-from hookline.structured.cache import GrammarCache, Outcome
-from hookline.structured.grammar_service import Ended
-from hookline.structured_outputs import (
-    REFUSED,
-    CompiledGrammar,
-    GrammarSpec,
-    StructuredOutputsParams,
-)
+from hookline.stats import GrammarCompiling, GrammarNews, GrammarStats
+from hookline.structured_outputs import REFUSED, GrammarSpec, StructuredOutputsParams
+from hookline_grammars.cache import GrammarCache, Outcome
+from hookline_grammars.compiled import GRAMMAR, CompiledGrammar
+from hookline_grammars.config import StructuredOutputsConfig
+from hookline_grammars.grammar_service import Ended
 
 
 class Grammars(Protocol):
@@ -55,21 +53,27 @@ class GrammarGate:
         self._waiting: dict[bytes, dict[int, Request]] = {}
         self._known: list[Readiness] = []
         self._hits = self._misses = 0
-        self._compilings: list[GrammarCompiling] = []
+        self._port: SchedulerPort | None = None
         self._num_ended: Counter[str] = Counter()
+
+    def start(self, port: SchedulerPort) -> None:
+        """Begins to report what happens to grammars."""
+        self._port = port
+        self._report()
 
     def is_open(self, request: Request) -> bool:
         """Returns whether the request's grammar is there; has it compiled if not."""
         params = request.params.structured_outputs
-        if params is None or request.grammar is not None:
+        if params is None or GRAMMAR.name in request.sections:
             return True
         spec = self._spec(params)
         key = spec.key
         outcome = self._cache.get(key)
         self._hits += outcome is not None
         self._misses += outcome is None
+        self._report()
         if isinstance(outcome, CompiledGrammar):
-            request.grammar = outcome
+            _give(request, outcome)
             return True
         if outcome is not None:
             self._known.append(Readiness(request, _refusal(outcome)))
@@ -85,9 +89,9 @@ class GrammarGate:
         for ended in self._grammars.take_ended():
             waiting = self._waiting.pop(ended.key, {})
             self._num_ended[ended.word] += 1
-            self._compilings.append(GrammarCompiling(ended.seconds))
             if not ended.is_broken:
                 self._cache.put(ended.key, ended.outcome)
+            self._report(GrammarCompiling(ended.seconds))
             for request in waiting.values():
                 found.append(Readiness(request, _take(request, ended)))
         return found
@@ -103,24 +107,19 @@ class GrammarGate:
         if not waiting and self._grammars.drop(key):
             del self._waiting[key]
 
-    @property
-    def grammar_stats(self) -> GrammarStats:
-        """Totals since the engine's start."""
-        return GrammarStats(
-            self._hits,
-            self._misses,
-            dict(self._num_ended),
-            self._cache.num_bytes,
-        )
-
-    def take_compilings(self) -> list[GrammarCompiling]:
-        """Returns what was compiled since the last call."""
-        taken, self._compilings = self._compilings, []
-        return taken
-
     def close(self) -> None:
         """Ends the compiling of grammars."""
         self._grammars.close()
+
+    def _report(self, compiling: GrammarCompiling | None = None) -> None:
+        """Tells observers the totals since the engine's start, and what has ended."""
+        if self._port is None:
+            return
+        ended = frozen_map(dict(self._num_ended))
+        stats = GrammarStats(self._hits, self._misses, ended, self._cache.num_bytes)
+        self._port.report(stats)
+        if compiling is not None:
+            self._port.news(GrammarNews).compilings.append(compiling)
 
     def _spec(self, params: StructuredOutputsParams) -> GrammarSpec:
         """Returns what to compile; the configuration may be stricter than a request."""
@@ -136,9 +135,14 @@ class GrammarGate:
 def _take(request: Request, ended: Ended) -> FinishCause | None:
     """Gives a request its grammar; returns why it ends if there is none."""
     if isinstance(ended.outcome, CompiledGrammar):
-        request.grammar = ended.outcome
+        _give(request, ended.outcome)
         return None
     return Failed(ended.outcome) if ended.is_broken else _refusal(ended.outcome)
+
+
+def _give(request: Request, grammar: CompiledGrammar) -> None:
+    """Gives a request its grammar, which goes to the workers with it."""
+    request.sections = {**request.sections, GRAMMAR.name: grammar}
 
 
 def _refusal(outcome: Outcome) -> Rejected:

@@ -1,4 +1,4 @@
-"""Compiles grammars: `python -m hookline.structured.process FD SECONDS BYTES OWNER`.
+"""Compiles grammars: `python -m hookline_grammars.process FD SECONDS BYTES OWNER`.
 
 FD is a file with the `Setup`, OWNER the process id of the engine. Standard input is a
 socket: specifications come in, replies go out, and the process ends when the engine
@@ -25,14 +25,15 @@ from hookline.child_limits import (
     processor_time,
     whole_file,
 )
-from hookline.structured.backend import (
+from hookline.structured_outputs import GrammarSpec
+from hookline_grammars.backend import (
     BackendContext,
     GrammarBackend,
     RefusedGrammarError,
 )
-from hookline.structured.compiler import Compiler
-from hookline.structured.loading import make_backend
-from hookline.structured.messages import (
+from hookline_grammars.compiler import Compiler
+from hookline_grammars.loading import make_backend
+from hookline_grammars.messages import (
     Attempt,
     Broken,
     Compiled,
@@ -41,8 +42,7 @@ from hookline.structured.messages import (
     Reply,
     Setup,
 )
-from hookline.structured.trial import DeadEndError, Trial, Way
-from hookline.structured_outputs import GrammarSpec
+from hookline_grammars.trial import DeadEndError, Trial, Way
 from hookline_registry import Failure, isolate
 
 _NICENESS = 5

@@ -1,10 +1,11 @@
 """The matcher of one batch row, which follows the row's tokens."""
 
 from hookline.step.plan import AdmittedSequence
-from hookline.structured.backend import GrammarMatcher
-from hookline.structured.own_backends import MatcherSource
 from hookline.worker.input_batch import Int32
-from hookline.worker.sampling.processors.grammar_allowance import TOKEN_NS
+from hookline_grammars.allowance import TOKEN_NS
+from hookline_grammars.backend import GrammarMatcher
+from hookline_grammars.compiled import GRAMMAR
+from hookline_grammars.own_backends import MatcherSource
 
 
 class GrammarRow:
@@ -63,7 +64,8 @@ class GrammarRow:
         self.matcher, self.num_matched = None, self._sequence.num_prompt_tokens
 
     def _begun(self) -> GrammarMatcher:
-        grammar, params = self._sequence.grammar, self._sequence.params
+        grammar = GRAMMAR.read(self._sequence.sections)
+        params = self._sequence.params
         assert grammar is not None
         asked = params.structured_outputs
         reasoning = None if asked is None else asked.reasoning

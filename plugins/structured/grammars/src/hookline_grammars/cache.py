@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from hookline.structured_outputs import CompiledGrammar
+from hookline_grammars.compiled import CompiledGrammar
 
 _ENTRY_BYTES = 256
 """Approximate size of an entry without its data or its reason."""

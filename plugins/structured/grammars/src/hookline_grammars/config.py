@@ -5,11 +5,9 @@ from dataclasses import dataclass, field, fields
 from typing import Self
 
 from hookline.config.checks import check_keys, check_seconds, check_whole
+from hookline.config.extensions import STRUCTURED_OUTPUTS_OPTION as OPTION
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
-from hookline.json_options import read_object
-
-OPTION = "structured-outputs-config"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +70,6 @@ class StructuredOutputsConfig:
             if isinstance(text := values.get(name), str):
                 values[name] = _size(name, text)
         return cls(**values)  # type: ignore[arg-type]
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Makes the configuration from a JSON object.
-
-        Raises:
-            ConfigError: It is not a JSON object, or a key or value is wrong.
-        """
-        return cls.from_mapping(read_object(OPTION, text))
 
 
 def _size(name: str, text: str) -> int:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from hookline.child_limits import LENGTH_BYTES
-from hookline.structured.compiling_fork import CompilingFork
-from hookline.structured.messages import (
+from hookline.structured_outputs import GrammarSpec
+from hookline_grammars.compiling_fork import CompilingFork
+from hookline_grammars.messages import (
     ENDED,
     Attempt,
     Compiled,
@@ -17,7 +18,6 @@ from hookline.structured.messages import (
     Reply,
     too_slow,
 )
-from hookline.structured_outputs import GrammarSpec
 
 _SHARE = 0.7
 """Part of the remaining time that a backend gets if there is another one after it."""

@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from hookline.structured.backend import GrammarMatcher, RefusedGrammarError
 from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline_grammars.backend import GrammarMatcher, RefusedGrammarError
 
 Masks = npt.NDArray[np.int32]
 

@@ -13,23 +13,24 @@ import torch
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.stats import GrammarUse
 from hookline.step.plan import AdmittedSequence
-from hookline.structured.backend import GrammarMatcher, RefusedGrammarError
-from hookline.structured.many_matchers import accept_tokens, fill_masks
-from hookline.structured.own_backends import MatcherSource
 from hookline.structured_outputs import REFUSED
 from hookline.worker.drafting.verification import first_of_each
 from hookline.worker.input_batch import InputBatch, Int32, Int64
-from hookline.worker.sampling.processors.grammar_allowance import (
+from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline_grammars.allowance import (
     TOKEN_NS,
     GrammarAllowance,
 )
-from hookline.worker.sampling.processors.grammar_draft_masks import (
+from hookline_grammars.backend import GrammarMatcher, RefusedGrammarError
+from hookline_grammars.compiled import GRAMMAR
+from hookline_grammars.draft_masks import (
     DEAD_END,
     fill_behind,
 )
-from hookline.worker.sampling.processors.grammar_row import GrammarRow
-from hookline.worker.sampling.processors.quick_timer import QuickTimer
-from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline_grammars.many_matchers import accept_tokens, fill_masks
+from hookline_grammars.own_backends import MatcherSource
+from hookline_grammars.quick_timer import QuickTimer
+from hookline_grammars.row import GrammarRow
 from hookline_kernels.token_mask import TokenMasking, choose_masking
 from hookline_registry import Failure, isolate
 
@@ -109,7 +110,7 @@ class GrammarMasks:
         self._narrow: set[int] = set()
 
     def admit(self, row: int, sequence: AdmittedSequence) -> bool:
-        if sequence.grammar is None:
+        if GRAMMAR.name not in sequence.sections:
             return False
         self._rows[row] = GrammarRow(row, sequence, self._matchers)
         return True

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import msgspec
 
 from hookline.child_limits import frame, start_child, take_frame
-from hookline.structured.messages import (
+from hookline.structured_outputs import GrammarSpec
+from hookline_grammars.messages import (
     ENDED,
     Broken,
     Compiled,
@@ -18,7 +19,6 @@ from hookline.structured.messages import (
     Reply,
     too_slow,
 )
-from hookline.structured_outputs import GrammarSpec
 
 _START_SECONDS = 120.0
 """Time limit for creating the backend, on a busy machine."""
@@ -53,7 +53,7 @@ class CompilingProcess:
         self._channel, theirs = socket.socketpair()
         with theirs:
             self._process = start_child(
-                "hookline.structured.process",
+                "hookline_grammars.process",
                 setup_fd,
                 theirs,
                 cpu_seconds=limits.cpu_seconds,

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from hookline.config.structured_outputs import OPTION
+from hookline.config.extensions import STRUCTURED_OUTPUTS_OPTION as OPTION
 from hookline.did_you_mean import did_you_mean
 from hookline.exceptions import ConfigError
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import GRAMMAR_BACKEND
-from hookline.structured.backend import BackendContext, GrammarBackend
+from hookline_grammars.backend import BackendContext, GrammarBackend
 from hookline_registry import RegistryError, installed
 
 AUTO, NONE = "auto", "none"

@@ -6,15 +6,15 @@ without asking a proposer ("jump forward"): one step verifies all of it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
+from hookline.stats import GRAMMARS
 from hookline.step.plan import StepPlan
-from hookline.worker.drafting.drafter import Drafter, StepDrafts
-from hookline.worker.drafting.forced_gain import ForcedGain
-from hookline.worker.drafting.forced_pace import FIRST_FORCED, ForcedPace
 from hookline.worker.drafting.verification import first_of_each
-from hookline.worker.input_batch import InputBatch, Int64
-from hookline.worker.sampling.processors.grammar_masks import GrammarMasks
+from hookline.worker.extension import Drafts, WorkerStep
+from hookline.worker.input_batch import InputBatch
+from hookline_grammars.forced_gain import ForcedGain
+from hookline_grammars.forced_pace import FIRST_FORCED, ForcedPace
+from hookline_grammars.masks import GrammarMasks
 
 
 class GrammarDrafts:
@@ -24,7 +24,7 @@ class GrammarDrafts:
         self,
         grammars: GrammarMasks,
         batch: InputBatch,
-        drafter: Drafter | None,
+        drafter: Drafts | None,
         *,
         changes: bool,
     ) -> None:
@@ -46,38 +46,24 @@ class GrammarDrafts:
         self._usual = FIRST_FORCED
         self._gain = ForcedGain()
 
-    def fit(
-        self,
-        rows: Int64,
-        plan: StepPlan,
-        tokens: Mapping[int, Sequence[int]],
-        drafts: StepDrafts,
-    ) -> StepDrafts:
-        """Returns the drafts as they should be verified.
-
-        Args:
-            rows: [S] rows of requests that have just got tokens; a request's are
-                adjacent.
-            plan: The step that brought the tokens.
-            tokens: The tokens, by request id.
-            drafts: The proposer's.
-        """
+    def fit(self, step: WorkerStep) -> None:
+        """Makes a step's drafts those that should be verified, and tells its use."""
         forced_before, self._forced = self._forced, {}
-        accepted = _accepted(forced_before, plan, tokens)
+        accepted = _accepted(forced_before, step.plan, step.tokens)
         num_accepted = sum(accepted.values())
-        use = self._grammars.take_use(num_accepted)
+        step.sections[GRAMMARS] = self._grammars.take_use(num_accepted)
         if accepted:
             drafted = sum(forced_before[request_id] for request_id in accepted)
             self._gain.verified(num_accepted, drafted)
         if not self._changes:
-            return replace(drafts, grammar_use=use)
+            return
         for request_id, count in accepted.items():
             pace = self._paces[request_id]
             pace.verified(count, forced_before[request_id])
             self._usual = pace.most
-        token_ids = dict(drafts.token_ids)
+        token_ids = dict(step.drafts)
         paces, self._paces = self._paces, {}
-        own_rows = rows[first_of_each(rows)].tolist()
+        own_rows = step.rows[first_of_each(step.rows)].tolist()
         for row in own_rows:
             params, request_id = self._batch.params[row], self._batch.request_ids[row]
             if row not in self._grammars.rows or params is None:
@@ -89,9 +75,9 @@ class GrammarDrafts:
             self._paces[request_id] = pace
             if chosen := self._fitted(row, proposed, pace):
                 token_ids[request_id] = chosen
-        if not (drafts.token_ids or self._pays(len(own_rows))):
+        if not (step.drafts or self._pays(len(own_rows))):
             token_ids, self._forced = {}, {}
-        return replace(drafts, token_ids=token_ids, grammar_use=use)
+        step.drafts = token_ids
 
     def _fitted(self, row: int, proposed: list[int], pace: ForcedPace) -> list[int]:
         """Returns the drafts of one request, which may be none."""

@@ -5,7 +5,7 @@ from enum import Enum, auto
 import numpy as np
 import numpy.typing as npt
 
-from hookline.structured.backend import (
+from hookline_grammars.backend import (
     BackendContext,
     GrammarMatcher,
     RefusedGrammarError,

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
-from hookline.structured.backend import BackendContext, GrammarBackend, GrammarMatcher
-from hookline.structured.loading import make_backend
-from hookline.structured.reasoning_matcher import ReasoningMatcher, SpanSpelling
-from hookline.structured.settings import GrammarSettings
-from hookline.structured_outputs import CompiledGrammar, ReasoningSpan
+from hookline.structured_outputs import ReasoningSpan
+from hookline_grammars.backend import BackendContext, GrammarBackend, GrammarMatcher
+from hookline_grammars.compiled import CompiledGrammar
+from hookline_grammars.loading import make_backend
+from hookline_grammars.reasoning_matcher import ReasoningMatcher, SpanSpelling
+from hookline_grammars.settings import GrammarSettings
 
 
 class MatcherSource(Protocol):
@@ -39,8 +40,8 @@ class OwnBackends:
 
     def __init__(self, settings: GrammarSettings) -> None:
         """Reads the tokenizer, which imports transformers and takes half a second."""
-        from hookline.structured.vocabulary import token_bytes  # noqa: PLC0415
         from hookline.tokenizer import Tokenizer  # noqa: PLC0415
+        from hookline_grammars.vocabulary import token_bytes  # noqa: PLC0415
 
         self._settings = settings
         tokenizer = Tokenizer.load(settings.tokenizer)

@@ -11,13 +11,14 @@ from typing import BinaryIO
 import msgspec
 
 from hookline.exceptions import ConfigError
-from hookline.structured.backend import GrammarMatcher
-from hookline.structured.compiling_process import CompilingProcess
-from hookline.structured.messages import Compiled, Refused, Setup
-from hookline.structured.own_backends import OwnBackends
-from hookline.structured.settings import GrammarSettings
-from hookline.structured_outputs import CompiledGrammar, GrammarSpec, ReasoningSpan
+from hookline.structured_outputs import GrammarSpec, ReasoningSpan
 from hookline.text.fair_queue import FairQueue
+from hookline_grammars.backend import GrammarMatcher
+from hookline_grammars.compiled import CompiledGrammar
+from hookline_grammars.compiling_process import CompilingProcess
+from hookline_grammars.messages import Compiled, Refused, Setup
+from hookline_grammars.own_backends import OwnBackends
+from hookline_grammars.settings import GrammarSettings
 from hookline_registry import Failure, isolate
 
 _log = logging.getLogger(__name__)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from hookline.config import EngineConfig
 from hookline.models.description import describe
-from hookline.structured.compiling_process import CompileLimits
-from hookline.structured.loading import chosen_backends
+from hookline_grammars.compiling_process import CompileLimits
+from hookline_grammars.config import StructuredOutputsConfig
+from hookline_grammars.loading import chosen_backends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class GrammarSettings:
             ConfigError: The named backend is not installed.
             ModelLoadError: The model's description is missing or damaged.
         """
-        own = config.structured_outputs
+        own = StructuredOutputsConfig.from_mapping(config.structured_outputs)
         names = chosen_backends(own.backend)
         if not names:
             return None

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from hookline.structured.backend import GrammarMatcher
+from hookline_grammars.backend import GrammarMatcher
 
 if TYPE_CHECKING:  # what only compiles need not load numpy
     import numpy as np

@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hookline.structured.backend import BackendContext, GrammarMatcher
-from hookline.structured.many_matchers import accept_tokens, fill_masks
+from hookline_grammars.backend import BackendContext, GrammarMatcher
+from hookline_grammars.many_matchers import accept_tokens, fill_masks
 
 if TYPE_CHECKING:  # what only compiles need not load numpy
     import numpy as np
