@@ -13,7 +13,7 @@ from hookline.transport.link_messages import ToHead, ToRemoteEngine
 from hookline.transport.messages import ToClient, ToEngine, ToGuest
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {44: "7cd717cf2646d6dd106aa453479f07e869b1a8b4a2a6589b61b70c14a83fcd94"}
+DIGESTS = {45: "14063bf4910d8e4d69e58c4614ae35feca797f9129ac1262d561331701b09089"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

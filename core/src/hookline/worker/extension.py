@@ -21,29 +21,31 @@ if TYPE_CHECKING:  # need torch, which the scheduler's side of an extension does
     )
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class WorkerStep:
-    """A step that a worker computes. An extension may change the last four.
+    """A step that a worker computes.
+
+    An extension may add to `failed` and `sections`, and replace `drafts`.
 
     Attributes:
         plan: The step's plan.
         inputs: Its flattened batch.
         hidden_states: [T, hidden] the model's last hidden states of all tokens; None
             if nobody needs them.
-        rows: [S] rows that were sampled for; a request's are adjacent. Empty before.
+        failed: Causes of errors by request id; these requests end.
+        rows: [S] rows that were sampled for; a request's are adjacent. None before.
         tokens: Sampled tokens by request id; none before.
         drafts: Drafts for the next step by request id.
-        failed: Causes of errors by request id; these requests end.
         sections: Sections of the result.
     """
 
     plan: StepPlan
     inputs: "StepInputs"
     hidden_states: "torch.Tensor | None"
-    rows: "Int64"
+    failed: dict[int, FinishCause]
+    rows: "Int64 | None" = None
     tokens: dict[int, list[int]] = field(default_factory=dict)
     drafts: dict[int, list[int]] = field(default_factory=dict)
-    failed: dict[int, FinishCause]
     sections: dict[str, object] = field(default_factory=dict)
 
 

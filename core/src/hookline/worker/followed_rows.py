@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.step.plan import AdmittedSequence
 from hookline.worker.extension import RunnerParts, WorkerSide, WorkerStep
 from hookline.worker.sampling.logits_processor import (
     LogitsProcessor,
@@ -14,6 +14,7 @@ class FollowedRows:
     """The sides of a worker, resolved once, and the rows that each of them follows.
 
     Attributes:
+        begins: What to call when a step begins.
         states_option: The option for which a side needs hidden states; empty if none
             does.
         needs_states: Whether this step's hidden states are needed.
@@ -24,9 +25,9 @@ class FollowedRows:
         self._sides = sides
         options = (side.states_option for side in sides if side.states_option)
         self.states_option = next(options, "")
-        self._begins = [
+        self.begins = tuple(
             side.begin for side in sides if type(side).begin is not WorkerSide.begin
-        ]
+        )
         self._admitting = [
             side for side in sides if type(side).admit is not WorkerSide.admit
         ]
@@ -50,10 +51,6 @@ class FollowedRows:
     def bind(self, parts: RunnerParts) -> None:
         for side in self._sides:
             side.bind(parts)
-
-    def begin(self, plan: StepPlan) -> None:
-        for begin in self._begins:
-            begin(plan)
 
     def admit(self, row: int, sequence: AdmittedSequence) -> None:
         for side in self._admitting:

@@ -36,7 +36,6 @@ from hookline_registry import Failure, isolate
 _log = logging.getLogger(__name__)
 
 NO_DRAFTS = StepDrafts()
-NO_ROWS: Int64 = np.zeros(0, np.int64)
 
 
 class _Sampled(NamedTuple):
@@ -93,12 +92,13 @@ class ModelRunner:
         self._cache, self._tree = cache, tree
         self._transferring = transferring
         self._extensions = extensions or None
+        self._begins = () if extensions is None else extensions.begins
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
         """Applies the plan's changes to the batch, then computes its tokens."""
-        if self._extensions is not None:
-            self._extensions.begin(plan)
+        for begin in self._begins:
+            begin(plan)
         started = time.perf_counter_ns()
         self._begin_transfers(plan)
         if not plan.request_ids:
@@ -110,7 +110,11 @@ class ModelRunner:
         logits, output = self._compute(self._feed.batch(inputs, indices))
         transfers = self._end_transfers()
         scores = self._sampler.score_prompts(inputs, prompts, logits)
-        seen = self._computed(plan, inputs, output, failed)
+        extensions, seen = self._extensions, None
+        if extensions is not None and extensions.is_active:
+            states = None if output is None else output.final
+            seen = WorkerStep(plan, inputs, states, failed)
+            extensions.computed(seen)
         rows = inputs.samples.rows
         before = self._batch.num_computed[inputs.rows]
         if inputs.num_drafts is None:
@@ -123,10 +127,10 @@ class ModelRunner:
             taken = time.perf_counter_ns() - started
             step = ComputedStep.of(plan, sampled.tokens, taken)
             drafts = self._drafter.propose(rows[first_of_each(rows)], step, states)
-        if seen is not None and self._extensions is not None:
+        if seen is not None and extensions is not None:
             seen.rows, seen.tokens = rows, sampled.tokens
             seen.drafts = drafts.token_ids
-            self._extensions.sampled(seen)
+            extensions.sampled(seen)
         return StepResult(
             tokens=sampled.tokens,
             logprobs=sampled.logprobs,
@@ -141,24 +145,6 @@ class ModelRunner:
             transfers=transfers,
             sections=NO_SECTIONS if seen is None else seen.sections,
         )
-
-    def _computed(
-        self,
-        plan: StepPlan,
-        inputs: StepInputs,
-        output: ForwardOutput | None,
-        failed: dict[int, FinishCause],
-    ) -> WorkerStep | None:
-        """Shows a step to the extensions; returns it if they follow any request."""
-        extensions = self._extensions
-        if extensions is None or not extensions.is_active:
-            return None
-        states = None if output is None else output.final
-        step = WorkerStep(
-            plan=plan, inputs=inputs, hidden_states=states, rows=NO_ROWS, failed=failed
-        )
-        extensions.computed(step)
-        return step
 
     @property
     def kv_layout(self) -> KVLayout | None:
@@ -291,7 +277,9 @@ class ModelRunner:
         output = None
         self._stopwatch.start()
         extensions = self._extensions
-        if self._needs_hidden_states or (extensions and extensions.needs_states):
+        if self._needs_hidden_states or (
+            extensions is not None and extensions.needs_states
+        ):
             output = self._forward.with_hidden(batch)
             logits = output.logits
         else:

@@ -63,6 +63,7 @@ class GrammarDrafts:
             self._usual = pace.most
         token_ids = dict(step.drafts)
         paces, self._paces = self._paces, {}
+        assert step.rows is not None, "tokens were sampled"
         own_rows = step.rows[first_of_each(step.rows)].tolist()
         for row in own_rows:
             params, request_id = self._batch.params[row], self._batch.request_ids[row]

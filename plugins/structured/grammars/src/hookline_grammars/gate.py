@@ -86,6 +86,8 @@ class GrammarGate:
     def take_ready(self) -> Sequence[Readiness]:
         """Returns requests whose grammar has been compiled, or cannot be."""
         found, self._known = self._known, []
+        if not self._waiting:  # nothing is being compiled
+            return found
         for ended in self._grammars.take_ended():
             waiting = self._waiting.pop(ended.key, {})
             self._num_ended[ended.word] += 1
