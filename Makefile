@@ -9,14 +9,14 @@ ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Nobody who does not want Ray gets it.
+# Ray is installed only on request (`make ray`).
 RAY_PROJECT := plugins/scale/ray/pyproject.toml
-PROJECTS := $(filter-out $(RAY_PROJECT),$(sort $(wildcard pyproject.toml plugins/*/*/pyproject.toml models/*/pyproject.toml))) \
+PROJECTS := $(filter-out $(RAY_PROJECT),$(sort $(wildcard pyproject.toml core/*/pyproject.toml registry/pyproject.toml plugins/*/*/pyproject.toml models/*/pyproject.toml))) \
     tools/bench/pyproject.toml tools/pd_proxy/pyproject.toml
 DEV_PROJECTS := $(filter-out $(PROJECTS),$(sort $(wildcard tools/*/pyproject.toml)))
 EDITABLE = $(foreach project,$(1),-e ./$(patsubst %pyproject.toml,%,$(project)))
-# Idle test processes take over tests of busy ones.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+# A process on each processor; idle ones take over tests of busy ones.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The settings of the shipped heads.
 TRAINING_medusa := --tokens 1000000 --row-tokens 256 \
@@ -29,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve disagg ray test test-rest test-isa test-all lint types imports bench soak fuzz fuzz-api demo-model demo-heads clean
+.PHONY: help serve disagg ray test test-folder test-rest test-isa test-all lint types imports bench soak fuzz fuzz-api demo-model demo-heads clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ ray: $(VENV)/installed-ray  ## Serve with two engines on a Ray cluster of two no
 
 test: $(VENV)/installed-dev  ## Run the essential tests: ARGS='...' goes to pytest
 	@$(PYTEST) -m '$(EVERY_TEST) and not $(REST)' $(ARGS)
+
+test-folder: $(VENV)/installed-dev  ## Run the essential tests of one folder: FOLDER=plugins/loggers/prometheus
+	@paths=$$($(BIN)/python -m hookline_testing.folder_tests $(FOLDER)) && \
+	    $(PYTEST) -m '$(EVERY_TEST) and not $(REST)' $(ARGS) $$paths
 
 test-rest: $(VENV)/installed-dev  ## Run the tests that `make test` leaves out
 	@$(PYTEST) -m '$(EVERY_TEST) and $(REST)' $(ARGS)

@@ -189,8 +189,10 @@ async def measure(server: Server, moments: list[Moment]) -> Client:
     async with aiohttp.ClientSession(connector=unlimited) as session:
         client = Client(url, session)
         watching = asyncio.create_task(watch(server, moments))
-        await send_all(client)
-        watching.cancel()
+        try:
+            await send_all(client)
+        finally:
+            watching.cancel()
     return client
 
 

@@ -85,7 +85,7 @@ def hookline(work: dict[str, Any]) -> Generate:
         SamplingParams,
         StructuredOutputsParams,
     )
-    from hookline.worker.page_warmer import wait_until_warm  # noqa: PLC0415
+    from hookline_kernels.runtime.page_warmer import wait_until_warm  # noqa: PLC0415
 
     class Timed(LLM):
         """Notes when a step's output has been processed."""

@@ -80,7 +80,7 @@ def modelled(folder: Path, max_num_seqs: int) -> EngineCore:
 
 def measure(core: EngineCore, requests: int, running: int, rounds: int) -> Row:
     """Times steps in which all running requests decode and none joins or leaves."""
-    first = core.state("before").stats.received
+    first = core.report("before").stats.received
     for number in range(first, first + requests):
         prompt = [3 + (number + at) % 900 for at in range(PROMPT_TOKENS)]
         core.add(
@@ -102,7 +102,7 @@ def measure(core: EngineCore, requests: int, running: int, rounds: int) -> Row:
     states: list[float] = []
     for _ in range(5):
         start = time.perf_counter_ns()
-        core.state("heartbeat")
+        core.report("heartbeat")
         states.append(time.perf_counter_ns() - start)
     core.finish(range(first, first + requests), Aborted("measured"))
     medians = [statistics.median(each) / 1e6 for each in (*columns, states)]

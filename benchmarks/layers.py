@@ -28,7 +28,7 @@ from hookline.models.adapt import adapt
 from hookline.models.attention import AttentionSlot
 from hookline.models.description import describe
 from hookline.models.loading import load_model
-from hookline.worker.allocator import keep_freed_memory
+from hookline_kernels.runtime.allocator import keep_freed_memory
 from hookline_kernels.sampling import REFERENCE_SAMPLING, choose_sampling
 
 Call = Callable[[], object]

@@ -13,12 +13,17 @@ the start. Tests of settled heaps start processes.
 """
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
-os.environ.setdefault("HOOKLINE_EMULATE_AMX", "missing")
+os.environ.setdefault(
+    "HOOKLINE_EMULATE_AMX",
+    f"missing:{Path(__file__).parents[1]}"
+    "/tools/testing/src/hookline_testing/emulated_amx.py",
+)
 
-from hookline.worker import allocator, settled_heap
+from hookline_kernels.runtime import allocator, settled_heap
 
 
 def _settle_without_collecting() -> None:

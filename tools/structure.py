@@ -1,15 +1,16 @@
-"""Renders the package diagram of docs/structure.md from the import contracts.
+"""Renders the packages of docs/structure.md from the import contracts and the imports.
 
 `python tools/structure.py` rewrites the generated part of the page; with `--check` it
 only reports whether that part is out of date. Layers come from import-linter's
-contracts in pyproject.toml, purposes from the packages' docstrings.
+contracts in pyproject.toml, purposes from the packages' docstrings, and the arrows
+between distributions from what their modules import.
 """
 
 import argparse
 import ast
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ _CORE = "hookline"
 _SOURCES = ("*/src/*", "*/*/src/*", "*/*/*/src/*")
 
 Layers = Sequence[Sequence[str]]
+Imports = Mapping[str, frozenset[str]]
+"""The distributions that each one imports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ def render(root: Path) -> str:
     core = roots[_CORE]
     lines = [
         "```mermaid",
-        *_diagram(contracts),
+        *_diagram(contracts.house, read_imports(contracts.house, roots)),
         "```",
         "",
         "### Distributions",
@@ -94,31 +97,61 @@ def _split(layers: Sequence[str]) -> list[list[str]]:
     return [[name.strip() for name in layer.split("|")] for layer in layers]
 
 
-def _diagram(contracts: Contracts) -> Iterator[str]:
+def read_imports(house: Layers, roots: Mapping[str, Path]) -> Imports:
+    """Reads which distributions import which, wherever in a module they do.
+
+    What a distribution imports through one of a lower layer is left out. An exception
+    of the contracts, an import of a higher layer, stays.
+    """
+    names = frozenset(name for layer in house for name in layer)
+    below: frozenset[str] = frozenset()
+    found: dict[str, frozenset[str]] = {}
+    reached: dict[str, frozenset[str]] = {}
+    for layer in reversed(house):
+        for name in layer:
+            direct = _imported(roots[name]) & names - {name}
+            through = frozenset().union(*(reached[each] for each in direct & below))
+            found[name] = direct - through
+            reached[name] = direct & below | through
+        below |= set(layer)
+    return found
+
+
+def _imported(package: Path) -> frozenset[str]:
+    """Returns the first parts of all names that the package's modules import."""
+    names = set()
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module.partition(".")[0])
+    return frozenset(names)
+
+
+def _diagram(house: Layers, imports: Imports) -> Iterator[str]:
+    """Yields a node for all distributions with the same arrows, and the arrows."""
+    importers = {
+        name: frozenset(other for other, those in imports.items() if name in those)
+        for name in imports
+    }
+    nodes: dict[tuple[frozenset[str], frozenset[str]], list[str]] = {}
+    for name in (name for layer in house for name in layer):
+        nodes.setdefault((imports[name], importers[name]), []).append(name)
     yield "flowchart TD"
-    yield from _chain("house", contracts.house)
-    yield f"  subgraph core [inside {_CORE}]"
-    yield from (f"  {line}" for line in _chain("core", contracts.core))
-    yield "  end"
-    [at] = [i for i, names in enumerate(contracts.house) if names == [_CORE]]
-    yield f"  house{at} -.- core"
+    for names in nodes.values():
+        yield f'  {names[0]}["{"<br/>".join(names)}"]'
+    for (imported, _), names in nodes.items():
+        for first in sorted(imported & {each[0] for each in nodes.values()}):
+            yield f"  {names[0]} --> {first}"
 
 
-def _chain(prefix: str, layers: Layers) -> Iterator[str]:
+def _table(layers: Layers, paths: Mapping[str, Path]) -> Iterator[str]:
+    yield "| layer | package | purpose |"
+    yield "|---|---|---|"
     for index, names in enumerate(layers):
-        yield f'  {prefix}{index}["{"<br/>".join(names)}"]'
-    for index in range(1, len(layers)):
-        yield f"  {prefix}{index - 1} --> {prefix}{index}"
-
-
-def _table(layers: Layers, paths: dict[str, Path]) -> Iterator[str]:
-    yield "| layer | package | purpose | may import layers |"
-    yield "|---|---|---|---|"
-    for index, names in enumerate(layers):
-        level = len(layers) - index
-        below = {1: "none", 2: "1"}.get(level, f"1 to {level - 1}")
         for name in names:
-            yield f"| {level} | `{name}` | {_purpose(paths[name])} | {below} |"
+            yield f"| {len(layers) - index} | `{name}` | {_purpose(paths[name])} |"
 
 
 def _purpose(path: Path) -> str:

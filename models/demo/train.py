@@ -26,7 +26,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from hookline.worker.allocator import keep_freed_memory
+from hookline_kernels.runtime.allocator import keep_freed_memory
 
 VOCAB_SIZE = 4096
 SEQUENCE_TOKENS = 2048

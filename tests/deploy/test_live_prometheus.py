@@ -24,6 +24,7 @@ from hookline_dashboards.rows import dashboard_rows
 from hookline_metrics import CATALOGUE
 from hookline_testing import prometheus_process
 from hookline_testing.oracle import make_oracle
+from hookline_testing.own_time import Deadline
 from hookline_testing.prometheus_process import Prometheus
 from hookline_testing.server_process import engine_of
 
@@ -250,8 +251,8 @@ def wait_for_samples(
 ) -> dict[str, str | None]:
     """Each expression with a sample of it, as soon as all have one."""
     found: dict[str, str | None] = dict.fromkeys(expressions)
-    deadline = time.monotonic() + LIMIT
-    while time.monotonic() < deadline:
+    deadline = Deadline(LIMIT)
+    while deadline.is_ahead:
         for expression in [each for each, value in found.items() if value is None]:
             found[expression] = sample(prometheus, expression)
         if None not in found.values():

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+_OURS = ("", "core/kernels", "registry", "models/demo", "plugins/executors/simulated")
+"""Folders of the distributions that examples are installed beside."""
 
 
 class Installed:
@@ -40,7 +42,7 @@ def install_example(tmp_path: Path) -> Callable[[Mapping[str, str]], Installed]:
         wheels.mkdir()
         for name, source in files.items():
             (project / name).write_text(source, "utf-8")
-        for source_folder in (ROOT, ROOT / "models" / "demo", project):
+        for source_folder in (*(ROOT / each for each in _OURS), project):
             hatch = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
             _call(*hatch, "-d", wheels, cwd=source_folder)
         _install(tmp_path / "venv", sorted(wheels.glob("*.whl")))

@@ -36,7 +36,9 @@ ENDPOINTS = {
 DISPATCHED = {"/invocations", "/v1/responses/input_tokens"}
 """Paths whose bodies are those of other endpoints."""
 
-_ROW = re.compile(r"\| `(\w+)` \| ([\w, ]+) \| (\w+)[^|]* \| `(tests/[^`]+)::(\w+)` \|")
+_ROW = re.compile(
+    r"\| (`\w+`(?:, `\w+`)*) \| ([\w, ]+) \| (\w+)[^|]* \| `(tests/[^`]+)::(\w+)` \|"
+)
 
 
 class Row(NamedTuple):
@@ -51,7 +53,8 @@ class Row(NamedTuple):
 def rows() -> Iterator[Row]:
     for match in _ROW.finditer(PAGE):
         for endpoint in match[2].split(", "):
-            yield Row(endpoint, match[1], match[3], (match[4], match[5]))
+            for name in match[1].split(", "):
+                yield Row(endpoint, name.strip("`"), match[3], (match[4], match[5]))
 
 
 ROWS = list(rows())

@@ -16,7 +16,13 @@ from hookline.config import EngineConfig
 from hookline.config.kv_events import KVEventsConfig
 from hookline.pages import PageEvent, PageRequest, PageResponse
 from hookline.payloads import EngineStopped, LoggerContext
-from hookline.plugins.kinds import CONNECTOR, KINDS, LOGGER, PROPOSER
+from hookline.plugins.kinds import (
+    CONNECTOR,
+    KINDS,
+    LOGGER,
+    PROPOSER,
+    QUANTIZATION_METHOD,
+)
 from hookline_registry import InstalledPlugin, PluginRegistry, installed
 from hookline_testing import RecordingLogger
 
@@ -40,7 +46,9 @@ CONFIGS = {
     )
 }
 """Likewise; what they make has to be stopped."""
-KINDS_OF = {kind.group: kind for kind in (LOGGER, PROPOSER, CONNECTOR)}
+KINDS_OF = {
+    kind.group: kind for kind in (LOGGER, PROPOSER, CONNECTOR, QUANTIZATION_METHOD)
+}
 PLUGINS = [plugin for group in KINDS_OF for plugin in installed(group)]
 CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 
@@ -135,7 +143,7 @@ def test_every_field_of_a_payload_is_documented(hook: FunctionType) -> None:
         return
     fields = [] if payload is EngineConfig else fields_of(payload)
 
-    missing = [name for name in fields if f"| `{name}` |" not in section]
+    missing = [name for name in fields if f"\n- `{name}`: " not in section]
 
     assert f"`{payload.__name__}`" in section
     assert missing == []
@@ -146,7 +154,7 @@ def test_every_field_of_a_part_is_documented(part: type) -> None:
     """Parts of payloads has sections that name each field."""
     section = SECTIONS[part.__name__]
 
-    missing = [name for name in fields_of(part) if f"| `{name}` |" not in section]
+    missing = [name for name in fields_of(part) if f"\n- `{name}`: " not in section]
 
     assert missing == []
 
@@ -157,7 +165,7 @@ def test_pages_are_documented(kind: type) -> None:
     section = SECTIONS["add_routes"]
 
     assert f"`{kind.__name__}`" in section
-    assert all(f"| `{name}` |" in section for name in fields_of(kind))
+    assert all(f"\n- `{name}`: " in section for name in fields_of(kind))
 
 
 @pytest.mark.parametrize("source", CODE, ids=range(len(CODE)))

@@ -17,43 +17,44 @@ from hookline_server.settings import ServerSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
 
-TABLES: dict[str, Sequence[Option]] = {
+OPTIONS: dict[str, Sequence[Option]] = {
     "serve": (*SERVER_OPTIONS, *ENGINE_OPTIONS),
     "route": ROUTE_OPTIONS,
     "generate": GENERATE_OPTIONS,
 }
 
 
-def table(options: Iterable[Option]) -> str:
+def listed(options: Iterable[Option]) -> str:
     """Returns the options as Markdown; those of a heading are together."""
     headings = list(dict.fromkeys(option.group for option in options))
     ordered = sorted(options, key=lambda option: headings.index(option.group))
-    lines = ["| option | meaning | default |", "|---|---|---|"]
+    parts = []
     for heading, group in groupby(ordered, key=lambda option: option.group):
-        lines.append(f"| **{heading}** | | |")
-        lines += [_row(option) for option in group]
-    return "\n".join(lines)
+        lines = "\n".join(_line(option) for option in group)
+        parts.append(f"**{heading}**\n\n{lines}")
+    return "\n\n".join(parts)
 
 
-def _row(option: Option) -> str:
+def _line(option: Option) -> str:
     flag = f"[no-]{option.flag}" if option.kind is Kind.SWITCH else option.flag
     meaning = re.sub(r"\{[^}]*\}", r"`\g<0>`", option.help).replace("*", r"\*")
     values = f" One of {', '.join(option.choices)}." if option.choices else ""
-    return f"| `--{flag}` | {meaning}{values} | {option.default or ''} |"
+    default = f" ({option.default})" if option.default else ""
+    return f"- `--{flag}`{default}: {meaning}{values}"
 
 
-@pytest.mark.parametrize("command", TABLES)
-def test_table_is_that_of_the_options(command: str) -> None:
+@pytest.mark.parametrize("command", OPTIONS)
+def test_list_is_that_of_the_options(command: str) -> None:
     """
-    The table between a command's marks is made of its options: paste it if not.
+    The list between a command's marks is made of its options: paste it if not.
     """
     text = PAGE.read_text("utf-8")
     found = re.search(
-        rf"<!-- options of {command} -->\n(.*?)\n<!-- end -->", text, re.DOTALL
+        rf"<!-- options of {command} -->\n\n(.*?)\n\n<!-- end -->", text, re.DOTALL
     )
 
     assert found is not None
-    assert found[1] == table(TABLES[command])
+    assert found[1] == listed(OPTIONS[command])
 
 
 def test_example_file_works(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_example_file_works(tmp_path: Path) -> None:
     arguments = read_arguments(
         "serve",
         "",
-        TABLES["serve"],
+        OPTIONS["serve"],
         [f"--config={file}"],
         default_loggers=("prometheus", "logging"),
     )

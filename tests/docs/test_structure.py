@@ -1,6 +1,7 @@
 """docs/structure.md follows from the import contracts."""
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -29,14 +30,49 @@ def test_structure_is_up_to_date(structure: ModuleType) -> None:
 
 
 def test_every_package_has_a_row(structure: ModuleType) -> None:
-    """Each package of the contracts has a purpose and the layers below it."""
+    """Each package of the contracts has its layer and a purpose."""
     contracts = structure.read_contracts(ROOT)
-    rows = [line.split(" | ") for line in structure.render(ROOT).splitlines()]
-    purposes = {row[1].strip("`"): row[2] for row in rows if len(row) == 4}
+    row = re.compile(r"^\| (\d+) \| `(\w+)` \| (.+) \|$", flags=re.MULTILINE)
+    rows = row.findall(structure.render(ROOT))
+    found = {name: (int(layer), purpose) for layer, name, purpose in rows}
 
     for layers in (contracts.house, contracts.core):
-        for names in layers:
-            assert all(purposes[name].endswith(".") for name in names)
+        for height, names in enumerate(reversed(layers), 1):
+            for name in names:
+                layer, purpose = found[name]
+                assert layer == height
+                assert purpose.endswith(".")
+
+
+def test_arrows_are_imports(structure: ModuleType, tmp_path: Path) -> None:
+    """An arrow is an import, be it in a function; what follows from others has none."""
+    sources = {
+        "top": "import middle.part\nfrom base import name\n",
+        "middle": "def run():\n    from base.inner import name\n",
+        "base": '"""Says import top."""\nimport json\n',
+    }
+    roots = {name: tmp_path / name for name in sources}
+    for name, source in sources.items():
+        roots[name].mkdir()
+        (roots[name] / "module.py").write_text(source, "utf-8")
+
+    found = structure.read_imports([["top"], ["middle"], ["base"]], roots)
+
+    assert found == {"top": {"middle"}, "middle": {"base"}, "base": set()}
+
+
+def test_imports_of_higher_layers_are_shown(
+    structure: ModuleType, tmp_path: Path
+) -> None:
+    """An exception of the contracts is an arrow, too."""
+    roots = {name: tmp_path / name for name in ("top", "base")}
+    for name, other in (("top", "base"), ("base", "top")):
+        roots[name].mkdir()
+        (roots[name] / "module.py").write_text(f"import {other}\n", "utf-8")
+
+    found = structure.read_imports([["top"], ["base"]], roots)
+
+    assert found == {"top": {"base"}, "base": {"top"}}
 
 
 def test_a_changed_contract_makes_the_page_stale(

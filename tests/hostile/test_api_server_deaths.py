@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import (
     Server,
     api_servers_of,
@@ -61,9 +62,9 @@ def burst(pool: ThreadPoolExecutor, server: Server) -> list[Future[int | str]]:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = Deadline(DEADLINE)
     while not holds():
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         time.sleep(0.05)
 
 

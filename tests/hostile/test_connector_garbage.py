@@ -3,13 +3,13 @@
 import json
 import random
 import socket
-import time
 from collections.abc import Iterator
 
 import msgspec
 import pytest
 import zmq
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import Server, serving
 
 pytestmark = pytest.mark.hostile
@@ -81,7 +81,7 @@ def test_garbage_is_counted_and_logs_no_traceback(server: Server, port: int) -> 
     send_forged(port)
 
     labels = {"stage": "incident", "reason": "malformed"}
-    deadline = time.monotonic() + END_SECONDS
+    deadline = Deadline(END_SECONDS)
     body = {"prompt": [1, 2, 3], "max_tokens": 4}
     while True:
         status, answer = server.post("/v1/completions", {"model": "demo", **body})
@@ -89,7 +89,7 @@ def test_garbage_is_counted_and_logs_no_traceback(server: Server, port: int) -> 
         counted = server.find("hookline_kv_transfer_failures_total", **labels)
         if counted is not None and counted >= NUM_FORGED:
             break
-        assert time.monotonic() < deadline, f"{counted} of {NUM_FORGED} counted"
+        assert deadline.is_ahead, f"{counted} of {NUM_FORGED} counted"
 
     log = server.log.read_text()
     assert "Traceback" not in log

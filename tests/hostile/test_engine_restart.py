@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.poison import POISON, poisonable
 from hookline_testing.server_process import Server, serving
 
@@ -45,9 +46,9 @@ def ask(pool: ThreadPoolExecutor, server: Server) -> Future[tuple[int, Any]]:
 
 
 def wait_until_ready(server: Server) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = Deadline(DEADLINE)
     while server.get("/health/ready")[0] != 200:
-        assert time.monotonic() < deadline, "the engine was not replaced"
+        assert deadline.is_ahead, "the engine was not replaced"
         time.sleep(0.1)
 
 

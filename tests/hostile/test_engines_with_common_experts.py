@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from hookline_testing.oracle import make_oracle
+from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import Server, engines_of, serving
 
 pytestmark = pytest.mark.hostile
@@ -57,9 +58,9 @@ def text_of(answer: tuple[int, Any]) -> str:
 
 
 def wait_until_ready(server: Server) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = Deadline(DEADLINE)
     while server.get("/health/ready")[0] != 200:
-        assert time.monotonic() < deadline, "the engines were not replaced"
+        assert deadline.is_ahead, "the engines were not replaced"
         time.sleep(0.1)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.server_process import Server, serving
 
@@ -66,9 +67,9 @@ def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + END_SECONDS
+    deadline = Deadline(END_SECONDS)
     while not holds():
-        assert time.monotonic() < deadline, what
+        assert deadline.is_ahead, what
         time.sleep(0.05)
 
 

@@ -39,16 +39,16 @@ def server() -> Iterator[Server]:
 class Watch:
     """The longest times that another client has waited for something."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: Server) -> None:
         self.longest = 0.0
         self.count = 0
-        self._last = time.monotonic()
+        self._server = server
+        self._since_last = server.stopwatch()
 
     def tick(self) -> None:
-        now = time.monotonic()
-        self.longest = max(self.longest, now - self._last)
+        self.longest = max(self.longest, self._since_last.own_seconds)
         self.count += 1
-        self._last = now
+        self._since_last = self._server.stopwatch()
 
 
 def stream_tokens(server: Server, watch: Watch, is_over: threading.Event) -> None:
@@ -77,7 +77,7 @@ def ask_for_health(server: Server, watch: Watch, is_over: threading.Event) -> No
 def neighbours(server: Server) -> Iterator[None]:
     """Another client's stream and health checks, which must not have to wait."""
     is_over = threading.Event()
-    watches = Watch(), Watch()
+    watches = Watch(server), Watch(server)
     threads = [
         threading.Thread(target=work, args=(server, watch, is_over), daemon=True)
         for work, watch in zip((stream_tokens, ask_for_health), watches, strict=True)
@@ -101,9 +101,9 @@ def neighbours(server: Server) -> Iterator[None]:
 
 def refused(server: Server, path: str, body: bytes) -> Any:
     """The error of a body, which must come at once."""
-    begun = time.monotonic()
+    stopwatch = server.stopwatch()
     status, answer = server.post(path, body, timeout_seconds=60)
-    assert time.monotonic() - begun < LONGEST_WAIT_SECONDS
+    assert stopwatch.own_seconds < LONGEST_WAIT_SECONDS
     assert status == 400, answer
     return answer["error"]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.server_process import Server, serving
 
@@ -109,9 +110,9 @@ def all_answers(server: Server) -> list[str]:
 def outcomes_of_late_calls(folder: Path) -> list[str]:
     """Lets the hung call go on; returns what became of its accesses to blocks."""
     (folder / "release").touch()
-    deadline = time.monotonic() + ANSWER_SECONDS
+    deadline = Deadline(ANSWER_SECONDS)
     while not (folder / "outcomes").exists():
-        assert time.monotonic() < deadline, "the call did not go on"
+        assert deadline.is_ahead, "the call did not go on"
         time.sleep(0.05)
     found: list[str] = json.loads((folder / "outcomes").read_text())
     return found

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import Server, serving
 
 pytestmark = pytest.mark.hostile
@@ -40,9 +41,9 @@ SimulatedExecutor._execute = hang_in_time
 
 
 def wait_until(is_true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = Deadline(DEADLINE)
     while not is_true():
-        assert time.monotonic() < deadline, what
+        assert deadline.is_ahead, what
         time.sleep(0.1)
 
 

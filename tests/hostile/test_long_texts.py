@@ -54,10 +54,10 @@ def longest_wait(server: Server, seconds: float) -> float:
     """The longest time for an answer to another client, over some time."""
     longest, begun = 0.0, time.monotonic()
     while time.monotonic() - begun < seconds:
-        asked = time.monotonic()
+        stopwatch = server.stopwatch()
         status, _ = server.post("/v1/completions", SMALL, timeout_seconds=280)
         assert status == 200
-        longest = max(longest, time.monotonic() - asked)
+        longest = max(longest, stopwatch.own_seconds)
     return longest
 
 

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.raw_http import answer_of, connected, seconds_until_closed
 from hookline_testing.server_process import serving
 
@@ -96,8 +97,8 @@ def test_a_trickling_header_does_not_extend_its_time() -> None:
         connection = connected(server.port, timeout_seconds=0.2)
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         received = b""
-        deadline = time.monotonic() + 20
-        while not received and time.monotonic() < deadline:
+        deadline = Deadline(20)
+        while not received and deadline.is_ahead:
             try:
                 connection.sendall(b"a")
                 received = connection.recv(65536)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import Server, serving
 
 pytestmark = pytest.mark.hostile
@@ -118,9 +119,9 @@ def observers_of(pid: int) -> list[int]:
 
 
 def until(holds: Callable[[], object], complaint: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = Deadline(PATIENCE_SECONDS)
     while not holds():
-        assert time.monotonic() < deadline, complaint
+        assert deadline.is_ahead, complaint
         time.sleep(0.02)
 
 

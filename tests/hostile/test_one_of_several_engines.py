@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.poison import POISON, poisonable
 from hookline_testing.server_process import Server, engines_of, serving
 
@@ -186,9 +186,9 @@ def test_it_is_replaced_if_that_is_allowed(pool: ThreadPoolExecutor) -> None:
         sent, [kept, ended] = burst(pool, server, stream)
         os.kill(engines_of(server.process.pid)[1], signal.SIGKILL)
         wait(sent)
-        deadline = time.monotonic() + DEADLINE
+        deadline = Deadline(DEADLINE)
         while ask(server, 1, rank=1) != 200:
-            assert time.monotonic() < deadline
+            assert deadline.is_ahead
         statuses = Counter(each.result() for each in sent)
         restarts = [
             server.metric(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import (
     Server,
     descendants_of,
@@ -55,9 +56,9 @@ def scale(server: Server, number: int) -> tuple[int, Any]:
 
 
 def wait_until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = Deadline(PATIENCE_SECONDS)
     while not holds():
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         time.sleep(0.02)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.raw_http import answer_of, connected, read_all
 from hookline_testing.server_process import Server, serving
@@ -175,18 +176,18 @@ def _streaming(server: Server, stack: ExitStack) -> None:
 
 
 def _wait_for_drain(server: Server) -> None:
-    deadline = time.monotonic() + 20
+    deadline = Deadline(20)
     while server.get("/health/ready")[0] != 503:
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         time.sleep(0.05)
 
 
 def _assert_gone(pid: int) -> None:
-    deadline = time.monotonic() + 20
+    deadline = Deadline(20)
     with suppress(ProcessLookupError):
         while True:
             os.kill(pid, 0)
-            assert time.monotonic() < deadline, f"process {pid} is left"
+            assert deadline.is_ahead, f"process {pid} is left"
             time.sleep(0.05)
 
 

@@ -68,7 +68,7 @@ class Site:
         output = self.engine.receive()
         if output is None:
             self.clock.sleep(0.5)
-            output = self.core.state("heartbeat")
+            output = self.core.report("heartbeat")
             self.engine.take(output)
         self._tell(output)
 

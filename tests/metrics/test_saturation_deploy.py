@@ -8,7 +8,7 @@ import yaml
 
 from hookline_metrics import CATALOGUE
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
 DOCS = ROOT / "docs" / "saturation.md"
 NAMES = {metric.name for metric in CATALOGUE}

@@ -6,14 +6,27 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "transformers", "tokenizers", "aiohttp", "zmq"}
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 
 
-def test_import_hookline_is_light() -> None:
-    """`import hookline` in a fresh interpreter loads neither torch nor transformers."""
-    code = "import sys, hookline; print(*sys.modules)"
+LIGHT = (
+    "hookline",
+    "hookline_kernels.runtime.allocator",
+    "hookline_kernels.runtime.openmp",
+    "hookline_kernels.runtime.page_warmer",
+    "hookline_kernels.runtime.settled_heap",
+)
+"""What processes import that compute nothing."""
+
+
+@pytest.mark.parametrize("module", LIGHT)
+def test_import_is_light(module: str) -> None:
+    """In a fresh interpreter it loads neither torch nor transformers."""
+    code = f"import sys, {module}; print(*sys.modules)"
     command = [sys.executable, "-c", code]
 
     result = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -13,13 +13,8 @@ from hookline_testing.essential import essential
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
-    ".": {
-        "hookline",
-        "hookline_kernels",
-        "hookline_metrics",
-        "hookline_registry",
-        "hookline_server",
-    },
+    ".": {"hookline", "hookline_metrics", "hookline_server"},
+    "core/kernels": {"hookline_kernels"},
     "models/demo": {"hookline_demo_model"},
     "plugins/executors/simulated": {"hookline_simulated"},
     "plugins/loggers/kv_events": {"hookline_kv_events"},
@@ -29,6 +24,7 @@ PACKAGES = {
     "plugins/loggers/prometheus": {"hookline_prometheus"},
     "plugins/loggers/request_log": {"hookline_request_log"},
     "plugins/models/pooling": {"hookline_pooling"},
+    "plugins/models/quantized": {"hookline_quantized"},
     "plugins/parsers/chat_formats": {"hookline_chat_formats"},
     "plugins/scale/ray": {"hookline_ray"},
     "plugins/speculative/drafting": {"hookline_drafting"},
@@ -41,6 +37,7 @@ PACKAGES = {
     "plugins/structured/grammars": {"hookline_grammars"},
     "plugins/structured/llguidance": {"hookline_llguidance"},
     "plugins/structured/xgrammar": {"hookline_xgrammar"},
+    "registry": {"hookline_registry"},
     "tools/bench": {"hookline_bench"},
     "tools/dashboards": {"hookline_dashboards"},
     "tools/faults": {"hookline_faults"},
@@ -49,6 +46,8 @@ PACKAGES = {
 }
 PROJECTS = [
     ROOT / "pyproject.toml",
+    *sorted(ROOT.glob("core/*/pyproject.toml")),
+    ROOT / "registry" / "pyproject.toml",
     *sorted(ROOT.glob("plugins/*/*/pyproject.toml")),
     *sorted(ROOT.glob("models/*/pyproject.toml")),
     *sorted(ROOT.glob("tools/*/pyproject.toml")),
@@ -78,7 +77,9 @@ def test_every_project_is_checked_here() -> None:
     assert found == set(PACKAGES)
 
 
-@pytest.mark.parametrize("project", essential(sorted(PACKAGES), ".", "tools/bench"))
+@pytest.mark.parametrize(
+    "project", essential(sorted(PACKAGES), ".", "core/kernels", "tools/bench")
+)
 def test_wheel_ships_exactly_its_packages(project: str, tmp_path: Path) -> None:
     """A wheel, built by way of its sdist, has its own packages, typed, and no more."""
     build = ["build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT / project)]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import Server, api_servers_of, serving
 
 pytestmark = pytest.mark.slow
@@ -123,13 +124,13 @@ def test_sums_are_what_clients_saw(server: Server) -> None:
     with ThreadPoolExecutor(CLIENTS) as pool:
         parts = list(pool.map(lambda n: stay_and_leave(server, n), range(CLIENTS)))
     seen = sum(parts, Counter[str]())
-    deadline = time.monotonic() + 60
+    deadline = Deadline(60)
     name = "hookline_requests_finished_total"
     while (
         sum(metric(server, name, reason=reason) for reason in seen) < seen.total()
         or metric(server, "hookline_requests_running") > 0
     ):
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         time.sleep(0.1)
 
     found = {reason: metric(server, name, reason=reason) for reason in seen}

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import Server, serving
 
 START_SECONDS = 120.0
@@ -347,8 +348,8 @@ def test_engine_death_is_reported() -> None:
 
 def _status_until(server: Server, status: int) -> int:
     """Asks for readiness until it has changed."""
-    deadline = time.monotonic() + START_SECONDS
+    deadline = Deadline(START_SECONDS)
     while (found := server.get("/health/ready")[0]) != status:
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         time.sleep(0.02)
     return found

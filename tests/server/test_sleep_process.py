@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import Server, serving
 
 MIB = 1024 * 1024
@@ -33,10 +34,10 @@ def engine_bytes(server: Server) -> int:
 
 def settled_bytes(server: Server) -> int:
     """The same, once the KV cache's pages are mapped in the background."""
-    deadline = time.monotonic() + 30
+    deadline = Deadline(30)
     before, now = 0, engine_bytes(server)
     while now > before + MIB:
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         time.sleep(1.0)
         before, now = now, engine_bytes(server)
     return now

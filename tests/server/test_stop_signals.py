@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from hookline_testing.own_time import Deadline
+
 PROGRAM = """
 import asyncio, subprocess, sys, time
 
@@ -87,9 +89,9 @@ def test_the_status_is_0_once_serving_has_ended(end: str) -> None:
 
 def assert_gone(pid: int) -> None:
     """Waits until a process has ended; its zombie counts as ended."""
-    deadline = time.monotonic() + 20
+    deadline = Deadline(20)
     while is_running(pid):
-        assert time.monotonic() < deadline, f"process {pid} is left"
+        assert deadline.is_ahead, f"process {pid} is left"
         time.sleep(0.05)
 
 

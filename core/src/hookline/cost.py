@@ -32,13 +32,8 @@ class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
 
     def on_ranks(self, size: int) -> "ModelCost":
         """Returns the cost of as many ranks together, if this is the cost of one."""
-        return ModelCost(
-            flops_per_token=size * self.flops_per_token,
-            flops_per_pair=size * self.flops_per_pair,
-            flops_per_sample=size * self.flops_per_sample,
-            weight_bytes=size * self.weight_bytes,
-            kv_bytes_per_token=size * self.kv_bytes_per_token,
-        )
+        costs = msgspec.structs.asdict(self)
+        return ModelCost(**{name: size * cost for name, cost in costs.items()})
 
     def flops(self, record: StepRecord) -> float:
         """Returns the floating-point operations of a step."""
@@ -62,10 +57,6 @@ class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
 
 def sum_of_costs(parts: Sequence[ModelCost]) -> ModelCost:
     """Returns the cost of a model whose parts have these costs."""
-    return ModelCost(
-        flops_per_token=sum(each.flops_per_token for each in parts),
-        flops_per_pair=sum(each.flops_per_pair for each in parts),
-        flops_per_sample=sum(each.flops_per_sample for each in parts),
-        weight_bytes=sum(each.weight_bytes for each in parts),
-        kv_bytes_per_token=sum(each.kv_bytes_per_token for each in parts),
-    )
+    costs = [msgspec.structs.asdict(each) for each in parts]
+    names = ModelCost.__struct_fields__
+    return ModelCost(**{name: sum(each[name] for each in costs) for name in names})

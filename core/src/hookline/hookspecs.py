@@ -26,6 +26,7 @@ from hookline.payloads import (
     HttpAnswered,
     LoggerContext,
     ProposerContext,
+    QuantizationContext,
     RecordsLogged,
     RequestsFinished,
     RequestsPreempted,
@@ -37,6 +38,7 @@ from hookline.payloads import (
     TrainingContext,
     TrainingReport,
 )
+from hookline.quantization import QuantizationMethod
 from hookline.spec_decode import Proposer
 
 hookspec = pluggy.HookspecMarker("hookline")
@@ -216,3 +218,10 @@ def create_extension(context: ExtensionContext) -> object | None:
 @hookspec(firstresult=True)
 def create_extension_facts(context: ExtensionFacts) -> object | None:
     """Called on an engine's extension in the front end; returns its facts, typed."""
+
+
+@hookspec(firstresult=True)
+def create_quantization_method(
+    context: QuantizationContext,
+) -> QuantizationMethod | None:
+    """Called on the method that a checkpoint or an option names; returns the method."""

@@ -1,6 +1,6 @@
 """Outputs of requests: completions, whole or streamed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hookline.pooling import PooledVectors
 from hookline.request import FinishReason, TokenLogprobs
@@ -40,16 +40,11 @@ class CompletionOutput:
         logprobs = self.logprobs
         if logprobs is not None or later.logprobs is not None:
             logprobs = [*(logprobs or []), *(later.logprobs or [])]
-        return CompletionOutput(
-            index=self.index,
+        return replace(
+            later,
             text=self.text + later.text,
             token_ids=self.token_ids + later.token_ids,
             logprobs=logprobs,
-            finish_reason=later.finish_reason,
-            stop_reason=later.stop_reason,
-            output_tokens=later.output_tokens,
-            draft_tokens=later.draft_tokens,
-            accepted_tokens=later.accepted_tokens,
         )
 
 
@@ -126,15 +121,8 @@ class RequestOutput:
             merged[completion.index] = (
                 earlier.followed_by(completion) if earlier else completion
             )
-        return RequestOutput(
-            prompt_token_ids=self.prompt_token_ids,
+        return replace(
+            later,
             outputs=[merged[index] for index in sorted(merged)],
             prompt_logprobs=self.prompt_logprobs or later.prompt_logprobs,
-            cached_tokens=later.cached_tokens,
-            finished=later.finished,
-            request_id=self.request_id,
-            prompt=self.prompt,
-            metrics=later.metrics,
-            kv_transfer_params=later.kv_transfer_params,
-            vectors=later.vectors,
         )

@@ -9,15 +9,18 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from hookline.logs.forwarding import RecordReceiver
-from hookline.openmp import patient_threads
+from hookline_kernels.runtime.openmp import patient_threads
 
 _LAST_LINES_SECONDS = 1.0
 """Time for the last log lines of a process that has ended."""
+_KILLED_SECONDS = 5.0
+"""Time for the kernel to end a process that was killed."""
 _FAULTS = (
     *(signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL),
     *(signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP),
 )
 """Signals by which a process ends because of what it does itself."""
+_logger = logging.getLogger(__name__)
 
 
 class OwnedProcess:
@@ -44,20 +47,41 @@ class OwnedProcess:
             name: Name of the process in log records, such as `engine 0`.
             pass_fds: Descriptors that it inherits under the same numbers.
             is_apart: Whether signals of the terminal do not reach it.
+
+        Raises:
+            OSError: It cannot be started; nothing of it is left.
         """
+        self._name = name
         log, log_end = os.pipe()
         level = logging.getLogger("hookline").getEffectiveLevel()
         given = (*arguments, os.getpid(), log_end, level)
-        self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
-            [sys.executable, "-m", module, *map(str, given)],
-            stdin=subprocess.PIPE,
-            pass_fds=(*pass_fds, log_end),
-            bufsize=0,
-            process_group=0 if is_apart else None,
-            env={**os.environ, **patient_threads(os.environ)},
-        )
-        os.close(log_end)
-        self._log = RecordReceiver(os.fdopen(log, "rb"), name)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
+                [sys.executable, "-m", module, *map(str, given)],
+                stdin=subprocess.PIPE,
+                pass_fds=(*pass_fds, log_end),
+                bufsize=0,
+                process_group=0 if is_apart else None,
+                env={**os.environ, **patient_threads(os.environ)},
+            )
+        except BaseException:
+            os.close(log)
+            raise
+        finally:
+            os.close(log_end)
+        self._log = self._receive_log(log)
+
+    def _receive_log(self, log: int) -> RecordReceiver:
+        """Takes over the pipe of its log; ends the process if no thread can do so."""
+        pipe = os.fdopen(log, "rb")
+        try:
+            return RecordReceiver(pipe, self._name)
+        except RuntimeError as error:
+            pipe.close()
+            self._process.kill()
+            self.ask_to_end()
+            self._process.wait(_KILLED_SECONDS)
+            raise OSError(f"a thread for its log: {error}") from error
 
     @property
     def pid(self) -> int:
@@ -89,6 +113,8 @@ class OwnedProcess:
     def tell(self, secret: bytes) -> None:
         """Writes to its standard input, which /proc does not show to anyone."""
         assert self._process.stdin is not None
+        if self._process.stdin.closed:  # it was asked to end
+            return
         with suppress(BrokenPipeError):  # its end is noticed like any other
             self._process.stdin.write(secret)
 
@@ -107,13 +133,32 @@ class OwnedProcess:
         self._process.stdin.close()
 
     def end(self, timeout_seconds: float) -> None:
-        """Waits for the end; kills the process if it takes longer."""
+        """Waits for the end; kills the process if it takes longer.
+
+        One that the kernel does not end is given up after some more seconds.
+        """
         try:
             self._process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            end_by_force(self._process, self._name)
         self._log.close(_LAST_LINES_SECONDS)
+
+
+def end_by_force(process: subprocess.Popen[bytes], name: str) -> None:
+    """Kills a process and reaps it, unless the kernel keeps it for seconds.
+
+    It does so while a device or a network file system does not answer.
+    """
+    process.kill()
+    try:
+        process.wait(_KILLED_SECONDS)
+    except subprocess.TimeoutExpired:
+        _logger.error(  # noqa: TRY400 - nothing to trace
+            "%s was killed and has not ended in %g s: process %d is given up",
+            name,
+            _KILLED_SECONDS,
+            process.pid,
+        )
 
 
 def describe_exit(code: int) -> str:

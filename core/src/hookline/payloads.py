@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hookline.cache_facts import CacheFacts
-from hookline.config import EngineConfig
+from hookline.config import EngineConfig, ModelConfig
 from hookline.cost import ModelCost
 from hookline.events import (
     CacheChanges,
@@ -475,6 +475,21 @@ class ExtensionFacts:
     """
 
     section: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantizationContext:
+    """Payload of `create_quantization_method`: the model to load.
+
+    Attributes:
+        name: Name of the method: that of the checkpoint, or of `--quantization`.
+        config: The model's configuration.
+        entries: What config.json says of quantized weights; empty if they are plain.
+    """
+
+    name: str
+    config: ModelConfig
+    entries: Mapping[str, object] = field(default_factory=dict)
 
 
 class CliOptions(Protocol):

@@ -156,14 +156,6 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             or self.frequency_penalty != 0.0
         )
 
-    def token_ids(self) -> set[int]:
-        """Returns all token ids that the parameters name."""
-        return {
-            *self.logit_bias,
-            *(self.allowed_token_ids or ()),
-            *self.stop_token_ids,
-        }
-
 
 def _frozen_arguments(arguments: Mapping[str, object]) -> Mapping[str, object]:
     try:

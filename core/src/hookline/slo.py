@@ -55,11 +55,9 @@ class Slo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         """Returns these objectives, with those of `base` where these are None."""
         if base is None:
             return self
-        return Slo(
-            ttft=base.ttft if self.ttft is None else self.ttft,
-            tpot=base.tpot if self.tpot is None else self.tpot,
-            e2e=base.e2e if self.e2e is None else self.e2e,
-        )
+        limits = msgspec.structs.asdict(self)
+        given = {name: each for name, each in limits.items() if each is not None}
+        return msgspec.structs.replace(base, **given)
 
 
 class SloMiss(msgspec.Struct, frozen=True):

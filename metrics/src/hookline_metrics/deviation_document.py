@@ -1,30 +1,35 @@
 """Renders `python -m hookline_metrics.deviation_document > docs/deviations.md`."""
 
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from string import ascii_uppercase
 
 from hookline_metrics.catalogue import CATALOGUE, DIALECTS
 from hookline_metrics.dialects import NOT_APPLICABLE
-from hookline_metrics.document import difference
 from hookline_metrics.metric import OWN_DIALECT, Alias, Metric
 
 _HEAD = """\
-# Deviations from other engines
+# Names of vLLM and SGLang
 
 Made from the catalogue in `metrics/src/hookline_metrics/` by
 `python -m hookline_metrics.deviation_document > docs/deviations.md`; do not edit by
 hand.
 
-For each family of vLLM and SGLang that the dialects know: whether something feeds it,
-whether it is zero by nature, or why it does not apply; then how its labels and buckets
-differ from Hookline's own metric, and how its value deviates from what the other engine
-shows. A dash: no deviation is known. `hookline metrics list` and `describe` say the
-same on the command line. The deviations are those from vLLM 0.33 and SGLang 0.5.
+For each name in these dialects: the metric of Hookline that it shows, or its own help
+text, with the differences of labels, buckets and units; then how the value deviates
+from the one that the other engine shows (vLLM 0.33, SGLang 0.5), if it does. Letters
+stand for the remarks at the top. Names marked *hidden* are deprecated and appear only
+with `--show-hidden-metrics-for-version 0.0`. Names that do not apply are listed last,
+by the reason. `hookline metrics list` and `describe` say the same on the command line.
 """
 
-_HEADINGS = (
-    "| name | state | made from | deviation from the original |\n|---|---|---|---|"
-)
+_LETTERED = 3
+"""A remark that as many names have, or more, stands at the top once."""
+_SHORT = 3
+"""The number of words up to which a remark is as short as a letter's explanation."""
+
+_Parts = list[tuple[Metric, Alias]]
 
 
 def deviation_document() -> str:
@@ -34,44 +39,127 @@ def deviation_document() -> str:
 
 
 def _section(dialect: str) -> str:
-    """Returns the dialect's table, sorted by name."""
-    lines: dict[str, str] = {
-        name: f"| `{name}` | not applicable: {reason} | - | - |"
-        for name, reason in NOT_APPLICABLE.get(dialect, {}).items()
-    }
-    for name, parts in _families(dialect).items():
-        _, alias = parts[0]
-        made_from = "; ".join(_made_from(metric, alias) for metric, alias in parts)
-        lines[name] = (
-            f"| `{name}` | {_state(parts)} | {made_from} | {alias.deviation or '-'} |"
-        )
-    rows = (lines[name] for name in sorted(lines))
-    return "\n".join((f"## `{dialect}`", "", _HEADINGS, *rows, ""))
+    """Returns the dialect's names, sorted, and those that do not apply."""
+    families = _families(dialect)
+    letters = _letters(families.values())
+    lines = [f"## `{dialect}`", ""]
+    lines += [f"- {letter}: {remark}" for remark, letter in letters.items()]
+    lines += ["", f"### Names of `{dialect}`", ""]
+    lines += [_entry(name, families[name], letters) for name in sorted(families)]
+    return "\n".join((*lines, "", *_absent(dialect), ""))
 
 
-def _families(dialect: str) -> dict[str, list[tuple[Metric, Alias]]]:
+def _absent(dialect: str) -> Iterable[str]:
+    """Yields the names that do not apply, those with the same reason together."""
+    yield f"### Names of `{dialect}` that do not apply"
+    yield ""
+    names: dict[str, list[str]] = {}
+    for name, reason in sorted(NOT_APPLICABLE.get(dialect, {}).items()):
+        names.setdefault(reason, []).append(name)
+    for reason, those in names.items():
+        yield f"- {reason}: {_quoted(those)}"
+
+
+def _families(dialect: str) -> dict[str, _Parts]:
     """Returns the aliases by exposed name; several metrics can share one."""
-    found: dict[str, list[tuple[Metric, Alias]]] = {}
+    found: dict[str, _Parts] = {}
     for metric in CATALOGUE:
         for alias in metric.aliases(dialect):
             found.setdefault(metric.exposed(alias.name), []).append((metric, alias))
     return found
 
 
-def _state(parts: Iterable[tuple[Metric, Alias]]) -> str:
-    for metric, alias in parts:
-        hidden = ", hidden" if alias.hidden_since else ""
-        if alias.zero is not None:
-            return f"zero by nature{hidden}: {alias.zero}"
-        if metric.feature is not None:
-            return f"fed with `--{metric.feature}`{metric.feature.note}{hidden}"
-    return f"fed{hidden}"
+def _letters(families: Iterable[_Parts]) -> dict[str, str]:
+    """Returns a letter for each long remark that several names have."""
+    uses = Counter(
+        remark
+        for parts in families
+        for remark in dict.fromkeys(
+            each
+            for metric, alias in parts
+            for each in (*_differences(metric, alias), *_deviations(alias))
+        )
+    )
+    repeated = [
+        remark
+        for remark, count in uses.most_common()
+        if count >= _LETTERED and len(remark.split()) > _SHORT
+    ]
+    return dict(zip(repeated, ascii_uppercase, strict=False))
 
 
-def _made_from(metric: Metric, alias: Alias) -> str:
+def _entry(name: str, parts: _Parts, letters: Mapping[str, str]) -> str:
+    _, alias = parts[0]
+    hidden = " *hidden*" if alias.hidden_since else ""
+    shows = "; ".join(_shown(*part, letters) for part in parts)
+    deviation = "; ".join(letters.get(each, each) for each in _deviations(alias))
+    deviates = f" **Deviates:** {deviation}" if deviation else ""
+    return f"- `{name}`{hidden}: {shows}{deviates}"
+
+
+def _shown(metric: Metric, alias: Alias, letters: Mapping[str, str]) -> str:
     source = f"`{metric.exposed(metric.name)}`" if metric.is_own else metric.help
-    differences = difference(alias)
-    return f"{source} ({differences})" if differences else source
+    remarks = [letters.get(each, each) for each in _differences(metric, alias)]
+    return f"{source} ({'; '.join(remarks)})" if remarks else source
+
+
+def _deviations(alias: Alias) -> list[str]:
+    return alias.deviation.split("; ") if alias.deviation else []
+
+
+def _differences(metric: Metric, alias: Alias) -> list[str]:
+    """Says how an alias's labels, buckets, unit and kind differ from its metric's."""
+    parts = _labels(alias)
+    if alias.buckets:
+        parts.append(f"buckets `{alias.buckets}`")
+    if alias.scale != 1:
+        parts.append(f"{alias.scale:g} times the value")
+    if alias.kind:
+        parts.append(f"a {alias.kind}")
+    if metric.feature:
+        parts.append(f"requires `--{metric.feature}`{metric.feature.note}")
+    return parts
+
+
+def _labels(alias: Alias) -> list[str]:
+    """Says how labels differ: first the engine's and constant ones, as one remark."""
+    common = [
+        f"label `{ours}` is `{name}`"
+        for ours, name in alias.rename.items()
+        if ours == "engine"
+    ]
+    gone = sorted(alias.drop - set(alias.values))
+    if "engine" in gone:
+        gone.remove("engine")
+        common.append("without `engine`")
+    if alias.add:
+        pairs = ", ".join(f"`{name}={value}`" for name, value in alias.add.items())
+        common.append(f"always {pairs}")
+    parts = [", ".join(common)] if common else []
+    if gone:
+        parts.append(f"without {_quoted(gone)}")
+    parts += [
+        f"label `{ours}` is `{name}`"
+        for ours, name in alias.rename.items()
+        if ours != "engine"
+    ]
+    for label, values in alias.values.items():
+        if label in alias.drop:
+            parts.append(f"only `{label}` {_quoted(values)}")
+        else:
+            parts.append(f"`{label}`: {', '.join(_renamed(values))}")
+    for label, contained in alias.without.items():
+        parts.append(f"without values of `{label}` that contain {_quoted(contained)}")
+    return parts
+
+
+def _renamed(values: Mapping[str, str]) -> Iterable[str]:
+    for ours, name in values.items():
+        yield f"`{ours}`" if ours == name else f"`{ours}` is `{name}`"
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 if __name__ == "__main__":

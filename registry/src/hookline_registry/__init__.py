@@ -1,7 +1,7 @@
 """Finds, selects, isolates and lists plugins; independent of the engine."""
 
 from hookline_registry.breaker import Breaker, BreakerState
-from hookline_registry.discovery import InstalledPlugin, installed
+from hookline_registry.discovery import InstalledPlugin, all_installed, installed
 from hookline_registry.exceptions import (
     BrokenPluginError,
     DuplicatePluginError,
@@ -39,6 +39,7 @@ __all__ = [
     "PluginRow",
     "RegistryError",
     "UnknownPluginError",
+    "all_installed",
     "installed",
     "isolate",
     "list_plugins",

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 
-from hookline.worker.allocator import return_freed_memory
+from hookline_kernels.runtime.allocator import return_freed_memory
 
 TRIM_BYTES = 4 * 2**20
 """Bytes of large bodies after which the heap is trimmed."""

@@ -2,7 +2,7 @@
 
 import sys
 
-from hookline.worker.allocator import return_large_blocks
+from hookline_kernels.runtime.allocator import return_large_blocks
 from hookline_server.connections.limits import raise_descriptor_limit
 
 SWITCH_SECONDS = 0.0005

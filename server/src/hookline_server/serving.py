@@ -9,6 +9,7 @@ from aiohttp import web
 
 from hookline_server.api_servers.shared_parts import SharedParts
 from hookline_server.app import create_app
+from hookline_server.background import in_background
 from hookline_server.connections.pool import ConnectionPool
 from hookline_server.context import (
     OPEN_STREAMS,
@@ -92,11 +93,10 @@ async def serve_engine(
         address = server_address(listening.api)
         engine.report(lambda: address)
         when_ready(app)
-        watching = asyncio.create_task(log_failure(engine))
-        await stopping.wait()
-        connections.drain()
-        await drain(engine, app[OPEN_STREAMS], settings.shutdown_timeout)
-        watching.cancel()
+        async with in_background(log_failure(engine)):
+            await stopping.wait()
+            connections.drain()
+            await drain(engine, app[OPEN_STREAMS], settings.shutdown_timeout)
 
 
 async def drain(
@@ -145,8 +145,10 @@ async def started(
     """
     starting = asyncio.ensure_future(start_engine())
     signalled = asyncio.ensure_future(stopping.wait())
-    await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
-    signalled.cancel()
+    try:
+        await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        signalled.cancel()
     if starting.done():
         return starting.result()
     await _abandon(starting, last)

@@ -171,8 +171,8 @@ class ServerSettings:
     enable_tokenizer_info_endpoint: bool = field(
         default=False,
         metadata=option(
-            "Serve GET /tokenizer_info, which tells the tokenizer's configuration and "
-            "the chat template."
+            "Serve GET /tokenizer_info, which returns the tokenizer's configuration "
+            "and the chat template."
         ),
     )
     disable_fastapi_docs: bool = field(

@@ -187,7 +187,7 @@ class EngineMachine(RuleBasedStateMachine):
             self.take(self.core.step())
             self.check_books()
         assert not self.core.has_work
-        self.take(self.core.state("end"))
+        self.take(self.core.report("end"))
         for account in self.accounts.values():
             expected = alone(account.prompt, account.max_tokens)
             if account.is_aborted:
@@ -255,7 +255,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     def check_books(self) -> None:
         """Every conservation law, recounted now."""
-        state = self.core.state("check")
+        state = self.core.report("check")
         self.take(state)
         stats = state.stats
         accounts = self.accounts.values()

@@ -170,7 +170,7 @@ def drive(traffic: Traffic, *, overlaps: bool, stages: int = 1) -> list[StepOutp
         if core.has_work:
             outputs.append(core.step())
             assert_in_order(outputs[-1])
-        outputs.append(core.state("check"))
+        outputs.append(core.report("check"))
         stats = outputs[-1].stats
         assert stats.residue == Residue()
         ended = sum(stats.finished.values())

@@ -30,7 +30,7 @@ def test_pool_of_exactly_one_request_serves_many() -> None:
     outputs = run_to_end(core)
 
     assert outputs[-1].stats.finished == {"length": 5}
-    assert core.state("check").stats.kv_blocks_used == 0
+    assert core.report("check").stats.kv_blocks_used == 0
 
 
 def test_budget_smaller_than_a_prompt_needs_chunks() -> None:
@@ -70,7 +70,7 @@ def test_request_that_does_not_fit_ends_alone() -> None:
         3: FinishReason.ERROR,
     }
     assert "cannot be added" in ends[0].cause.label
-    stats = core.state("check").stats
+    stats = core.report("check").stats
     assert (stats.received, stats.residue) == (3, Residue())
 
 

@@ -106,12 +106,12 @@ def test_waiting_tokens_are_all_that_waits() -> None:
     core.add(engine_request(1, [3, 4, 5], 5))
     core.add(engine_request(2, [6, 7, 8], 5))
     core.add(engine_request(3, [9] * 7, 1))
-    counts = [core.state("check").stats.waiting_tokens]
+    counts = [core.report("check").stats.waiting_tokens]
 
     outputs = [core.step(), core.step(), core.step()]
     counts += [output.stats.waiting_tokens for output in outputs]
     core.finish([3], Aborted("client"))
-    counts.append(core.state("check").stats.waiting_tokens)
+    counts.append(core.report("check").stats.waiting_tokens)
     outputs += run_to_end(core)
 
     assert [len(output.preempted) for output in outputs[:3]] == [0, 0, 1]

@@ -120,7 +120,7 @@ def test_idle_engines_compute_nothing(family: Oracle) -> None:
         run_together(driven)
         dummies = driven[1].stats.experts.dummy_steps
         assert not any(each.core.together.assist() for each in driven)
-        output: StepOutput = driven[1].core.state("test")
+        output: StepOutput = driven[1].core.report("test")
 
     assert dummies == COUNT
     assert output.record is None

@@ -39,7 +39,7 @@ class Engine:
 
     @property
     def dummies(self) -> int:
-        return self.core.state("test").stats.experts.dummy_steps
+        return self.core.report("test").stats.experts.dummy_steps
 
     @property
     def is_rung(self) -> bool:
@@ -81,7 +81,7 @@ def test_an_engine_without_work_follows_one_that_has_some() -> None:
         first.turn(Add(engine_request(1, [3, 4, 5], TOKENS)))
         first.turns()
         outputs = [second.loop.turn(second.receive, 0.0) for _ in range(TOKENS)]
-        stats = second.core.state("test").stats
+        stats = second.core.report("test").stats
 
         assert outputs == [[]] * TOKENS
         assert first.dummies == 0
@@ -104,7 +104,7 @@ def test_an_engine_with_work_needs_no_dummy_steps() -> None:
 
         assert (first.dummies, second.dummies) == (0, 0)
         for each in (first, second):
-            assert each.core.state("test").stats.finished == {"length": 1}
+            assert each.core.report("test").stats.finished == {"length": 1}
 
 
 def test_engines_sleep_and_wake_up_together() -> None:

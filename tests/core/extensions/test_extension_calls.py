@@ -121,7 +121,8 @@ def test_sections_reach_plan_record_state_output_and_client() -> None:
             class Step:
                 def result(self) -> StepResult:
                     section = Note("result", {plan.step: 2})
-                    return replace(started.result(), sections={"noting": section})
+                    result: StepResult = started.result()
+                    return replace(result, sections={"noting": section})
 
             return Step()
 

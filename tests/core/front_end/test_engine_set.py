@@ -47,6 +47,7 @@ from hookline.transport.process_client import ProcessClient
 from hookline.worker.executor import StartedStep
 from hookline_testing import PluginSite
 from hookline_testing.oracle import Oracle
+from hookline_testing.own_time import Deadline
 
 WAIT_SECONDS = 20.0
 pytestmark = pytest.mark.usefixtures("site")  # the loggers that configs name
@@ -112,9 +113,9 @@ class Driven:
     def drive(self, seconds: float = 0.0) -> None:
         """Takes everything in until no request is open and the time is over."""
         end = time.monotonic() + seconds
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = Deadline(WAIT_SECONDS)
         while self.front_end.num_unconfirmed or time.monotonic() < end:
-            assert time.monotonic() < deadline
+            assert deadline.is_ahead
             self.take(0.02)
 
     def take(self, timeout_seconds: float) -> None:
@@ -273,9 +274,9 @@ def test_a_death_is_told_while_others_keep_sending(
         first, second = driven.front_end.engines
         driven.submit(max_tokens=200, to=0)
         client._launched[0]._process.kill()
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = Deadline(WAIT_SECONDS)
         while first.failure is None:
-            assert time.monotonic() < deadline
+            assert deadline.is_ahead
             if second.accounting.num_in_flight < 2:
                 driven.submit(max_tokens=200, to=1)
             driven.take(0.02)

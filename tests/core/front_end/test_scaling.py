@@ -399,4 +399,6 @@ async def test_a_decision_that_fails_is_not_the_last(
         scaling.adopt(asyncio.create_task(scaler.run(0.0)))
         await until(lambda: len(asked) > 2)
 
-    assert "was not decided: ValueError: no number" in caplog.text
+    assert (
+        "could not choose the number of engines: ValueError: no number" in caplog.text
+    )

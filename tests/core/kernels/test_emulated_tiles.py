@@ -19,9 +19,13 @@ from numba.extending import intrinsic
 
 from hookline_kernels.cpu import amx, isa, vectors
 from hookline_kernels.cpu.elements import array_at
-from hookline_kernels.cpu.emulated_amx import publish_key
+from hookline_kernels.cpu.tile_emulation import tile_emulator
 from hookline_kernels.cpu.vectors import Emit
 
+EMULATOR = (
+    Path(__file__).parents[3] / "tools/testing/src/hookline_testing/emulated_amx.py"
+)
+ALWAYS = f"always:{EMULATOR}"
 HEIGHT = 5
 """Rows of the sums; rows below them stay untouched."""
 Floats = npt.NDArray[np.float32]
@@ -103,7 +107,8 @@ def test_products_have_the_same_bits(
 ) -> None:
     """As in numpy and, where there is one, as by the matrix unit."""
     given = operands(lowest, highest)
-    publish_key()
+    monkeypatch.setenv(isa.EMULATION, ALWAYS)
+    tile_emulator().publish_key()
     monkeypatch.setattr(amx, "emulates_tiles", lambda: True)
 
     found = products(*given)
@@ -157,7 +162,7 @@ def test_kernels_pass_the_same_tests_in_emulation() -> None:
 
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *files],
-        env={**os.environ, isa.EMULATION: "always"},
+        env={**os.environ, isa.EMULATION: ALWAYS},
         capture_output=True,
         text=True,
         check=False,
@@ -177,15 +182,18 @@ def test_emulated_kernels_are_cached_apart(tmp_path: Path) -> None:
             capture_output=True,
             check=True,
         ).stdout
-        for each in ("", "always")
+        for each in ("", ALWAYS)
     }
 
     assert len(stamps) == 2
 
 
-def test_an_unknown_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("value", ["1", "always", "never:emulated_amx.py"])
+def test_an_unknown_value_is_refused(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A misspelt one would test less than it promises."""
-    monkeypatch.setenv(isa.EMULATION, "1")
+    monkeypatch.setenv(isa.EMULATION, value)
 
-    with pytest.raises(ValueError, match='"missing", "always" or unset'):
+    with pytest.raises(ValueError, match='"missing:FILE", "always:FILE" or unset'):
         isa.emulates_tiles.__wrapped__()

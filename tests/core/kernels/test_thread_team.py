@@ -17,6 +17,7 @@ from hookline_kernels.cpu.elements import array_at
 from hookline_kernels.cpu.jit import compile_kernel
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.team import ThreadTeam
+from hookline_testing.own_time import Deadline
 
 ITEMS = 24
 Int64 = np.ndarray[Any, np.dtype[np.int64]]
@@ -178,12 +179,12 @@ def test_threads_may_lose_their_cores_within_a_job(
 
 def test_waits_of_callers_are_counted(team: ThreadTeam, add_one: Any) -> None:
     """A caller waits if others are not done, but never in a job of one thread."""
-    chain, deadline = Chain(add_one, 300, alone_every=7), time.monotonic() + 30
+    chain, deadline = Chain(add_one, 300, alone_every=7), Deadline(30)
     chain.run(team, 1, 0)
     alone = team.waited_ns
 
     while team.waited_ns == 0:
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         chain.run(team, 4, 0)
 
     assert alone == 0
@@ -195,9 +196,9 @@ def test_threads_sleep_when_there_is_nothing_to_do(
     """After a while without a job."""
     Chain(add_one, 20, alone_every=3).run(team, 4, 0)
 
-    deadline = time.monotonic() + 30
+    deadline = Deadline(30)
     while not all(map(_is_asleep, team.native_ids)):
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         time.sleep(0.01)
 
 

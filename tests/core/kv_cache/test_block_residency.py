@@ -222,7 +222,7 @@ def test_evictions_are_reported_with_their_step() -> None:
     core.add(engine_request(3, [3, 4, 11, 12, 13, 14], 2))
     outputs = run_to_end(core)
     core.reset_prefix_cache()
-    after = core.state("end")
+    after = core.report("end")
 
     second = NANOSECONDS
     assert [output.evictions for output in outputs] == [

@@ -127,7 +127,7 @@ def test_replay_is_the_index(
             assert output.cause != WAIT or output.cache_changes is None
             reader.take(output.cache_changes)
             assert reader.hashes == index_of(engine)
-    reader.take(engine.core.state("test").cache_changes)
+    reader.take(engine.core.report("test").cache_changes)
     assert reader.hashes == index_of(engine)
 
 
@@ -190,7 +190,7 @@ def test_evictions_for_a_load_are_reported_at_once() -> None:
             assert reader.hashes == index_of(engine)
 
     assert WAIT in causes
-    assert engine.core.state("test").stats.external_cache.hit_tokens == 40
+    assert engine.core.report("test").stats.external_cache.hit_tokens == 40
 
 
 def test_reset_is_reported() -> None:
@@ -201,7 +201,7 @@ def test_reset_is_reported() -> None:
 
     engine.core.reset_prefix_cache()
 
-    changes = engine.core.state("reset").cache_changes
+    changes = engine.core.report("reset").cache_changes
     assert changes == CacheChanges(2, [CacheCleared()])
 
 

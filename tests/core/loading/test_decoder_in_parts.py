@@ -19,8 +19,8 @@ from hookline.models.sharding.rank_reduction import RankReduction
 from hookline.models.stages.calling import call_model
 from hookline.worker.gpu.cuda_graphs import GraphedForward
 from hookline.worker.gpu.device_feed import DeviceFeed
-from hookline.worker.gpu.graph_sizes import GraphSizes
 from hookline.worker.paged_cache import PagedCache
+from hookline_kernels.gpu.graph_sizes import GraphSizes
 from hookline_testing.oracle import SHAPE, VOCAB
 from hookline_testing.rank_threads import ThreadGroup, on_ranks, thread_groups
 

@@ -15,12 +15,12 @@ from hookline.config.autoscale import EngineRange
 from hookline.exceptions import ConfigError
 from hookline.models.probe import LayerCache
 from hookline.worker.gpu.device_feed import NOWHERE, DeviceFeed
-from hookline.worker.gpu.graph_sizes import MOST_CAPTURED, GraphSizes
-from hookline.worker.gpu.memory import GpuMemory, graph_bytes
 from hookline.worker.input_batch import SamplePlaces, StepInputs
 from hookline.worker.machine import Machine, check_replicas, choose_machine
 from hookline.worker.memory import count_blocks, host_room
 from hookline_kernels import CPU, Platform
+from hookline_kernels.gpu.graph_sizes import MOST_CAPTURED, GraphSizes
+from hookline_kernels.runtime.gpu_memory import GpuMemory, NoRoomError, graph_bytes
 
 GIB = 1 << 30
 LAYER = LayerCache(num_heads=8, num_kv_heads=2, key_dim=64, value_dim=64)
@@ -183,11 +183,11 @@ def test_the_pool_gets_the_share_less_what_is_taken() -> None:
 
 
 def test_no_room_is_an_error_with_the_memory_use() -> None:
-    """It names the option that helps."""
-    with pytest.raises(ConfigError) as caught:
+    """It names the options that help."""
+    with pytest.raises(NoRoomError) as caught:
         memory(weights=71 * GIB).room(0.9)
 
-    assert str(caught.value).startswith("gpu-memory-utilization")
+    assert "max-num-batched-tokens or max-num-seqs" in str(caught.value)
     assert f"weights {71 * 1024} MiB" in str(caught.value)
 
 

@@ -69,7 +69,7 @@ def test_parameters_that_cannot_be_used_end_one_request(
     tokens = tokens_of(outputs)
     assert 3 not in tokens
     assert all(tokens[each] == alone for each in (2, 4, 5, 6))
-    assert core.state("check").stats.residue == Residue()
+    assert core.report("check").stats.residue == Residue()
 
 
 def test_a_salt_that_cannot_be_hashed_ends_one_request() -> None:
@@ -83,4 +83,4 @@ def test_a_salt_that_cannot_be_hashed_ends_one_request() -> None:
     causes = {each.request_id: each.cause for one in outputs for each in one.finished}
     assert isinstance(causes[1], Failed)
     assert causes[2] == LengthReached()
-    assert core.state("check").stats.residue == Residue()
+    assert core.report("check").stats.residue == Residue()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookline.openmp import patient_threads
+from hookline_kernels.runtime.openmp import patient_threads
 
 
 @pytest.mark.parametrize("name", ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"])

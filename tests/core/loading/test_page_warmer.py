@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from hookline.worker import page_warmer
-from hookline.worker.page_warmer import PageWarmer, wait_until_warm
+from hookline_kernels.runtime import page_warmer
+from hookline_kernels.runtime.page_warmer import PageWarmer, wait_until_warm
 
 MIB = 1 << 20
 PAGE = mmap.PAGESIZE

@@ -39,9 +39,9 @@ class Choices:
     def __init__(self) -> None:
         self.asked: list[bool] = []
 
-    def __call__(self, *, may_compile: bool) -> ModuleForward:
+    def __call__(self, *, may_compile: bool, why_torch: str = "") -> ModuleForward:
         self.asked.append(may_compile)
-        return ModuleForward(None, None, name="modules", reason="")  # type: ignore[arg-type]
+        return ModuleForward(None, None, name="modules", reason=why_torch)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ from hookline.clock import SystemClock
 from hookline.config import CacheConfig, EngineConfig, LoadFormat, ModelConfig
 from hookline.core.building import build_executor
 from hookline.step import SleepLevel
-from hookline.worker.page_warmer import wait_until_warm
+from hookline_kernels.runtime.page_warmer import wait_until_warm
 from hookline.worker.startup_timer import StartupTimer
 
 def resident():

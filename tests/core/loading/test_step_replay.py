@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 
 from hookline import LLM, EngineConfig, ModelConfig, SamplingParams
 from hookline.config import CacheConfig, Dtype, SchedulerConfig
-from hookline.models.decoder import step_replay
+from hookline.models.decoder import Decoder, step_replay
 from hookline.outputs import RequestOutput
 from hookline_kernels.cpu.linear import can_pack, pack
 from hookline_kernels.cpu.recording import Arena, Recorder, Recording
@@ -116,6 +116,7 @@ def both_ways(
     with LLM.from_config(config) as llm:
         replayed = tokens_and_logprobs(generate(llm))
     monkeypatch.setattr(step_replay, "_MOST_TOKENS", 0)
+    monkeypatch.setattr(step_replay, "_MOST_OF_SEVERAL", 0)
     with LLM.from_config(config) as llm:
         return replayed, tokens_and_logprobs(generate(llm))
 
@@ -281,9 +282,12 @@ def test_texts_longer_than_the_rotary_table(
 
 
 def test_a_wrong_program_is_never_used(
-    llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
+    llama: Oracle,
+    counts: Counts,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A recording that misses a kernel is found before it serves."""
+    """A recording that misses a kernel is found before it serves, and so logged."""
     start = Recorder.start
 
     def start_few(
@@ -297,7 +301,64 @@ def test_a_wrong_program_is_never_used(
     replayed, plain = both_ways(llama, monkeypatch, of_many_lengths)
 
     assert replayed == plain
-    assert counts.done == 1  # the trial
+    assert counts.done == step_replay._MOST_DIFFERING  # the trials
+    lines = [each for each in caplog.messages if "not replayed" in each]
+    assert len(lines) == counts.done
+    assert lines[-1].startswith("steps are not replayed: one of ")
+
+
+def test_a_size_that_differs_is_named_and_others_are_replayed(
+    llama: Oracle,
+    counts: Counts,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One wrong recording slows steps of its size only, and one log line says so."""
+    fault = step_replay._fault
+
+    def wrong_of_five(is_run: bool, found: torch.Tensor, expected: torch.Tensor) -> str:
+        return "differed" if len(found) == 5 else fault(is_run, found, expected)
+
+    monkeypatch.setattr(step_replay, "_fault", wrong_of_five)
+
+    replayed, plain = both_ways(llama, monkeypatch, of_many_lengths)
+
+    assert replayed == plain
+    assert counts.done > 20
+    (line,) = (each for each in caplog.messages if "not replayed" in each)
+    assert line.startswith("steps of 5 tokens are not replayed: one of 5 tokens differ")
+
+
+def test_decoder_says_why_steps_are_not_replayed() -> None:
+    """The reason stands where the kernels in use are reported, while there is one."""
+    steps = step_replay.RecordedSteps([], 8, torch.float32)
+    decoder = object.__new__(Decoder)
+    decoder._replay = steps
+
+    before = decoder.reason
+    steps._refuse(step_replay._Size(3, has_decodes=True, has_several=False), "is wrong")
+
+    assert (before, decoder.reason) == (
+        "",
+        "steps of 3 tokens are not replayed: one of 3 tokens is wrong",
+    )
+
+
+def test_recording_that_replaces_an_older_one_is_kept_longest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A size that is recorded again counts as used last, not when it was first."""
+    monkeypatch.setattr(step_replay, "_MOST_RECORDINGS", 2)
+    steps = step_replay.RecordedSteps([], 8, torch.float32)
+    first, second, third = (
+        step_replay._Size(tokens, has_decodes=True, has_several=False)
+        for tokens in (1, 2, 3)
+    )
+
+    for size in (first, second, first, third):
+        steps._keep(size, cast("step_replay._Recorded", None))
+
+    assert list(steps._recorded) == [first, third]
 
 
 @pytest.mark.exhaustive

@@ -11,12 +11,17 @@ LEFT_OUT = ("sympy", "torch._inductor", "torch.distributed.tensor", "triton")
 IMPORT_MODELS = """
 import json, sys
 from hookline.config import Device, ExecutorConfig
-from hookline.worker.unused_imports import leave_out_unused
-leave_out_unused(ExecutorConfig(device=Device.CPU, shares_cores={is_own}))
+from hookline.worker.importing import import_torch
+import_torch(ExecutorConfig(device=Device.CPU, shares_cores={is_own}))
 import transformers.models.llama.modeling_llama, hookline.worker.uniproc
 found = [name for name in {names} if sys.modules.get(name) is not None]
 """
 PRINT_FOUND = "print(json.dumps(found))"
+USE = """
+import importlib.util
+import torch.distributed
+print(json.dumps([torch.distributed.is_available(), "triton" in sys.modules]))
+"""
 COMPILE = """
 import torch
 doubled = torch.compile(lambda x: 2 * x, backend="eager")(torch.ones(2))
@@ -46,6 +51,13 @@ def test_what_is_left_out_is_loaded_when_it_is_used() -> None:
     The compiler is complete once somebody compiles.
     """
     assert run(COMPILE, is_own=True) == ["module", [2.0, 2.0], []]
+
+
+def test_others_have_what_models_go_without() -> None:
+    """
+    A plugin may compute over processes, or import Triton, in the same process.
+    """
+    assert run(USE, is_own=True) == [True, False]
 
 
 @pytest.mark.exhaustive

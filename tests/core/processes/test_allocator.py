@@ -6,7 +6,7 @@ import sys
 PROGRAM = """
 import sys, threading
 from pathlib import Path
-from hookline.worker import allocator
+from hookline_kernels.runtime import allocator
 
 def resident_mb():
     return int(Path("/proc/self/statm").read_text().split()[1]) / 256

@@ -1,6 +1,5 @@
 """A client that does not own the engines attaches, and hears what becomes of them."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TypeVar
@@ -30,6 +29,7 @@ from hookline.transport.engine_client import (
 )
 from hookline.transport.process_client import ProcessClient
 from hookline_testing.oracle import Oracle
+from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request
 
 R = TypeVar("R")
@@ -56,9 +56,9 @@ def received_until(
 ) -> list[Received]:
     """All that a client receives, up to a message that must come."""
     received: list[Received] = []
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while not received or not is_last(received[-1]):
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         if (message := client.receive(0.2)) is not None:
             received.append(message)
     return received

@@ -1,6 +1,5 @@
 """Clients that do not own the engines follow those that come and go."""
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import TypeVar
@@ -28,6 +27,7 @@ from hookline.transport.engine_client import (
     GuestLeft,
 )
 from hookline_testing.oracle import Oracle
+from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request
 
 N = TypeVar("N")
@@ -50,9 +50,9 @@ def owner(llama: Oracle) -> Iterator[ElasticClient]:
 
 def first(client: ElasticClient | AttachedClient, kind: type[N]) -> N:
     """The next message of a kind, which must come."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while not isinstance(received := client.receive(0.1), kind):
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
     return received
 
 

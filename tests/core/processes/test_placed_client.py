@@ -2,7 +2,6 @@
 
 import queue
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TypeVar
@@ -34,6 +33,7 @@ from hookline.transport.messages import Ready
 from hookline.transport.placed_client import PlacedClient
 from hookline.transport.placing import place_by
 from hookline.transport.remote_wire import RemoteWire
+from hookline_testing.own_time import Deadline
 from hookline_testing.payloads import FACTS
 
 N = TypeVar("N")
@@ -131,15 +131,15 @@ def placed(
 
 def first_of(client: AttachedClient, kind: type[N]) -> N:
     """The next message of a kind."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while not isinstance(received := client.receive(0.1), kind):
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
     return received
 
 
 def next_of(client: PlacedClient) -> Received:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
+    deadline = Deadline(WAIT_SECONDS)
+    while deadline.is_ahead:
         if (received := client.receive(0.05)) is not None:
             return received
     raise AssertionError("nothing was received")

@@ -13,6 +13,7 @@ from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConf
 from hookline.transport.process_client import ProcessClient
 from hookline.transport.process_inspector import ProcessInspector
 from hookline_testing.oracle import Oracle
+from hookline_testing.own_time import Deadline
 
 WAIT_SECONDS = 20.0
 
@@ -36,14 +37,14 @@ def test_stacks_and_state_of_an_engine(client: ProcessClient) -> None:
     assert not inspector.is_stopped
 
     inspector.ask_for_stacks()
-    text, deadline = "", time.monotonic() + WAIT_SECONDS
+    text, deadline = "", Deadline(WAIT_SECONDS)
     while "engine_process.py" not in text:
-        assert time.monotonic() < deadline, text
+        assert deadline.is_ahead, text
         time.sleep(0.01)
         text += inspector.take_stacks()
     os.kill(inspector.pid, signal.SIGSTOP)
     while not inspector.is_stopped:
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         time.sleep(0.01)
     description = inspector.description
     os.kill(inspector.pid, signal.SIGCONT)

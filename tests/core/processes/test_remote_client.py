@@ -41,6 +41,7 @@ from hookline.transport.messages import Failed, Ready
 from hookline.transport.remote_client import RemoteClient
 from hookline.transport.tcp import TcpHub, TcpLink
 from hookline.transport.transport import Party, Role
+from hookline_testing.own_time import Deadline
 from hookline_testing.payloads import FACTS
 
 HEAD = Party(Role.CLIENT, 0)
@@ -70,15 +71,15 @@ class Engine:
         )
 
     def say(self, message: msgspec.Struct) -> None:
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = Deadline(WAIT_SECONDS)
         while not self.mailbox.send(HEAD, message, waits=False):
-            assert time.monotonic() < deadline
+            assert deadline.is_ahead
             self.client.receive(0.02)
 
     def hear(self) -> object:
         """The next message but pings, while the head node turns."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while time.monotonic() < deadline:
+        deadline = Deadline(WAIT_SECONDS)
+        while deadline.is_ahead:
             assert self.client.receive(0.0) is None
             mail = self.mailbox.receive(0.02)
             if mail is not None and not isinstance(mail.message, Ping):
@@ -138,15 +139,15 @@ class Head:
 
     def receive(self) -> Received:
         """The next message; fails if none comes."""
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = Deadline(WAIT_SECONDS)
         while (received := self.client.receive(0.1)) is None:
-            assert time.monotonic() < deadline
+            assert deadline.is_ahead
         return received
 
     def turn_until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = Deadline(WAIT_SECONDS)
         while not holds():
-            assert time.monotonic() < deadline
+            assert deadline.is_ahead
             assert self.client.receive(0.05) is None
 
 

@@ -37,6 +37,7 @@ from hookline.transport.remote_client import RemoteClient
 from hookline.transport.remote_wire import RemoteWire
 from hookline.transport.tcp import TcpHub
 from hookline.transport.transport import Party, Role
+from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request
 
 N = TypeVar("N")
@@ -46,9 +47,9 @@ ENGINE = Party(Role.ENGINE, 0)
 
 
 def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while not holds():
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         time.sleep(0.01)
 
 
@@ -139,9 +140,9 @@ def head() -> Iterator[Head]:
 
 def first(guest: AttachedClient, kind: type[N]) -> N:
     """A guest's next message of a kind."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while not isinstance(received := guest.receive(0.1), kind):
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
     return received
 
 

@@ -26,6 +26,7 @@ from hookline.transport.messages import Attach, Detach, Output, Ready, ToClient
 from hookline.transport.process_client import ProcessClient
 from hookline.transport.transport import Party, Role
 from hookline_testing.oracle import Oracle
+from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request
 
 WAIT_SECONDS = 20.0
@@ -45,9 +46,9 @@ class Guest:
 
     def receive(self) -> object:
         """The next message; fails if none comes."""
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = Deadline(WAIT_SECONDS)
         while (mail := self.mailbox.receive(1.0)) is None:
-            assert time.monotonic() < deadline
+            assert deadline.is_ahead
         assert mail.sender == ENGINE
         return mail.message
 

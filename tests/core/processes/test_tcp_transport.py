@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
@@ -13,6 +12,7 @@ from hookline.transport.endpoint import Endpoint
 from hookline.transport.link_keys import LinkKeys
 from hookline.transport.tcp import TcpHub, TcpLink
 from hookline.transport.transport import Party, Role
+from hookline_testing.own_time import Deadline
 
 KEYS = LinkKeys.derive(b"a secret of some length")
 OTHERS = LinkKeys.derive(b"another one, as long as")
@@ -56,8 +56,8 @@ def ends() -> Iterator[Ends]:
 
 def received(hub: TcpHub | TcpLink) -> bytes | None:
     """The next frame; None if none comes."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
+    deadline = Deadline(WAIT_SECONDS)
+    while deadline.is_ahead:
         if (frame := hub.receive(0.1)) is not None:
             return frame
     return None
@@ -69,9 +69,9 @@ def say(link: TcpLink, hub: TcpHub, frame: bytes) -> None:
 
 
 def turn_until(hub: TcpHub, holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while not holds():
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         hub.receive(0.05)
 
 

@@ -140,7 +140,7 @@ def test_garbage_is_counted_and_dropped(
     assert second is not None
     assert second.message == Failed("later")
     assert mailbox.dropped == 1
-    assert "dropped a message that is not valid" in caplog.text
+    assert "dropped an invalid message" in caplog.text
 
 
 def test_a_message_without_the_key_is_dropped(

@@ -19,6 +19,7 @@ from hookline.transport.rank_messages import RankEnlistment
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle, make_oracle
+from hookline_testing.own_time import Deadline
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.rank_nodes import LoopbackNodes
 
@@ -81,9 +82,9 @@ def tokens(llm: LLM) -> list[list[int]]:
 
 
 def wait_until_gone(pids: tuple[int, ...]) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = Deadline(DEADLINE)
     while any(os.path.exists(f"/proc/{pid}") for pid in pids):  # noqa: PTH110
-        assert time.monotonic() < deadline, pids
+        assert deadline.is_ahead, pids
         time.sleep(0.05)
 
 
@@ -198,9 +199,9 @@ def test_a_rank_of_a_silent_machine_is_lost(
     ranks = start(config)
     os.kill(ranks.pids[1], number)
 
-    deadline = time.monotonic() + DEADLINE
+    deadline = Deadline(DEADLINE)
     while (failure := ranks.find_failure()) is None:
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         time.sleep(0.05)
     ranks.close()
 

@@ -141,6 +141,6 @@ def test_plans_tell_a_first_stage_all_it_needs(seed: int, *, has_drafts: bool) -
     for number, prompt in enumerate(prompts):
         told = [*prompt, *found.get(number, [])]
         assert told == texts[number][: len(told)]
-    stats = core.state("end").stats
+    stats = core.report("end").stats
     assert (stats.kv_blocks_used, stats.residue) == (0, Residue())
     core.close()

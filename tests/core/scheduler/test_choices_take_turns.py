@@ -113,7 +113,7 @@ def test_a_line_whose_head_is_aborted_moves_on() -> None:
 
     run_to_end(core)
 
-    stats = core.state("check").stats
+    stats = core.report("check").stats
     assert sum(stats.finished.values()) == 299
     assert (stats.waiting, stats.waiting_tokens, stats.residue) == (0, 0, Residue())
 

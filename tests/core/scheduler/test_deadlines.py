@@ -60,7 +60,7 @@ def test_a_running_request_keeps_the_tokens_of_its_time() -> None:
 
     assert len(tokens_of(outputs)[1]) == 4
     assert [each.cause for each in outputs[-1].finished] == [TimedOut()]
-    stats = core.state("check").stats
+    stats = core.report("check").stats
     assert (stats.kv_blocks_used, stats.residue) == (0, Residue())
     assert stats.finished == {"timeout": 1}
 
@@ -92,16 +92,36 @@ def test_a_request_behind_a_closed_gate_ends() -> None:
     assert gate.cancelled == [1]
 
 
+def test_reading_the_state_ends_no_request() -> None:
+    """Only a step or `expire` does; and reading it takes no event from an output."""
+    clock = VirtualClock()
+    core = simulated_core(clock=clock)
+    core.add(timed(engine_request(1, [3], 10), 2.0))
+    clock.sleep(2.5)
+
+    read = [core.stats for _ in range(2)]
+    reported = core.report("check")
+    core.expire()
+
+    assert read[0] == read[1] == reported.stats
+    assert reported.stats.waiting == 1
+    assert [event.request_id for event in reported.queued] == [1]
+    assert reported.finished == []
+    assert [each.cause for each in core.report("check").finished] == [TimedOut()]
+
+
 def test_a_sleeping_engine_ends_requests_with_its_next_state() -> None:
     """It plans no steps, but it publishes its state with every heartbeat."""
     clock = VirtualClock()
     core = simulated_core(clock=clock)
     core.hold(SleepMode.KEEP)
     core.add(timed(engine_request(1, [3], 10), 2.0))
-    early = core.state("heartbeat").finished
+    core.expire()
+    early = core.report("heartbeat").finished
     clock.sleep(2.5)
 
-    late = core.state("heartbeat").finished
+    core.expire()
+    late = core.report("heartbeat").finished
 
     assert (early, [each.cause for each in late]) == ([], [TimedOut()])
     assert not core.has_work
@@ -153,7 +173,7 @@ def test_random_deadlines_leave_nothing_behind(is_async: bool) -> None:
     for request_id, (cause, at) in ended.items():
         assert at <= due[request_id] + 2.5
         assert cause != TimedOut() or at >= due[request_id]
-    assert core.state("check").stats.residue == Residue()
+    assert core.report("check").stats.residue == Residue()
 
 
 def test_ended_requests_leave_no_litter() -> None:

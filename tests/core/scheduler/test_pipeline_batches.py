@@ -192,7 +192,7 @@ def test_an_aborted_request_in_flight_frees_its_place() -> None:
 
     alone = simulated_core()
     alone.add(engine_request(1, [3, 1], 8))
-    stats = core.state("end").stats
+    stats = core.report("end").stats
     assert tokens_of(outputs)[1] == tokens_of(run_to_end(alone))[1]
     assert stats.discarded_tokens > 0
     assert (stats.kv_blocks_used, stats.residue.tokens, stats.residue.blocks) == (

@@ -124,7 +124,7 @@ def test_sleep_preempts_for_nobody() -> None:
     core.step()
 
     core.hold(SleepMode.KEEP)
-    (event,) = core.state("sleep").preempted
+    (event,) = core.report("sleep").preempted
 
     assert (event.cause, event.beneficiary_id) == (PreemptionCause.SLEEP, None)
 
@@ -214,7 +214,7 @@ def test_resume_in_chunks_counts_only_what_is_done() -> None:
 
     before = outputs[-1].stats.recomputed_tokens
     core.finish([2], Aborted("the test"))
-    after = core.state("check").stats.recomputed_tokens
+    after = core.report("check").stats.recomputed_tokens
 
     assert admissions(outputs)[-1].recomputed_tokens > 2
     assert before == after == 2
@@ -254,4 +254,4 @@ def test_preempted_request_can_be_aborted() -> None:
         (2, FinishReason.ABORT),
         (1, FinishReason.LENGTH),
     ]
-    assert core.state("check").stats.kv_blocks_used == 0
+    assert core.report("check").stats.kv_blocks_used == 0

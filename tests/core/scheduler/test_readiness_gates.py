@@ -97,11 +97,11 @@ def test_a_gate_that_never_opens_delays_no_other_request() -> None:
     for request_id in (1, 2, 3):
         core.add(engine_request(request_id, [5, 6], 2))
 
-    before = core.state("test").stats
+    before = core.report("test").stats
     outputs = run_until_wait(core)
-    after = core.state("test").stats
+    after = core.report("test").stats
     core.finish([1], Aborted("gone"))
-    end = core.state("test")
+    end = core.report("test")
 
     assert (before.waiting, before.waiting_for_grammar) == (2, 1)
     assert [event.request_id for event in ended(outputs)] == [2, 3]
@@ -141,7 +141,7 @@ def test_a_request_passes_every_gate() -> None:
 
     first.open_for(1)
     run_until_wait(core)
-    held = core.state("test").stats.waiting_for_grammar
+    held = core.report("test").stats.waiting_for_grammar
     second.open_for(1)
     outputs = run_to_end(core)
 
@@ -177,7 +177,7 @@ def test_a_gate_can_fail_a_request() -> None:
     causes = {event.request_id: event.cause for event in ended(outputs)}
     assert causes[1] == Failed("the grammar is malformed")
     assert len(tokens_of(outputs)[2]) == 2
-    assert core.state("test").stats.residue == Residue()
+    assert core.report("test").stats.residue == Residue()
 
 
 def test_waiting_too_long_is_an_error() -> None:
@@ -191,10 +191,10 @@ def test_waiting_too_long_is_an_error() -> None:
 
     core.clock.sleep(2)
     core.step()
-    first = core.state("test")
+    first = core.report("test")
     core.clock.sleep(3)
     core.step()
-    second = core.state("test")
+    second = core.report("test")
 
     assert gate.cancelled == [1, 2]
     assert (first.stats.waiting_for_grammar, second.stats.waiting_for_grammar) == (1, 0)
@@ -217,7 +217,7 @@ def test_preempted_requests_may_have_to_wait_again() -> None:
     gate.close_for(2)
 
     outputs += [output, *run_until_wait(core)]
-    held = core.state("test").stats
+    held = core.report("test").stats
     gate.open_for(2)
     outputs += run_to_end(core)
 
@@ -244,12 +244,12 @@ def test_waiting_for_kv_is_one_gate_of_several() -> None:
     engine.core.add(engine_request(1, prompt, 1))
 
     engine.step()
-    held = engine.core.state("test").stats
+    held = engine.core.report("test").stats
     engine.core.finish([1], Aborted("gone"))
     engine.run()
 
     assert (held.waiting, held.waiting_for_remote_kv) == (0, 1)
-    stats = engine.core.state("test").stats
+    stats = engine.core.report("test").stats
     assert (stats.waiting_for_remote_kv, stats.kv_blocks_used) == (0, 0)
     assert stats.residue == Residue()
 
@@ -294,7 +294,7 @@ def test_laws_hold_whatever_gates_do(
         elif act < 0.6:
             core.finish([other], Aborted("gone"))
         outputs.append(core.step())
-        state = core.state("test")
+        state = core.report("test")
         outputs.append(state)
         assert state.stats.residue == Residue()
         assert state.stats.waiting_for_grammar == len(gate.waiting)
@@ -302,7 +302,7 @@ def test_laws_hold_whatever_gates_do(
         gate.open_for(request_id)
     outputs += run_to_end(core)
 
-    stats = core.state("test").stats
+    stats = core.report("test").stats
     causes = {event.request_id: event.cause for event in ended(outputs)}
     assert sorted(event.request_id for event in ended(outputs)) == list(range(1, 31))
     assert (stats.residue, stats.kv_blocks_used) == (Residue(), 0)

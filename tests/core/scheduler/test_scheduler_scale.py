@@ -45,7 +45,7 @@ def test_ten_thousand_requests_run_to_the_end() -> None:
     )
 
     drive(core, clock, seed=7)
-    stats = core.state("check").stats
+    stats = core.report("check").stats
 
     assert stats.residue == Residue()
     assert stats.received == sum(stats.finished.values()) == NUM_REQUESTS

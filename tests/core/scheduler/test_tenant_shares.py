@@ -195,7 +195,7 @@ def test_random_traffic_is_fair_and_starves_no_one(seed: int) -> None:
     # What a tenant can be ahead: what all places can still generate for it.
     assert max(cost.values()) - min(cost.values()) <= 6 * (30 + 2 * 30)
     run_to_end(core)
-    stats = core.state("check").stats
+    stats = core.report("check").stats
     assert stats.residue == Residue()
     assert sum(stats.finished.values()) == 1500
 
@@ -208,13 +208,13 @@ def test_lag_and_waiting_requests_are_reported() -> None:
     for _ in range(6):
         core.step()
 
-    tenants = core.state("check").stats.tenants
+    tenants = core.report("check").stats.tenants
 
     assert set(tenants) == {"a", "b"}
     assert tenants["a"].waiting + tenants["b"].waiting == 6
     assert min(each.lag_tokens for each in tenants.values()) == 0.0
     run_to_end(core)
-    assert core.state("check").stats.tenants == dict.fromkeys("ab", TenantStats())
+    assert core.report("check").stats.tenants == dict.fromkeys("ab", TenantStats())
 
 
 def test_remembered_tenants_are_bounded() -> None:

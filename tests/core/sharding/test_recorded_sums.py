@@ -56,4 +56,4 @@ def test_replayed_steps_sum_over_ranks(llama: Oracle, replays: bool) -> None:
         assert (replay is not None) == replays
         if replay is not None:
             assert [size.tokens for size in replay._recorded] == [1]
-            assert not replay._is_off
+            assert not replay.reason

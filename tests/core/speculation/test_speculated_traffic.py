@@ -103,7 +103,7 @@ def check_step(core: EngineCore, output: StepOutput, budget: int) -> None:
         assert 0 <= event.accepted_tokens <= event.draft_tokens
         assert event.accepted_tokens <= len(event.token_ids)
         assert len(event.token_ids) <= event.accepted_tokens + 1
-    assert core.state("check").stats.residue == Residue()
+    assert core.report("check").stats.residue == Residue()
 
 
 @pytest.mark.parametrize("kind", ["right", "half-right", "random"])
@@ -144,7 +144,7 @@ def test_traffic_is_left_as_it_is(stages: int, seed: int, kind: str) -> None:
     for number, text in enumerate(expected):
         told = found.get(number, [])
         assert told == (text[: len(told)] if number in aborted else text)
-    stats = core.state("end").stats
+    stats = core.report("end").stats
     assert (stats.kv_blocks_used, stats.residue) == (0, Residue())
     assert stats.received == sum(stats.finished.values()) == 12
     core.close()
@@ -165,7 +165,7 @@ def test_drafts_never_preempt() -> None:
         core.add(engine_request(1, [3] * 4, 6))
         core.add(engine_request(2, [4] * 4, 6))
         run_to_end(core)
-        counts.append(core.state("end").stats.preemptions)
+        counts.append(core.report("end").stats.preemptions)
 
     assert counts == [0, 0]
 

@@ -1,9 +1,11 @@
 """The service that has grammars compiled: with scripted backends, in real processes."""
 
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -179,11 +181,11 @@ def test_one_process_compiles_until_the_service_is_closed(
 
 
 def test_a_grammar_that_ends_its_process_is_refused_alone(
-    make_service: Callable[..., GrammarService],
+    make_service: Callable[..., GrammarService], caplog: pytest.LogCaptureFixture
 ) -> None:
     """
-    By the limit of time or by itself; what comes next gets a new fork of a process that
-    has imported everything.
+    By the limit of time or by itself, which is logged; what comes next gets a new fork
+    of a process that has imported everything.
     """
     service = make_service()
 
@@ -193,6 +195,7 @@ def test_a_grammar_that_ends_its_process_is_refused_alone(
 
     assert loop.outcome == "compiling it takes more than 0.5 s of processor time"
     assert crash.outcome == "it ends the process that compiles it"
+    assert f"grammar compiler: crashed: {crash.outcome}" in caplog.text
     assert memory.outcome == "compiling it takes too much memory"
     assert wrong.outcome == "ValueError: it is wrong"
     words = [each.word for each in (first, loop, crash, memory, wrong, last)]
@@ -284,3 +287,23 @@ def test_a_grammar_that_explodes_in_all_backends_is_a_limit(
     assert str(end.outcome).startswith(
         "scripted: compiling it takes more than 0.35 s of processor time; scripted: "
     )
+
+
+def test_compiler_that_cannot_be_started_at_first_is_started_later(
+    make_service: Callable[..., GrammarService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal of the kernel does not switch structured outputs off for good."""
+    popen, refused = subprocess.Popen, [True]
+
+    def refuse_first(*arguments: Any, **options: Any) -> object:
+        if refused:
+            refused.pop()
+            raise BlockingIOError("no more processes")
+        return popen(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", refuse_first)
+
+    (only,) = compile_all(make_service(), "a")
+
+    assert not refused
+    assert only.word == "compiled"

@@ -5,13 +5,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from hookline.config import ExecutorConfig
-from hookline.cost import ModelCost
-from hookline.worker.threads.choosing import leave_cores, take_threads
+from hookline_kernels.runtime.threads.choosing import leave_cores, take_threads
 
-SMALL = ModelCost(flops_per_token=4e6, flops_per_sample=8e6)
-LARGE = ModelCost(flops_per_token=1e8, flops_per_sample=5e7)
-BESIDE = ExecutorConfig(shares_cores=True)
+SMALL, LARGE = 12e6, 15e7
+"""Operations of a token."""
 
 
 @pytest.fixture(autouse=True)
@@ -25,41 +22,30 @@ def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("config", "cost", "threads"),
-    [
-        (BESIDE, SMALL, 1),
-        (BESIDE, LARGE, 3),
-        (BESIDE, ModelCost(), 3),
-        (ExecutorConfig(), SMALL, 3),
-        (ExecutorConfig(threads=2, shares_cores=True), SMALL, 2),
-    ],
-    ids=["small", "large", "unknown cost", "alone", "by option"],
+    ("chosen", "flops", "threads"),
+    [(None, SMALL, 1), (None, LARGE, 3), (None, 0.0, 3), (2, SMALL, 2)],
+    ids=["small", "large", "unknown cost", "by option"],
 )
 def test_threads_follow_the_work_and_the_user(
-    config: ExecutorConfig, cost: ModelCost, threads: int
+    chosen: int | None, flops: float, threads: int
 ) -> None:
     """A small model leaves the other cores to the front end."""
-    take_threads(config)
-    leave_cores(config, cost)
+    take_threads(chosen)
+    leave_cores(chosen, flops)
 
     assert torch.get_num_threads() == threads
 
 
 @pytest.mark.parametrize(
-    ("config", "engines", "threads"),
-    [
-        (BESIDE, 2, 1),
-        (BESIDE, 8, 1),
-        (BESIDE, 1, 3),
-        (ExecutorConfig(threads=2), 8, 2),
-    ],
+    ("chosen", "engines", "threads"),
+    [(None, 2, 1), (None, 8, 1), (None, 1, 3), (2, 8, 2)],
     ids=["divided", "more than cores", "alone", "by option"],
 )
 def test_engines_divide_the_cores(
-    config: ExecutorConfig, engines: int, threads: int
+    chosen: int | None, engines: int, threads: int
 ) -> None:
     """Each has at least one thread; a number that the user chose is each engine's."""
-    take_threads(config, engines)
+    take_threads(chosen, engines)
 
     assert torch.get_num_threads() == threads
 
@@ -68,7 +54,7 @@ def test_the_environment_counts_as_an_option(monkeypatch: pytest.MonkeyPatch) ->
     """OpenMP's number of threads is kept if it is set."""
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
 
-    take_threads(BESIDE, 3)
-    leave_cores(BESIDE, SMALL)
+    take_threads(None, 3)
+    leave_cores(None, SMALL)
 
     assert torch.get_num_threads() == 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookline.worker.threads.core_pacer import CorePacer
+from hookline_kernels.runtime.threads.core_pacer import CorePacer
 
 MS = 1_000_000
 

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from hookline.worker.threads import governor as governing
-from hookline.worker.threads.cgroup import CpuQuota
-from hookline.worker.threads.governor import ThreadGovernor
-from hookline.worker.threads.neighbours import Neighbours
+from hookline_kernels.runtime.threads import governor as governing
+from hookline_kernels.runtime.threads.cgroup import CpuQuota
+from hookline_kernels.runtime.threads.governor import ThreadGovernor
+from hookline_kernels.runtime.threads.neighbours import Neighbours
 
 from .conftest import write
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookline.worker.threads.neighbours import Neighbours
+from hookline_kernels.runtime.threads.neighbours import Neighbours
 
 
 def seen(others: int, *, threads: int, cores: int) -> Neighbours:

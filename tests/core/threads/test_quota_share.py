@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from hookline.worker.threads.cgroup import CpuQuota
-from hookline.worker.threads.quota_share import QuotaShare
+from hookline_kernels.runtime.threads.cgroup import CpuQuota
+from hookline_kernels.runtime.threads.quota_share import QuotaShare
 
 from .conftest import write
 

@@ -4,7 +4,11 @@ import os
 import threading
 from pathlib import Path
 
-from hookline.worker.threads.scheduling import ThreadTimes, busy_ns, thread_times
+from hookline_kernels.runtime.threads.scheduling import (
+    ThreadTimes,
+    busy_ns,
+    thread_times,
+)
 
 TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 STAT = """\

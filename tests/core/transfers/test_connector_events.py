@@ -108,7 +108,7 @@ def test_malformed_events_are_asked_for_once(events: object) -> None:
 
     found = events_of(engine)
 
-    stats = engine.core.state("test").stats
+    stats = engine.core.report("test").stats
     assert scheduler.asked == 1
     assert found == [ConnectorLookup(NANOSECONDS // 1000)]
     assert stats.transfers.failures == {"poll": {"malformed": 1}}

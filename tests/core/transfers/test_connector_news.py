@@ -57,7 +57,7 @@ def test_events_without_a_transfer_are_counted_separately() -> None:
     engine.core.add(engine_request(1, [5, 6, 7], 2))
     engine.run()
 
-    assert engine.core.state("test").stats.transfers.failures == {
+    assert engine.core.report("test").stats.transfers.failures == {
         "incident": {"stranger": 3}
     }
 

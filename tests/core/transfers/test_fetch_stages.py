@@ -117,5 +117,5 @@ def test_aborted_requests_are_in_no_stage(turns: int) -> None:
 
     engine.core.finish([0, 1], Aborted("gone"))
 
-    assert stages(engine.core.state("test").stats) == (0, 0, 0)
+    assert stages(engine.core.report("test").stats) == (0, 0, 0)
     engine.run()

@@ -51,7 +51,7 @@ PROMPT = list(range(3, 24))
 
 def stats_of(engine: ConnectedCore) -> SchedulerStats:
     """Once it rests: nothing is left of any request or transfer."""
-    stats = engine.core.state("test").stats
+    stats = engine.core.report("test").stats
     assert stats.residue == Residue()
     assert stats.kv_blocks_used == 0
     assert stats.transfers == stats.transfers.at_rest()
@@ -110,7 +110,7 @@ def test_waiting_request_blocks_no_other() -> None:
     engine.core.add(engine_request(2, [5, 6], 2))
 
     engine.step()
-    stats = engine.core.state("test").stats
+    stats = engine.core.report("test").stats
     outputs = engine.run()
 
     assert (stats.running, stats.waiting, stats.waiting_for_remote_kv) == (1, 0, 1)
@@ -176,7 +176,7 @@ def test_late_load_finds_its_blocks_closed() -> None:
     engine = connected_core(store)
 
     outputs = run(engine)
-    before = engine.core.state("test").stats
+    before = engine.core.report("test").stats
     engine.clock.sleep(0.3)
     again = run(engine)
 
@@ -196,9 +196,9 @@ def test_blocks_of_an_aborted_load_are_closed_first() -> None:
     engine.step()
 
     engine.core.finish([1], Aborted("gone"))
-    held = engine.core.state("test").stats
+    held = engine.core.report("test").stats
     engine.step()
-    freed = engine.core.state("test").stats
+    freed = engine.core.report("test").stats
 
     assert (held.transfers.closing, held.kv_blocks_used) == (1, 5)
     assert held.residue == freed.residue == Residue()
@@ -248,7 +248,7 @@ def test_kept_blocks_are_freed_when_they_are_saved() -> None:
 
     engine.core.add(engine_request(1, PROMPT, 1))
     end = engine.step()
-    held = engine.core.state("test").stats
+    held = engine.core.report("test").stats
     engine.run()
 
     assert end.finished[0].kv_transfer_params == {"request": 1}
@@ -314,7 +314,7 @@ def test_a_waiting_request_gets_the_oldest_held_blocks() -> None:
     waits = [engine.step().finished for _ in range(20)]
     engine.clock.sleep(0.3)
     ends = [each for _ in range(20) for each in engine.step().finished]
-    stats = engine.core.state("test").stats
+    stats = engine.core.report("test").stats
 
     assert not any(waits)
     assert [each.request_id for each in ends] == [3]

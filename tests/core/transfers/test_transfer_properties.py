@@ -130,7 +130,7 @@ def test_nothing_is_wrong_and_nothing_is_left(  # noqa: PLR0917 - all are drawn
 
         for at, found in tokens.items():
             assert found == right[at][: len(found)]
-        stats = engine.core.state("test").stats
+        stats = engine.core.report("test").stats
         assert stats.residue == Residue()
         assert stats.kv_blocks_used == stats.waiting_for_remote_kv == 0
         assert stats.transfers == stats.transfers.at_rest()
@@ -142,7 +142,7 @@ def test_nothing_is_wrong_and_nothing_is_left(  # noqa: PLR0917 - all are drawn
 
 def compare_totals(engine: ConnectedCore, outputs: list[StepOutput]) -> None:
     """Totals are the sums over what outputs have told."""
-    stats = engine.core.state("test").stats
+    stats = engine.core.report("test").stats
     preempted = [event for output in outputs for event in output.preempted]
     assert stats.preempted == 0
     assert stats.preemptions == len(preempted)

@@ -49,4 +49,4 @@ def test_a_waiting_output_takes_nothing() -> None:
 
     assert causes == {"transfer"}
     assert output.queued == []
-    assert [event.request_id for event in engine.core.state("test").queued] == [3]
+    assert [event.request_id for event in engine.core.report("test").queued] == [3]

@@ -26,6 +26,7 @@ from hookline.tokenizer import Tokenizer
 from hookline_server.texts import text_queue
 from hookline_server.texts.pool import SMALL_CHARS, TextPool
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
+from hookline_testing.own_time import Deadline
 
 LOOPS = (
     "{% if messages[0]['content'] == 'loops' %}"
@@ -144,8 +145,10 @@ async def test_a_job_that_loops_fails_alone(pool: TextPool) -> None:
     assert stats_of(pool, "chat").waiting == 0
 
 
-async def test_a_process_that_ends_is_replaced(pool: TextPool) -> None:
-    """Nobody notices if it had nothing to do."""
+async def test_a_process_that_ends_is_replaced(
+    pool: TextPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No client notices if it had nothing to do, and the log has one line of many."""
     await encode(pool, "a")
     process = pool._queues["text"]._process
     assert process is not None
@@ -153,6 +156,45 @@ async def test_a_process_that_ends_is_replaced(pool: TextPool) -> None:
     while stats_of(pool, "text").crashed == 0:  # noqa: ASYNC110 - it has no event
         await asyncio.sleep(0.01)
 
+    assert await encode(pool, "b") == [pool._tokenizer.encode("b")]
+    pool._queues["text"]._ended("it ended again")
+    assert caplog.text.count("text process text: crashed: ") == 1
+    assert "ended again" not in caplog.text
+
+
+async def test_a_process_that_sends_no_reply_is_replaced(
+    pool: TextPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its job fails instead of waiting for ever, and the log says why."""
+    looping = asyncio.ensure_future(say(pool, "loops"))
+    queue = pool._queues["chat"]
+    while not queue._is_ready:  # noqa: ASYNC110 - it has no event
+        await asyncio.sleep(0.01)
+    assert queue._process is not None
+    queue._process._incoming += b"\x01\x00\x00\x00\x01"  # a number in a frame
+
+    queue._process._take_replies()
+
+    with pytest.raises(TextLimitError):
+        await looping
+    assert "text process chat: crashed: it sent what is no reply" in caplog.text
+
+
+async def test_a_process_that_cannot_be_started_fails_its_jobs(
+    pool: TextPool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are told at once, and later jobs get a process again."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError("no more processes")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "Popen", refuse)
+        with pytest.raises(TextLimitError):
+            await encode(pool, "a")
+
+    assert stats_of(pool, "text").crashed == 1
+    assert "text process text: cannot be started: no more processes" in caplog.text
     assert await encode(pool, "b") == [pool._tokenizer.encode("b")]
 
 
@@ -224,8 +266,8 @@ def test_a_text_process_ends_with_its_front_end(tmp_path: Path, content: str) ->
         pid, child = map(int, front_end.stdout.readline().split())
         front_end.kill()
 
-    deadline = time.monotonic() + 60
+    deadline = Deadline(60)
     while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         time.sleep(0.05)
     os.kill(child, signal.SIGKILL)

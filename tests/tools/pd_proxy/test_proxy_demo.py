@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from hookline_testing.own_time import Deadline
+
 PROMPT = "def read_lines(path):\n    " * 12
 BODY = {"model": "demo", "prompt": PROMPT, "max_tokens": 16, "temperature": 0}
 
@@ -66,9 +68,9 @@ class Demo:
 
     def wait_for(self, url: str, name: str, value: float) -> None:
         """Loggers hear of steps a little later than clients."""
-        deadline = time.monotonic() + 60
+        deadline = Deadline(60)
         while self.metric(url, name) != value:
-            assert time.monotonic() < deadline, f"{name} did not become {value}"
+            assert deadline.is_ahead, f"{name} did not become {value}"
             time.sleep(0.05)
 
 
@@ -155,9 +157,9 @@ def test_signal_ends_all(tmp_path: Path, number: signal.Signals) -> None:
 def test_signal_while_instances_load_ends_all(tmp_path: Path) -> None:
     """The command need not be ready to be ended."""
     with demo(tmp_path, "--num-kv-blocks=256") as running:
-        deadline = time.monotonic() + 30
+        deadline = Deadline(30)
         while len(running.instances()) < 2:
-            assert time.monotonic() < deadline
+            assert deadline.is_ahead
             time.sleep(0.02)
         pids = running.instances()
         running.process.terminate()

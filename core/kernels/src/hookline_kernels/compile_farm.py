@@ -17,6 +17,9 @@ from multiprocessing.context import ForkProcess
 from hookline_kernels.failure import KernelError
 from hookline_kernels.missing import CompiledKernel
 
+_KILLED_SECONDS = 5.0
+"""Time for the kernel to end a process that was killed."""
+
 
 @dataclass(slots=True)
 class _Job:
@@ -80,7 +83,7 @@ class CompileFarm:
         for job in self._running:
             assert job.process is not None
             job.process.kill()
-            job.process.join()
+            job.process.join(_KILLED_SECONDS)
         self._running.clear()
 
     def compiled(self, job: _Job) -> CompiledKernel:
@@ -116,7 +119,7 @@ class CompileFarm:
             assert job.process is not None
             if job.process.sentinel not in ended:
                 continue
-            job.process.join()
+            job.process.join()  # its end was seen
             job.exit_code = job.process.exitcode
             self._running.remove(job)
             seconds = time.monotonic() - job.started

@@ -33,9 +33,9 @@ from hookline.exceptions import ConfigError
 _EXECUTOR_NAMES = {"uni": "uniproc"}
 """vLLM's names of executors."""
 _ONE_RANK = ("uniproc", "simulated")
+"""Executors without a rank for each part of a layer."""
 _RAY = "ray"
 """Name of a data-parallel backend and of an executor."""
-"""Executors without a rank for each part of a layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

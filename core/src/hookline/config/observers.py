@@ -187,7 +187,7 @@ class ObserverConfig:
         default=False,
         metadata=option(
             "Run the stat loggers in a process of their own, so that one that holds "
-            "the interpreter slows nobody. Servers only.",
+            "the interpreter slows nothing else. Servers only.",
         ),
     )
     record: str | None = field(

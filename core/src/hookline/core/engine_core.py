@@ -110,6 +110,10 @@ class EngineCore:
         """Ends requests; ids of requests that have ended already are ignored."""
         self._scheduler.finish(request_ids, cause, self.clock.now())
 
+    def expire(self) -> None:
+        """Ends requests whose deadlines have passed; each step does so, too."""
+        self._scheduler.expire(self.clock.now())
+
     def reset_prefix_cache(self) -> None:
         self._scheduler.reset_prefix_cache()
 
@@ -137,7 +141,7 @@ class EngineCore:
         record = self._record(step, result, told, executed_at)
         output = self._emit("step", executed_at, record)
         if self._is_pipeline and len(self._in_flight) == self._lead:
-            self._schedule_and_start()  # told with the next output
+            self._schedule_and_start()  # reported with the next output
         return output
 
     @property
@@ -236,13 +240,20 @@ class EngineCore:
 
     # -- output ------------------------------------------------------------------
 
-    def state(self, cause: str) -> StepOutput:
-        """Returns the audited state, and all events since the last output.
+    @property
+    def stats(self) -> SchedulerStats:
+        """The state now, with the residue that the last audit found."""
+        stats = self.together.with_experts(self._scheduler.stats())
+        if self.sleep_level is None:
+            return stats
+        return msgspec.structs.replace(stats, sleep_level=int(self.sleep_level))
 
-        It ends requests whose deadlines have passed: an engine that sleeps plans no
-        steps.
+    def report(self, cause: str) -> StepOutput:
+        """Audits the state, and returns it with all events since the last output.
+
+        These are returned once. Requests whose deadlines have passed are not ended:
+        `expire` does that, and so does each step.
         """
-        self._scheduler.expire(self.clock.now())
         self._scheduler.audit()
         return self._emit(cause, self.clock.now(), clock=self.clock_pair())
 
@@ -267,7 +278,7 @@ class EngineCore:
             engine_index=self.facts.engine_index,
             at=at,
             cause=cause,
-            stats=self._stats(),
+            stats=self.stats,
             record=record,
             queued=events.queued,
             scheduled=events.scheduled,
@@ -281,12 +292,6 @@ class EngineCore:
             connector_events=events.connector,
             sections=events.sections,
         )
-
-    def _stats(self) -> SchedulerStats:
-        stats = self.together.with_experts(self._scheduler.stats())
-        if self.sleep_level is None:
-            return stats
-        return msgspec.structs.replace(stats, sleep_level=int(self.sleep_level))
 
     def _cache_changes(self) -> CacheChanges | None:
         if not (events := self._scheduler.take_cache_events()):

@@ -122,7 +122,8 @@ class EngineLoop:
         self._changed = self._due = ""
         self._has_stepped = False
         replies, self._replies_to_state = self._replies_to_state, []
-        return [self.core.state(cause), *replies]
+        self.core.expire()  # an engine that sleeps plans no steps
+        return [self.core.report(cause), *replies]
 
     def _take(self, command: Command) -> None:
         if self._tap is not None:

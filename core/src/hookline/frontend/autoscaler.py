@@ -131,7 +131,7 @@ class Autoscaler:
 
 
 def _tell_failure(reason: str) -> None:
-    _log.error("the number of engines was not decided: %s", reason)
+    _log.error("the autoscaler could not choose the number of engines: %s", reason)
 
 
 def start_autoscaling(

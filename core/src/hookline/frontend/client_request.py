@@ -1,6 +1,6 @@
 """A client's request in the front end: its completions and their delivery."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from hookline.clock import NANOSECONDS
 from hookline.events import Finished, NewTokens
@@ -191,22 +191,27 @@ class ClientRequest:
         prepared: PreparedRequest,
         deliver: Deliver,
         wall: WallTime,
+        parts: Iterable[tuple[RequestAccount, TextStream]],
         *,
         request_id: str,
+        engine_index: int,
         is_streamed: bool,
+        is_named: bool = False,
+        timeout_seconds: float | None = None,
     ) -> None:
+        """Takes over a request, with the account and the text of each completion."""
         self.prepared = prepared
         self.request_id = request_id
-        self.completions: list[Completion] = []
+        self.completions = [Completion(self, *each) for each in parts]
         self.num_open = prepared.params.n
         self.last_closed: Completion | None = None
         self.prompt_logprobs: list[TokenLogprobs] | None = None
         self.refusal: GrammarError | None = None
         self.kv_transfer_params: dict[str, object] | None = None
         self.is_streamed = is_streamed
-        self.engine_index = 0
-        self.is_named = False
-        self.timeout_seconds: float | None = None
+        self.engine_index = engine_index
+        self.is_named = is_named
+        self.timeout_seconds = timeout_seconds
         self.has_delivered = False
         self.num_restarts = 0
         self.vectors: PooledVectors | None = None
@@ -234,7 +239,7 @@ class ClientRequest:
         return [each.request_id for each in self.completions if each.is_open]
 
     def restart(self, texts: Sequence[TextStream]) -> None:
-        """Forgets what an engine has told that has ended; another one tells it again.
+        """Forgets the outputs of an engine that has ended; another one begins again.
 
         Completions that have ended stay as they are.
 

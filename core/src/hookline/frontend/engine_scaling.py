@@ -174,7 +174,7 @@ class EngineScaling:
         if self._starting:
             index = max(self._starting)
             del self._starting[index]
-            _log.info("engine %d is given up while it starts", index)
+            _log.info("engine %d is stopped while it starts", index)
             self._remove(index)
             return
         engine = self._engines[self.state.serving[-1]]
@@ -182,7 +182,7 @@ class EngineScaling:
         self._draining.add(engine.index)
         self._elastic.vacate(engine.index)
         _log.info(
-            "engine %d leaves once its %d requests have ended",
+            "engine %d will stop once its %d requests have ended",
             engine.index,
             max(engine.accounting.num_in_flight, engine.num_told),
         )

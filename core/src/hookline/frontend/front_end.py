@@ -202,11 +202,11 @@ class FrontEnd(ToldLoggers):
             deliver,
             [self._ids.next() for _ in range(prepared.params.n)],
             arrived_at=arrived_at,
+            engine_index=engine.index,
             is_streamed=is_streamed,
+            is_named=to is not None,
+            timeout_seconds=timeout_seconds,
         )
-        request.engine_index = engine.index
-        request.is_named = to is not None
-        request.timeout_seconds = timeout_seconds
         engine.sent(prepared.params.n, arrived_at)
         eos = engine.facts.eos_token_ids
         left = request.seconds_left(self._clock.now())

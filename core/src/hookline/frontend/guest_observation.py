@@ -23,7 +23,7 @@ _NOTHING = IterationStats()
 
 
 class GuestObservers:
-    """Tells of this front end's requests only: the owner tells of the engines.
+    """Reports this front end's requests only: the owner reports the engines.
 
     So loggers hear of each event once, however many front ends there are.
     """

@@ -49,16 +49,23 @@ class _Engine:
     def look(self) -> None:
         """Starts the process when it is due, and finds out what ended it."""
         if self.fate is _Fate.DUE and time.monotonic() >= self._due:
-            name = f"engine {self.index}"
-            self._process = OwnedProcess(_MODULE, (self.index,), name=name)
-            self._process.tell(self._enlistment)
-            self.fate = _Fate.RUNS
+            self._start()
         process = self._process
         if self.fate is _Fate.RUNS and process is not None:
             code, reason = process.exit_code, process.end_reason
             if code is not None and reason is not None:
                 process.end(_GRACE_SECONDS)
                 self._take_end(code, reason)
+
+    def _start(self) -> None:
+        name = f"engine {self.index}"
+        try:
+            self._process = OwnedProcess(_MODULE, (self.index,), name=name)
+        except OSError as error:
+            self._retry(f"its process cannot be started: {error}")
+            return
+        self._process.tell(self._enlistment)
+        self.fate = _Fate.RUNS
 
     def drain(self) -> None:
         """Asks the process to finish its requests and to end."""
@@ -83,7 +90,12 @@ class _Engine:
             self._start_after(0.0)
         elif code == UNFIT:  # its own log line says why
             self.fate = _Fate.FAILED
-        elif (delay := self._budget.take()) is not None:
+        else:
+            self._retry(reason)
+
+    def _retry(self, reason: str) -> None:
+        """Has another process take the place of one, if that is allowed."""
+        if (delay := self._budget.take()) is not None:
             _log.error("engine %d: %s; it is replaced", self.index, reason)
             self._start_after(delay)
         else:

@@ -3,8 +3,11 @@
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_type_hints
 
 import msgspec
+from msgspec import defstruct
+from msgspec.structs import fields as fields_of
 
 from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
 from hookline.frontend.encoded_texts import TextEncoder, bad_word_spellings
@@ -245,30 +248,43 @@ def _bad_words(
     return tuple(sorted({tuple(ids) for ids in found if ids}))
 
 
+def _unchecked(kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """Returns a struct with the fields of another, which does not check its values."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields = [(each.name, hints[each.name], each.default) for each in fields_of(kind)]
+    return defstruct(kind.__name__, fields)
+
+
+_Sent = defstruct(
+    "_Sent",
+    [
+        ("params", _unchecked(SamplingParams)),  # they have been checked
+        ("facts", RequestFacts),
+        ("cache_salt", str | None),
+        ("kv_transfer_params", dict[str, object] | None),
+    ],
+)
+"""What an `EngineRequest` has of its client, with the same names."""
+_encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
+_decode = msgspec.msgpack.Decoder(_Sent).decode
+
+
 def _check_types(
     params: SamplingParams,
     facts: RequestFacts,
     cache_salt: str | None,
     kv_transfer_params: dict[str, object] | None,
 ) -> None:
-    """Checks types by encoding a request, wherever the engine runs."""
-    request = EngineRequest(
-        request_id=0,
-        prompt_token_ids=[],
-        params=params,
-        facts=facts,
-        cache_salt=cache_salt,
-        kv_transfer_params=kv_transfer_params,
-    )
+    """Checks types as sending a request would, wherever the engine runs."""
     try:
         frozen_json(kv_transfer_params or {})  # as the engine will do
-        encoded = msgspec.msgpack.encode(request, enc_hook=plain)
-        msgspec.msgpack.decode(encoded, type=EngineRequest)
+        _decode(_encode(_Sent(params, facts, cache_salt, kv_transfer_params)))
     except (
         msgspec.MsgspecError,
         TypeError,
         ValueError,
         OverflowError,
+        NotImplementedError,
         RecursionError,
     ) as error:
         raise RequestError(f"the request is malformed: {error}") from error

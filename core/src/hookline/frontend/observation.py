@@ -55,7 +55,10 @@ from hookline_registry import (
 class Observers:
     """The loggers of one front end, each in its own lane.
 
+    What nobody listens to is neither built nor sealed.
+
     Attributes:
+        hooks: Names of the hooks that any logger or the recorder implements.
         is_listening: Whether there is a logger or a recorder.
         address: None, because the loggers are in this process.
         lost: Number of batches that were lost on their way here, which no lane got.
@@ -92,6 +95,7 @@ class Observers:
             linger_seconds=config.observers.linger_seconds,
         )
         self._recorder = recorder
+        self.hooks = self._fanout.hooks | hooks_of(recorder)
         self.lost = 0
         self.address: ObserverAddress | None = None
         self.is_listening = bool(self._lanes) or recorder is not None
@@ -126,14 +130,9 @@ class Observers:
             return stats
         return tuple(replace(each, dropped=each.dropped + self.lost) for each in stats)
 
-    @property
-    def hooks(self) -> frozenset[str]:
-        """Names of the hooks that any logger implements."""
-        return self._fanout.hooks
-
     def listens(self, hook: str) -> bool:
-        """Whether any logger implements the hook."""
-        return self._fanout.listens(hook)
+        """Whether any logger or the recorder implements the hook."""
+        return hook in self.hooks
 
     def add_routes(self, routes_of: RoutesOf) -> None:
         """Lets each logger register its pages."""
@@ -150,17 +149,19 @@ class Observers:
         restart_cause: str = "",
         resubmitted: int = 0,
     ) -> None:
-        started = EngineStarted(
-            facts=facts,
-            clock=clock,
-            restart_cause=restart_cause,
-            resubmitted=resubmitted,
-        )
-        self._tell("engine_started", started=started)
+        if self.listens("engine_started"):
+            started = EngineStarted(
+                facts=facts,
+                clock=clock,
+                restart_cause=restart_cause,
+                resubmitted=resubmitted,
+            )
+            self._tell("engine_started", started=started)
 
     def stopped(self, engine_index: int, reason: str) -> None:
-        stopped = EngineStopped(engine_index=engine_index, reason=reason)
-        self._tell("engine_stopped", stopped=stopped)
+        if self.listens("engine_stopped"):
+            stopped = EngineStopped(engine_index=engine_index, reason=reason)
+            self._tell("engine_stopped", stopped=stopped)
 
     def failed(
         self,
@@ -170,13 +171,14 @@ class Observers:
         *,
         is_final: bool = True,
     ) -> None:
-        failed = EngineFailed(
-            engine_index=engine_index,
-            reason=reason,
-            open_requests=open_requests,
-            is_final=is_final,
-        )
-        self._tell("engine_failed", failed=failed)
+        if self.listens("engine_failed"):
+            failed = EngineFailed(
+                engine_index=engine_index,
+                reason=reason,
+                open_requests=open_requests,
+                is_final=is_final,
+            )
+            self._tell("engine_failed", failed=failed)
 
     def observe(
         self,
@@ -185,31 +187,33 @@ class Observers:
         facts: Mapping[int, RequestFacts],
     ) -> None:
         """Passes one step, or one state, to the loggers: events first, then the sum."""
-        seal_stats(output.stats)
         batch = self._request_notices(output, frozen_map(facts))
-        batch.append(
-            self._state(output, iteration)
-            if output.record is None
-            else self._step(output, output.record, iteration)
-        )
+        if output.record is None:
+            if self.listens("state_changed"):
+                batch.append(self._state(output, iteration))
+        elif self.listens("step_finished"):
+            batch.append(self._step(output, output.record, iteration))
         self._deliver(batch)
 
     def requests_told(self, output: StepOutput) -> set[int]:
         """Ids of the requests whose facts `observe` needs with this output."""
-        return told_requests(output, self._fanout.listens)
+        return told_requests(output, self.listens)
 
     def front_end_ended(self, ended: GuestEnded) -> None:
         """Does nothing: front ends that can end share an observer process."""
 
     def http_answered(self, answered: HttpAnswered) -> None:
-        self._tell("http_answered", answered=answered)
+        if self.listens("http_answered"):
+            self._tell("http_answered", answered=answered)
 
     def front_end_changed(self, parts: tuple[FrontEndPart, ...]) -> None:
-        changed = FrontEndChanged(parts=parts)
-        self._tell("front_end_changed", changed=changed)
+        if self.listens("front_end_changed"):
+            changed = FrontEndChanged(parts=parts)
+            self._tell("front_end_changed", changed=changed)
 
     def records_logged(self, logged: RecordsLogged) -> None:
-        self._tell("records_logged", logged=logged)
+        if self.listens("records_logged"):
+            self._tell("records_logged", logged=logged)
 
     def flush(self, timeout_seconds: float) -> bool:
         return self._fanout.flush(timeout_seconds)
@@ -222,7 +226,7 @@ class Observers:
         self, output: StepOutput, facts: Mapping[int, RequestFacts]
     ) -> list[Notice]:
         index, batch = output.engine_index, list[Notice]()
-        listens = self._fanout.listens
+        listens = self.listens
         if output.queued and listens("requests_queued"):
             queued = RequestsQueued(
                 engine_index=index, events=tuple(output.queued), facts=facts
@@ -258,6 +262,7 @@ class Observers:
         self, output: StepOutput, record: StepRecord, iteration: IterationStats
     ) -> Notice:
         seal_record(record)
+        seal_stats(output.stats)
         step = StepFinished(
             engine_index=output.engine_index,
             record=record,
@@ -267,6 +272,7 @@ class Observers:
         return "step_finished", {"step": step}
 
     def _state(self, output: StepOutput, iteration: IterationStats) -> Notice:
+        seal_stats(output.stats)
         state = StateChanged(
             engine_index=output.engine_index,
             cause=output.cause,
@@ -284,6 +290,15 @@ class Observers:
     def _deliver(self, batch: list[Notice]) -> None:
         if self._recorder is not None:
             for hook, arguments in batch:
-                if (record := getattr(self._recorder, hook, None)) is not None:
+                if callable(record := getattr(self._recorder, hook, None)):
                     record(**arguments)
         self._fanout.submit(batch)
+
+
+def hooks_of(plugin: object) -> frozenset[str]:
+    """Returns the names of the hooks that an object has methods for."""
+    return frozenset(
+        name
+        for name, spec in vars(hookspecs).items()
+        if hasattr(spec, "hookline_spec") and callable(getattr(plugin, name, None))
+    )

@@ -108,7 +108,7 @@ class Observing(Protocol):
         ...
 
     def front_end_ended(self, ended: GuestEnded) -> None:
-        """Tells what another front end may not have told before it ended."""
+        """Reports what another front end may not have reported before it ended."""
         ...
 
     def http_answered(self, answered: HttpAnswered) -> None:

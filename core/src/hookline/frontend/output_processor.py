@@ -53,7 +53,10 @@ class OutputProcessor:
         request_ids: Sequence[int],
         *,
         arrived_at: int,
+        engine_index: int,
         is_streamed: bool,
+        is_named: bool = False,
+        timeout_seconds: float | None = None,
     ) -> ClientRequest:
         """Admits a client's request.
 
@@ -62,7 +65,11 @@ class OutputProcessor:
             deliver: Called with its outputs.
             request_ids: An id for each of its `n` completions.
             arrived_at: When it arrived, in ns on the front end's clock.
+            engine_index: The engine.
             is_streamed: Whether the client gets output with each step.
+            is_named: Whether the client has named the engine.
+            timeout_seconds: Time from its arrival after which it ends; None without
+                limit.
         """
         prepared_at = self._clock.now()
         admitted = [
@@ -79,18 +86,21 @@ class OutputProcessor:
             )
             for index, request_id in enumerate(request_ids)
         ]
+        accounts, texts = self.accounting.admit(admitted), self._make_texts(prepared)
         request = ClientRequest(
             prepared,
             deliver,
             self.accounting.wall,
+            zip(accounts, texts, strict=True),
             request_id=prepared.facts.client_id or str(request_ids[0]),
+            engine_index=engine_index,
             is_streamed=is_streamed,
+            is_named=is_named,
+            timeout_seconds=timeout_seconds,
         )
-        accounts, texts = self.accounting.admit(admitted), self._make_texts(prepared)
-        for account, text in zip(accounts, texts, strict=True):
-            completion = Completion(request, account, text)
-            request.completions.append(completion)
-            self._completions[completion.request_id] = completion
+        self._completions.update(
+            (each.request_id, each) for each in request.completions
+        )
         return request
 
     def take(self, output: StepOutput) -> tuple[IterationStats, Stopped]:

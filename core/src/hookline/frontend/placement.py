@@ -101,7 +101,7 @@ class Placement:
         if engine.death is not None:
             raise EngineRestartingError(engine.death.reason)
         if engine.is_surplus:
-            raise EngineDeadError("it leaves, because fewer engines are wanted")
+            raise EngineDeadError("it is removed, because fewer engines are wanted")
         self._balancer.sent(index, prepared)
         return Choice(index, Reason.NAMED)
 

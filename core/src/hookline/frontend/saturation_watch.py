@@ -23,11 +23,11 @@ from hookline_registry import LaneStats
 class SaturationWatch:
     """Loggers, and the `hookline_saturation_ratio` of each engine that runs.
 
-    It is computed from what loggers are told, as `/metrics` does, but in time.
+    It is computed from what loggers receive, as on `/metrics`, but without their delay.
     """
 
     def __init__(self, observers: Observing) -> None:
-        """Follows engines, and tells the loggers what it is told."""
+        """Follows engines, and passes on to the loggers what it receives."""
         self._observers = observers
         self._saturations: dict[int, Saturation] = {}
         self.address = observers.address

@@ -9,12 +9,12 @@ from hookline.config import EngineConfig
 from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
 from hookline.frontend.observer_choice import Observe, observe
 from hookline.models.description import find_folder
-from hookline.openmp import wait_patiently
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import ENGINE
 from hookline.text.probing import probe_tokenizer
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import EngineClient
+from hookline_kernels.runtime.openmp import wait_patiently
 
 Connect = Callable[[EngineConfig], EngineClient]
 

@@ -56,7 +56,7 @@ class Supervisor:
     def take(
         self, news: EngineDied | EngineReplaced | EngineLeaving | EngineVerdict
     ) -> None:
-        """Takes what an engine's owner tells of its process."""
+        """Handles news of an engine's process from its owner."""
         match news:
             case EngineDied():
                 self.take_death(news)

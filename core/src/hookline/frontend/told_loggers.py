@@ -1,4 +1,4 @@
-"""What a server tells the loggers through its front end."""
+"""What a server reports to the loggers through its front end."""
 
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observing import Observing, RemotePages

@@ -1,17 +1,21 @@
 """Finds the requests whose facts the loggers need with an output."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
-from hookline.events import (
-    Finished,
-    NewTokens,
-    Preempted,
-    Queued,
-    Scheduled,
-    StepOutput,
+from hookline.events import StepOutput
+
+REQUEST_HOOKS: Mapping[str, str] = {
+    "queued": "requests_queued",
+    "scheduled": "requests_scheduled",
+    "preempted": "requests_preempted",
+    "new_tokens": "tokens_generated",
+    "finished": "requests_finished",
+}
+"""The hook that tells loggers of the events in a field of an output."""
+OUTPUT_HOOKS = frozenset(
+    (*REQUEST_HOOKS.values(), "cache_changed", "step_finished", "state_changed")
 )
-
-Event = Queued | Scheduled | Preempted | NewTokens | Finished
+"""All hooks that are called because of an output."""
 
 
 def told_requests(output: StepOutput, listens: Callable[[str], bool]) -> set[int]:
@@ -21,16 +25,9 @@ def told_requests(output: StepOutput, listens: Callable[[str], bool]) -> set[int
         output: Output of an engine.
         listens: Whether any logger implements a hook.
     """
-    kinds: tuple[tuple[str, Sequence[Event]], ...] = (
-        ("requests_queued", output.queued),
-        ("requests_scheduled", output.scheduled),
-        ("requests_preempted", output.preempted),
-        ("tokens_generated", output.new_tokens),
-        ("requests_finished", output.finished),
-    )
     told: set[int] = set()
-    for hook, events in kinds:
-        if events and listens(hook):
+    for name, hook in REQUEST_HOOKS.items():
+        if (events := getattr(output, name)) and listens(hook):
             told.update(event.request_id for event in events)
     if output.preempted and listens("requests_preempted"):
         others = (event.beneficiary_id for event in output.preempted)

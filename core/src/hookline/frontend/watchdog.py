@@ -1,6 +1,5 @@
 """The thread that watches engines and the event loop, independent of both."""
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,9 +12,12 @@ from hookline.frontend.engine_watch import EngineWatch, Stall
 from hookline.frontend.loop_watch import LoopWatch
 from hookline.frontend.stall_report import log_recovery, log_stacks, log_stall
 from hookline.transport.process_inspector import ProcessInspector
+from hookline.watcher import Watcher
 
 LOOK_SECONDS = 0.25
 """Time between two looks."""
+_END_SECONDS = 10.0
+"""Time for a look to end; one may wait for a process to write its stacks."""
 _REPORT_SECONDS = 1.0
 """Time between two reports of a stall that goes on."""
 
@@ -71,28 +73,24 @@ class Watchdog:
         self._loop_watch = loop_watch
         self._changed = changed
         self._watched: dict[int, _Watched] = {}
-        self._is_closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
-        self._thread.start()
+        self._looked_at = time.monotonic()
+        self._watcher = Watcher(self._look_once, name="watchdog", seconds=LOOK_SECONDS)
 
     def close(self) -> None:
         """Ends the thread."""
-        self._is_closing.set()
-        self._thread.join()
+        self._watcher.close(_END_SECONDS)
 
-    def _run(self) -> None:
-        last = time.monotonic()
-        while not self._is_closing.wait(LOOK_SECONDS):
-            now = time.monotonic()
-            # Time in which this process was stopped is no time without an answer.
-            seconds = min(now - last, 2 * LOOK_SECONDS)
-            last = now
-            self._loop_watch.look(seconds)
-            if not self._engines.client.owns_engines:
-                continue  # their owner watches them
+    def _look_once(self) -> bool:
+        now = time.monotonic()
+        # Time in which this process was stopped is no time without an answer.
+        seconds = min(now - self._looked_at, 2 * LOOK_SECONDS)
+        self._looked_at = now
+        self._loop_watch.look(seconds)
+        if self._engines.client.owns_engines:  # else their owner watches them
             for engine in self._engines:
                 if not engine.vitals.is_over:
                     self._look(engine.index, self._known(engine), seconds)
+        return True
 
     def _known(self, engine: EngineState) -> _Watched:
         index, vitals = engine.index, engine.vitals

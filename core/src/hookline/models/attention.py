@@ -47,14 +47,15 @@ class AttentionSlot:
     """
 
     attend: AttentionCall
-    first_layer = 0
+
+    def __init__(self, first_layer: int = 0) -> None:
+        self.first_layer = first_layer
 
     @classmethod
     def install(cls, model: PreTrainedModel) -> "AttentionSlot":
         """Adds one new slot to all attention modules of the model."""
-        slot = cls()
-        if (part := part_of(model)) is not None:
-            slot.first_layer = part.layers[0]
+        part = part_of(model)
+        slot = cls(0 if part is None else part.layers[0])
         for module in model.modules():
             if hasattr(module, "layer_idx"):
                 object.__setattr__(module, "hookline_slot", slot)

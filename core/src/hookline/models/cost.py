@@ -8,7 +8,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from hookline.cost import ModelCost
 from hookline.models.probe import LayerCache
-from hookline.models.quantized.linear import QuantizedLinear
+from hookline.models.quantized_layer import QuantizedLayer
 from hookline.models.sharding.expert_placement import OwnedExperts, num_experts_of
 from hookline.models.sharding.whole_experts import OwnExperts
 from hookline.models.stages.staged_model import OtherStages
@@ -87,7 +87,7 @@ def _inner_weights(
 
 def _weights_of(module: torch.nn.Module) -> Iterator[tuple[str, _Weight]]:
     """Yields a module's own weights; biases of experts have two dimensions, too."""
-    if isinstance(module, QuantizedLinear):
+    if isinstance(module, QuantizedLayer):
         nbytes = sum(part.nbytes for part in module.parameters())
         yield "weight", _Weight(nbytes, module.in_features * module.out_features)
         return

@@ -21,21 +21,15 @@ from transformers.utils import logging as transformers_logging
 
 from hookline.config import Dtype, LoadFormat, ModelConfig
 from hookline.exceptions import ModelLoadError
-from hookline.models import mxfp4
 from hookline.models.attention import IMPLEMENTATION
 from hookline.models.config_limits import read_object
 from hookline.models.description import ModelDescription
 from hookline.models.few_layers import keep_few_layers
-from hookline.models.mxfp4 import ReadTensor
 from hookline.models.own_attention import implementation_to_load, replace_attention
-from hookline.models.quantized.cache_scales import use_cache_scales
-from hookline.models.quantized.reading import QuantizedCheckpoint
-from hookline.models.quantized.replacing import quantize
-from hookline.models.quantized.scheme import (
-    Scheme,
-    dtype_for,
+from hookline.models.quantization import (
+    find_method,
+    find_scales_method,
     forget_quantization,
-    quantization_of,
 )
 from hookline.models.random_weights import random_model
 from hookline.models.sharding.division import Division, divide
@@ -57,6 +51,7 @@ from hookline.models.stages.stage import ONLY, Stage
 from hookline.models.stages.staged_model import staged
 from hookline.models.support import refuse_own_code, refuse_unsupported
 from hookline.models.weight_files import WeightFiles
+from hookline.quantization import QuantizationMethod, ReadTensor, StoredWeights
 from hookline_kernels import CPU
 
 _LOAD_ERRORS = (
@@ -197,8 +192,7 @@ class _Found:
         config: Its configuration, without what `transformers` must not read.
         attention: Name of the attention to load it with.
         dtype: Data type to load it in.
-        scheme: How weights are quantized, but for MXFP4.
-        is_mxfp4: Weights are in MXFP4.
+        quantization: How weights are quantized; None if they are not.
         whole: The configuration of all ranks' model.
         division: How ranks divide it; None if there is one.
         stage: The pipeline stage whose layers to load.
@@ -208,8 +202,7 @@ class _Found:
     config: PreTrainedConfig
     attention: str
     dtype: torch.dtype
-    scheme: Scheme | None
-    is_mxfp4: bool
+    quantization: QuantizationMethod | None
     whole: PreTrainedConfig
     division: Division | None
     stage: Stage
@@ -240,9 +233,8 @@ def _load(job: _Job, max_model_len: int) -> PreTrainedModel:
         model = _read(job, found)
     if job.attention == IMPLEMENTATION:
         replace_attention(model)
-    if found.scheme is not None and found.scheme.bits is not None:
-        bits = found.scheme.bits
-        quantize(config.model, model, bits, may_compile=job.may_compile)
+    if found.quantization is not None:
+        found.quantization.quantize(model, may_compile=job.may_compile)
     if found.division is not None:
         if (experts := found.division.experts) is not None:
             wrap_experts(model, partial(_wrapped, job, experts))
@@ -270,12 +262,11 @@ def _find(job: _Job, max_model_len: int) -> _Found:
     refuse_unsupported(name, found, max_model_len)
     kind = _class_of(name, found)
     attention = implementation_to_load(found.model_type, job.attention)
-    is_mxfp4 = _take_out_mxfp4(found)
-    described = {} if is_mxfp4 else read_object(name, job.folder / "config.json")
-    scheme = quantization_of(job.config, described)
+    described = read_object(name, job.folder / "config.json")
+    quantization = find_method(job.config, described)
     dtype = _dtype(job.config, found.dtype)
-    if scheme is not None:
-        dtype = dtype_for(job.config, dtype, job.device)
+    if quantization is not None:
+        dtype = quantization.activation_dtype(dtype, job.device)
     forget_quantization(found)
     whole, division = deepcopy(found), None
     if job.reduce is not None:
@@ -288,8 +279,7 @@ def _find(job: _Job, max_model_len: int) -> _Found:
         config=found,
         attention=attention,
         dtype=dtype,
-        scheme=scheme,
-        is_mxfp4=is_mxfp4,
+        quantization=quantization,
         whole=whole,
         division=division,
         stage=job.stage,
@@ -298,24 +288,23 @@ def _find(job: _Job, max_model_len: int) -> _Found:
 
 def _read(job: _Job, found: _Found) -> PreTrainedModel:
     """Reads the weights of a checkpoint."""
-    config, scheme = job.config, found.scheme
+    method = found.quantization
     with WeightFiles(job.folder) as files:
-        shards = files.shards(found.plan)
-        tensors = mxfp4.dequantized(shards) if found.is_mxfp4 else shards
-        quantized = None
-        if scheme is not None and scheme.layout is not None:
-            quantized = QuantizedCheckpoint(
-                config.model, files, scheme.layout, found.dtype, found.plan
-            )
-        read = tensors if quantized is None else quantized.tensors
-        model = _made_of(job, found, read)
-        if quantized is not None:
-            quantized.fill(
+        own = files.shards(found.plan)
+        if method is None:
+            model = _made_of(job, found, own)
+            method = find_scales_method(job.config, own, job.cache_dtype)
+        else:
+            whole = own if found.plan.is_whole else files.shards(WHOLE)
+            weights = StoredWeights(own=own, whole=whole, cut=found.plan.cut)
+            model = _made_of(job, found, method.read(weights, found.dtype))
+            method.fill(
                 model,
                 may_compile=job.may_compile,
-                reads_all=not config.has_few_layers and found.stage == ONLY,
+                reads_all=not job.config.has_few_layers and found.stage == ONLY,
             )
-        use_cache_scales(model, shards, job.cache_dtype)
+        if method is not None:
+            method.use_cache_scales(model, own, job.cache_dtype)
     return model
 
 
@@ -353,20 +342,6 @@ def _checked(config: ModelConfig, loaded: object) -> PreTrainedModel:
                 f"such as {names}",
             )
     return model
-
-
-def _take_out_mxfp4(config: PreTrainedConfig) -> bool:
-    """Whether weights are in MXFP4; if so, `transformers` is not told of it.
-
-    Its own loader needs kernels for GPUs.
-    """
-    quantization = config.to_dict().get("quantization_config")
-    if not isinstance(quantization, dict):
-        return False
-    if quantization.get("quant_method") != mxfp4.METHOD:
-        return False
-    del config.quantization_config
-    return True
 
 
 def _class_of(name: str, config: PreTrainedConfig) -> type[PreTrainedModel]:

@@ -9,11 +9,10 @@ from transformers import PreTrainedModel
 from hookline.config import LoadFormat, ModelConfig
 from hookline.exceptions import ModelLoadError
 from hookline.models.description import ModelDescription
-from hookline.models.quantized.linear import QuantizedLinear
+from hookline.models.quantized_layer import QuantizedLayer
 from hookline.models.sharding.plan import WHOLE
 from hookline.models.weight_files import WeightFiles
 from hookline.spec_decode.target import TargetModel
-from hookline_kernels.quantized_weight import dequantize
 
 
 def shared_weights(name: str, model: PreTrainedModel) -> TargetModel:
@@ -93,6 +92,6 @@ def stored_tables(
 
 
 def _weight_of(layer: nn.Module) -> object:
-    if isinstance(layer, QuantizedLinear) and layer.quantized is not None:
-        return dequantize(layer.quantized).to(layer.dtype)
+    if isinstance(layer, QuantizedLayer):
+        return layer.dequantized()
     return getattr(layer, "weight", None)

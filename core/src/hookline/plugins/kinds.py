@@ -18,6 +18,11 @@ CONNECTOR = PluginKind(
 EXTENSION = PluginKind(
     name="extension", group="hookline.extensions", hook="create_extension"
 )
+QUANTIZATION_METHOD = PluginKind(
+    name="quantization_method",
+    group="hookline.quantization_methods",
+    hook="create_quantization_method",
+)
 LOGITS_PROCESSOR = PluginKind(
     name="logits_processor",
     group="hookline.logits_processors",
@@ -74,6 +79,7 @@ KINDS = (
     PROPOSER,
     CONNECTOR,
     EXTENSION,
+    QUANTIZATION_METHOD,
     LOGITS_PROCESSOR,
     TOOL_PARSER,
     REASONING_PARSER,

@@ -33,7 +33,7 @@ class FetchStages:
             self._to_start.add(request.request_id)
 
     def looked_up(self, request: Request, *, will_wait: bool) -> None:
-        """The connector has told whether there is something to wait for."""
+        """The connector has answered whether there is something to wait for."""
         if will_wait:
             self._loaded.discard(request.request_id)
             self._to_start.add(request.request_id)

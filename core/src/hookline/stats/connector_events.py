@@ -58,7 +58,7 @@ class TierMove(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False)
 
 
 TierEvent = TierLookup | TierAllocation | TierMove
-"""What a connector tells about its tiers."""
+"""What a connector reports about its tiers."""
 
 ConnectorEvent = ConnectorLookup | TierEvent
 

@@ -24,10 +24,10 @@ class ExpertStats(msgspec.Struct, frozen=True, array_like=True):
 
     def with_step(self, use: RankUse) -> "ExpertStats":
         """Returns the totals after a step with work."""
-        return ExpertStats(
+        return msgspec.structs.replace(
+            self,
             tokens=_sum(self.tokens, use.expert_tokens),
             busiest_tokens=self.busiest_tokens + use.expert_busiest_tokens,
-            dummy_steps=self.dummy_steps,
             wait_ns=self.wait_ns + use.expert_wait_ns,
         )
 

@@ -40,6 +40,8 @@ _PROBE_SECONDS, _PROBING_SECONDS = 0.05, 1.0
 _REASON_SECONDS = 0.5
 """How long the executor waits for a machine to tell why its rank was lost."""
 _GRACE_SECONDS = 2.0
+_END_SECONDS = 30.0
+"""Time for the machines to end their ranks once one has ended."""
 _log = logging.getLogger(__name__)
 
 
@@ -162,7 +164,9 @@ class ConnectedRanks:
     def close(self) -> None:
         """Implements `Ranks`; ranks that were told to end have two seconds."""
         if self._ending is not None:
-            self._ending.join()
+            self._ending.join(_END_SECONDS)
+            if self._ending.is_alive():
+                _log.error("the ranks' nodes have not ended in %g s", _END_SECONDS)
             return
         end = time.monotonic() + (_GRACE_SECONDS if self._hellos else 0.0)
         running = set(self._hellos)

@@ -1,9 +1,11 @@
 """Starts an engine process and gives it the secret of its messages."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
+from hookline.config import EngineConfig
 from hookline.owned_process import OwnedProcess
 from hookline.transport.mailbox import make_key
 from hookline.worker.experts.links import ExpertLinks
@@ -43,3 +45,15 @@ class LaunchedEngine(OwnedProcess):
         self.key = make_key()
         # The pipe, unlike arguments and environment, is not shown by /proc.
         self.tell(self.key)
+
+
+def config_of_process(config: EngineConfig, number: int) -> EngineConfig:
+    """Returns the configuration of an engine's n-th process.
+
+    Each records to its own file, so that the recording of a crash is not overwritten.
+    """
+    record = config.observers.record
+    if record is None:
+        return config
+    observers = replace(config.observers, record=f"{record}.{number}")
+    return replace(config, observers=observers)

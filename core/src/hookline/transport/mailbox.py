@@ -123,7 +123,7 @@ class Mailbox(Generic[M]):
         self.dropped += 1
         if self.dropped & (self.dropped - 1) == 0:  # the 1st, 2nd, 4th, 8th, …
             _log.warning(
-                "dropped a message that is not valid (%s); %d so far",
+                "dropped an invalid message (%s); %d so far",
                 reason,
                 self.dropped,
             )

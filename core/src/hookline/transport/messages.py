@@ -260,7 +260,7 @@ class Invitation(msgspec.Struct, frozen=True):
 
 
 OfGuests = Expelled | Departed | SlowCall
-"""What an engine tells its owner of other clients."""
+"""What an engine reports to its owner about other clients."""
 
 ToClient = Hello | Ready | StartFailed | Failed | Output | Reply | Overrun | OfGuests
 ToGuest = (

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+import msgspec
+
 from hookline.events import (
     Finished,
     NewTokens,
@@ -13,7 +15,6 @@ from hookline.events import (
     StepOutput,
 )
 from hookline.request_ids import client_of
-from hookline.sections import NO_SECTIONS
 
 E = TypeVar("E", Queued, Scheduled, Preempted, NewTokens, Finished)
 
@@ -26,15 +27,23 @@ def split_output(
 ) -> Iterator[tuple[int, StepOutput]]:
     """Yields each client's part of an output.
 
-    The first client gets what belongs to the engine as a whole, too: the step's record,
-    evictions, loads and events of the KV connector, news of extensions and `others`. So
-    sums over clients count nothing twice. It also gets the ends of requests whose
-    clients are in `orphaned_by`. Every client gets the engine's state, and changes of
-    the prefix cache, by which it places requests.
+    The first client gets all else that belongs to the engine as a whole, too, such as
+    the step's record and evictions, and `others`. So sums over clients count nothing
+    twice. It also gets the ends of requests whose clients are in
+    `orphaned_by`. Every client gets the engine's state, and changes of the prefix
+    cache, by which it places requests.
     """
     queued, scheduled = _by_client(output.queued), _by_client(output.scheduled)
     preempted, tokens = _by_client(output.preempted), _by_client(output.new_tokens)
     finished = _by_client(output.finished)
+    shared = StepOutput(
+        engine_index=output.engine_index,
+        at=output.at,
+        cause=output.cause,
+        stats=output.stats,
+        clock=output.clock,
+        cache_changes=output.cache_changes,
+    )
     for place, client in enumerate(clients):
         is_first = place == 0
         ended = finished.get(client, [])
@@ -42,28 +51,16 @@ def split_output(
             ended = ended + [
                 event for orphan in orphaned_by for event in finished.get(orphan, ())
             ]
-        yield (
-            client,
-            StepOutput(
-                engine_index=output.engine_index,
-                at=output.at,
-                cause=output.cause,
-                stats=output.stats,
-                record=output.record if is_first else None,
-                queued=queued.get(client, []),
-                scheduled=scheduled.get(client, []),
-                preempted=preempted.get(client, []),
-                new_tokens=tokens.get(client, []),
-                finished=ended,
-                evictions=output.evictions if is_first else [],
-                clock=output.clock,
-                cache_changes=output.cache_changes,
-                loads=output.loads if is_first else [],
-                connector_events=output.connector_events if is_first else [],
-                others=others if is_first else None,
-                sections=output.sections if is_first else NO_SECTIONS,
-            ),
+        whole = msgspec.structs.replace(output, others=others) if is_first else shared
+        part = msgspec.structs.replace(
+            whole,
+            queued=queued.get(client, []),
+            scheduled=scheduled.get(client, []),
+            preempted=preempted.get(client, []),
+            new_tokens=tokens.get(client, []),
+            finished=ended,
         )
+        yield client, part
 
 
 def _by_client(events: Iterable[E]) -> dict[int, list[E]]:

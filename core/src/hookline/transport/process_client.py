@@ -29,7 +29,7 @@ from hookline.transport.expert_memory import ExpertMemory
 from hookline.transport.forked_children import release_in_forked_children
 from hookline.transport.guest_list import GuestList, guest_news
 from hookline.transport.ipc import IpcTransport, private_folder
-from hookline.transport.launched_engine import LaunchedEngine
+from hookline.transport.launched_engine import LaunchedEngine, config_of_process
 from hookline.transport.mailbox import Mail, Mailbox
 from hookline.transport.messages import (
     Expel,
@@ -284,7 +284,7 @@ class ProcessClient:
         return self._take_news(index, message)
 
     def _take_news(self, index: int, message: ToClient) -> Received | None:
-        """Takes what an engine tells of itself and of other clients."""
+        """Handles news of an engine about itself and about other clients."""
         if isinstance(message, Failed):
             return self._bury(EngineDied(index, message.reason))
         if isinstance(message, OfGuests):
@@ -311,8 +311,13 @@ class ProcessClient:
         self._kill_reasons.pop(index, None)
 
     def _launch(self, index: int) -> None:
-        """Starts a process while others serve."""
-        self._launched[index] = self._start_process(index)
+        """Starts a process while others serve; if it cannot, that is its end."""
+        try:
+            self._launched[index] = self._start_process(index)
+        except OSError as error:
+            reason = f"its process cannot be started: {error}"
+            self._ended = EngineDied(index, reason, DeathKind.START)
+            return
         self._num_launched[index] = self._num_launched.get(index, 0) + 1
         self._starting.add(index)
 
@@ -325,7 +330,7 @@ class ProcessClient:
     def _take_start(self, index: int, mail: Mail[ToClient]) -> Received | None:
         """Shakes hands with a process that starts while others serve."""
         try:
-            config = _of_process(self._configs[index], self._num_launched[index])
+            config = config_of_process(self._configs[index], self._num_launched[index])
             self._shake_hands(mail, config)
         except HooklineError as error:
             return self._bury(EngineDied(index, str(error), DeathKind.START))
@@ -390,15 +395,3 @@ class ProcessClient:
         for peer in self._experts.ended(death):
             self._launched[peer].kill()
         return death
-
-
-def _of_process(config: EngineConfig, number: int) -> EngineConfig:
-    """Returns the configuration of an engine's n-th process.
-
-    Each records to its own file, so that the recording of a crash is not overwritten.
-    """
-    record = config.observers.record
-    if record is None:
-        return config
-    observers = replace(config.observers, record=f"{record}.{number}")
-    return replace(config, observers=observers)

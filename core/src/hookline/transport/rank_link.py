@@ -134,7 +134,9 @@ class ConnectedEnd:
         deadline = time.monotonic() + _MEET_SECONDS
         while self._store is None:
             if time.monotonic() > deadline:
-                raise RankError(self.rank, "it has not learned where ranks meet")
+                raise RankError(
+                    self.rank, "it did not receive the address of the meeting"
+                )
             self._receive(_LOOK_SECONDS)
         return self._store
 

@@ -102,7 +102,7 @@ class RemoteWire:
                 return localized(answer.config, config)
             self._check_handshakes()
         raise EngineDeadError(
-            f"the head node at {self._endpoint} did not take engine {self._index} "
+            f"the head node at {self._endpoint} did not accept engine {self._index} "
             f"within {seconds:g} s"
         )
 
@@ -179,7 +179,7 @@ class RemoteWire:
         if reason != self._last_refusal:
             self._last_refusal = reason
             _log.warning(
-                "the head node at %s does not take engine %d yet: %s",
+                "the head node at %s does not accept engine %d yet: %s",
                 self._endpoint,
                 self._index,
                 reason,
@@ -187,7 +187,7 @@ class RemoteWire:
 
     def _refusal(self, message: Refused) -> str:
         return (
-            f"the head node at {self._endpoint} does not take engine {self._index}: "
+            f"the head node at {self._endpoint} does not accept engine {self._index}: "
             f"{message.reason}"
         )
 

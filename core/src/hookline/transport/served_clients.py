@@ -163,7 +163,7 @@ class ServedClients:
         if client == self._owner:
             self._mail(client, message)
         elif client in self._clients and not self._mail(client, message, waits=False):
-            _log.warning("%s does not take its outputs and is detached", client)
+            _log.warning("%s does not read its outputs and is detached", client)
             self._detach(client, is_expelled=True)
             self._mail(self._owner, Overrun(client.index))
 

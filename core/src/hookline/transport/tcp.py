@@ -299,7 +299,7 @@ class TcpLink:
         if not self._context.closed:
             self.expect_end()
             self._socket.disable_monitor()
-            self._watcher.join()  # it owns the socket of the events
+            self._watcher.join(_END_SECONDS)  # it owns the socket of the events
             _end(self._context, linger_seconds)
 
     def _watch(self, monitor: "zmq.Socket[bytes]") -> None:
@@ -322,7 +322,7 @@ def _end(context: "zmq.Context[zmq.Socket[bytes]]", linger_seconds: float) -> No
     ending.start()
     ending.join(linger_seconds + _END_SECONDS)
     if ending.is_alive():
-        _log.warning("connections to other machines were given up, not closed")
+        _log.warning("connections to other machines were abandoned, not closed")
 
 
 def _ignore() -> None:

@@ -6,10 +6,10 @@ from typing import Self
 from hookline.worker.cache_memory import CacheMemory
 from hookline.worker.drafting.draft_cache import PagedDraftCache
 from hookline.worker.feed import Feed
-from hookline.worker.page_warmer import PageWarmer
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.runner_maker import BatchState, RunnerMaker
 from hookline.worker.transfers.transferring import Transferring
+from hookline_kernels.runtime.page_warmer import PageWarmer
 
 _PREFAULT_TOKENS = 1 << 16
 _MOST_PREFAULT = 1 << 30

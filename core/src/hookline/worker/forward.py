@@ -32,8 +32,11 @@ class Forward(Protocol):
         reason: Why a faster way is not taken; empty for the fastest.
     """
 
-    name: str
-    reason: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
 
     def bind(self, cache: PagedCache) -> None:
         """Sets the cache that the next calls write and read."""
@@ -132,6 +135,7 @@ def choose_forward(
     cache_dtype: torch.dtype | None = None,
     max_model_len: int,
     may_compile: bool,
+    why_torch: str = "kernels are torch",
     platform: Platform = CPU,
     needs_hidden_states: bool = False,
     states_option: str = OPTION,
@@ -150,6 +154,7 @@ def choose_forward(
         cache_dtype: Data type of the cache; None is the model's.
         max_model_len: Largest number of tokens of a request.
         may_compile: Use kernels, not only plain torch.
+        why_torch: Why not, in one clause, if it may not.
         platform: Platform of the model.
         needs_hidden_states: `with_hidden` will be called.
         states_option: The option that needs them, for errors.
@@ -168,7 +173,7 @@ def choose_forward(
         return ModuleForward(model, slot, name=name, reason=reason, tap=tap)
 
     if not may_compile:
-        return modules("modules", "kernels are torch")
+        return modules("modules", why_torch)
     try:
         decoder = Decoder(
             model,
@@ -177,6 +182,7 @@ def choose_forward(
             block_size=block_size,
             cache_dtype=cache_dtype,
             max_model_len=max_model_len,
+            feature_layers=feature_layers,
         )
         try_forward(
             decoder,
@@ -190,7 +196,6 @@ def choose_forward(
         reason = str(error)
         _log.info("the model runs as modules: %s", reason)
     else:
-        decoder.feature_layers = feature_layers
         return decoder
     if platform.is_gpu:
         return modules("modules", reason)

@@ -14,7 +14,6 @@ class GatheredForward:
 
     Attributes:
         name: Of the rank's own forward pass.
-        reason: Of the rank's own forward pass.
     """
 
     def __init__(
@@ -23,7 +22,12 @@ class GatheredForward:
         """Wraps a forward pass that gives [W, tokens of one rank]."""
         self._forward, self._reduce = forward, reduce
         self._vocab_size = vocab_size
-        self.name, self.reason = forward.name, forward.reason
+        self.name = forward.name
+
+    @property
+    def reason(self) -> str:
+        """Of the rank's own forward pass."""
+        return self._forward.reason
 
     def bind(self, cache: PagedCache) -> None:
         self._forward.bind(cache)

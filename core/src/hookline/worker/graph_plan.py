@@ -9,9 +9,9 @@ from hookline.spec_decode.proposer import Proposer, feature_layers_of
 from hookline.worker.feed import Feed
 from hookline.worker.gpu.cuda_graphs import GraphedForward
 from hookline.worker.gpu.device_feed import DeviceFeed
-from hookline.worker.gpu.graph_sizes import GraphSizes
 from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.machine import Machine
+from hookline_kernels.gpu.graph_sizes import GraphSizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from hookline.models.description import ModelDescription, describe
 from hookline.models.fingerprint import fingerprint_of
 from hookline.models.loading import load_model
 from hookline.models.probe import LayerAttention, LayerCache, probe
-from hookline.models.quantized.linear import bits_in_words
+from hookline.models.quantized_layer import bits_in_words
 from hookline.models.sharding.rank_reduction import RankReduction
 from hookline.models.shared_weights import shared_weights, stored_tables
 from hookline.models.stages.stage import ONLY, Stage
@@ -33,8 +33,8 @@ from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.gathered_forward import GatheredForward
 from hookline.worker.rank_parts import ALONE, RankParts
 from hookline.worker.startup_timer import StartupTimer
-from hookline.worker.threads.choosing import leave_cores
 from hookline_kernels import Platform
+from hookline_kernels.runtime.threads.choosing import leave_cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +159,9 @@ def load(
         probed = probe(config.model.model, model, slot, vocab_size)
     part = part_of(model)
     cost = cost_of(model, probed.layers, cache_dtype)
-    leave_cores(config.executor, cost)
+    if config.executor.shares_cores:
+        flops = cost.flops_per_token + cost.flops_per_sample
+        leave_cores(config.executor.threads, flops)
     is_whole = reduce is None and stage == ONLY
     shown = None if is_whole else description
     needs_states = _show(config, timer, model, proposer, shown)

@@ -8,9 +8,9 @@ import torch
 
 from hookline.config import Device, ExecutorConfig, ParallelConfig
 from hookline.exceptions import ConfigError
-from hookline.worker.gpu.cuda_graphs import Capture, CudaCapture
 from hookline.worker.instruction_set import limited_isa
 from hookline_kernels import CPU, Platform
+from hookline_kernels.gpu.graph_capture import Capture, CudaCapture
 
 _log = logging.getLogger(__name__)
 

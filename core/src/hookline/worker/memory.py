@@ -1,13 +1,13 @@
 """Computes how many KV blocks fit, from the configuration or the free memory."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.exceptions import ConfigError
 from hookline.models.probe import LayerCache
+from hookline_kernels.runtime.host_memory import available_memory
 
 SHARE_OF_FREE_MEMORY = 0.5
 """The rest is for activations, the front end and the page cache."""
@@ -42,7 +42,7 @@ def count_blocks(
     """
     if cache.sibling_blocks is not None:
         needed = bytes_of_blocks(cache.sibling_blocks, cache, layers, dtype)
-        if needed > (free := available_memory()):
+        if needed > (free := _free_memory()):
             raise ConfigError(
                 "kv-cache-memory",
                 f"{cache.sibling_blocks} KV blocks, as many as other engines have, "
@@ -76,38 +76,19 @@ def bytes_of_blocks(
 
 def host_room(engines: int = 1) -> int:
     """Returns the bytes of main memory that the pool of one of the engines may take."""
-    return int(available_memory() * SHARE_OF_FREE_MEMORY) // engines
+    return int(_free_memory() * SHARE_OF_FREE_MEMORY) // engines
 
 
-def available_memory() -> int:
-    """Returns the bytes that the machine or the control group has free."""
-    free = _meminfo("MemAvailable")
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
-        most, taken = _number(limit), _number(used)
-        if most is not None and taken is not None:
-            free = min(free, max(0, most - taken))
+def _free_memory() -> int:
+    """Returns the bytes that are free.
+
+    Raises:
+        ConfigError: They cannot be determined.
+    """
+    free = available_memory()
+    if free is None:
+        raise ConfigError(
+            "kv-cache-memory",
+            "must be set: the free memory cannot be determined",
+        )
     return free
-
-
-def _meminfo(name: str) -> int:
-    for line in Path("/proc/meminfo").read_text("ascii").splitlines():
-        key, _, value = line.partition(":")
-        if key == name:
-            return int(value.split()[0]) * 1024
-    raise ConfigError(
-        "kv-cache-memory",
-        "must be set: the free memory cannot be determined",
-    )
-
-
-def _number(path: str) -> int | None:
-    try:
-        return int(Path(path).read_text("ascii"))
-    except (OSError, ValueError):
-        return None

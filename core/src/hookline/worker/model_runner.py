@@ -82,13 +82,10 @@ class ModelRunner:
             transferring: Calls the KV connector, if there is one.
             extensions: The worker's sides of extensions; None without any.
         """
-        self._forward = forward
-        self._batch = batch
-        self._sampling = sampling
-        self._sampler = sampler
+        self._forward, self._batch = forward, batch
+        self._sampling, self._sampler = sampling, sampler
         self._feed, self._stopwatch = feed, stopwatch
-        self._drafter = drafter
-        self._needs_hidden_states = needs_hidden_states
+        self._drafter, self._needs_hidden_states = drafter, needs_hidden_states
         self._cache, self._tree = cache, tree
         self._transferring = transferring
         self._extensions = extensions or None
@@ -112,8 +109,8 @@ class ModelRunner:
         scores = self._sampler.score_prompts(inputs, prompts, logits)
         extensions, seen = self._extensions, None
         if extensions is not None and extensions.is_active:
-            states = None if output is None else output.final
-            seen = WorkerStep(plan, inputs, states, failed)
+            final = None if output is None else output.final
+            seen = WorkerStep(plan, inputs, final, failed)
             extensions.computed(seen)
         rows = inputs.samples.rows
         before = self._batch.num_computed[inputs.rows]

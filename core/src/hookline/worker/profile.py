@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+from hookline.exceptions import ConfigError
 from hookline.sampling_params import SamplingParams
 from hookline.step.plan import AdmittedSequence, StepPlan
 from hookline.worker.feed import HostFeed
-from hookline.worker.gpu.memory import Profiled, measure
 from hookline.worker.memory import bytes_of_blocks, host_room
 from hookline.worker.runner_maker import RunnerMaker
+from hookline_kernels.runtime.gpu_memory import NoRoomError, Profiled, measure
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +36,10 @@ def room_for_cache(maker: RunnerMaker) -> int:
     memory = measure(platform.device, partial(_run_largest_steps, maker))
     maker.model.forward.bind(maker.cache(1))  # drops the cache of the profile
     _log.info("%s", memory)
-    return memory.room(maker.config.cache.gpu_memory_utilization) - spare
+    try:
+        return memory.room(maker.config.cache.gpu_memory_utilization) - spare
+    except NoRoomError as error:
+        raise ConfigError("gpu-memory-utilization", str(error)) from error
 
 
 def _sharers(maker: RunnerMaker) -> int:

@@ -12,6 +12,7 @@ from hookline.worker.executor_factory import (
     ExecutorFactory,
 )
 from hookline.worker.experts.links import ExpertLinks
+from hookline.worker.importing import import_torch
 from hookline.worker.threaded import ThreadedExecutor
 
 
@@ -54,12 +55,7 @@ def import_for(context: ExecutorContext) -> None:
         ConfigError: The environment asks for instructions that this machine lacks.
     """
     with context.timer.phase("import torch"):
-        import_module("torch")
-        from hookline.worker.instruction_set import limited_isa  # noqa: PLC0415
-        from hookline.worker.unused_imports import leave_out_unused  # noqa: PLC0415
-
-        limited_isa()  # before anything computes or compiles
-        leave_out_unused(context.config.executor)
+        import_torch(context.config.executor)
     with context.timer.phase("import model code"):
         import_module("hookline.worker.uniproc")
 

@@ -24,12 +24,11 @@ from hookline.config import Kernels
 from hookline.exceptions import ModelLoadError
 from hookline.plugin_loading.proposers import bind_proposer, load_proposer
 from hookline.spec_decode.tree import tree_of
-from hookline.stats import NO_RANKS, RankUse
+from hookline.stats import NO_RANKS, RankUse, ThreadUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.allocation import Allocation
-from hookline.worker.allocator import keep_freed_memory, return_freed_memory
 from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.compiling.compiler_process import CompilerProcess
 from hookline.worker.compiling.first_forward import without_kernels
@@ -43,16 +42,17 @@ from hookline.worker.kernels_in_use import kernels_in_use
 from hookline.worker.loaded_model import load
 from hookline.worker.machine import Machine, check_replicas, choose_machine
 from hookline.worker.memory import count_blocks
-from hookline.worker.page_warmer import PageWarmer
 from hookline.worker.profile import room_for_cache
 from hookline.worker.rank_parts import ALONE, RankParts
 from hookline.worker.runner_maker import RunnerMaker, StepRunner
-from hookline.worker.settled_heap import settle_heap
 from hookline.worker.stage_links import PassedFeatures
 from hookline.worker.startup_timer import StartupTimer
-from hookline.worker.threads.choosing import is_chosen, take_threads
-from hookline.worker.threads.governor import ThreadGovernor
 from hookline_kernels import KernelError, import_compiled
+from hookline_kernels.runtime.allocator import keep_freed_memory, return_freed_memory
+from hookline_kernels.runtime.page_warmer import PageWarmer
+from hookline_kernels.runtime.settled_heap import settle_heap
+from hookline_kernels.runtime.threads.choosing import is_chosen, take_threads
+from hookline_kernels.runtime.threads.governor import ThreadGovernor
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Worker:
             engines = self._config.most_local + has_siblings
             check_replicas(self._machine, self._config.parallel, engines)
             keep_freed_memory()
-            take_threads(self._config.executor, self._config.num_concurrent)
+            take_threads(self._config.executor.threads, self._config.num_concurrent)
 
     def load_model(self) -> None:
         """Reads this rank's weights and chooses how to compute with them.
@@ -231,7 +231,7 @@ class Worker:
             return self._compute(plan)
         governor.begin_step()
         result = self._compute(plan)
-        return replace(result, thread_use=governor.end_step())
+        return replace(result, thread_use=ThreadUse(*governor.end_step()))
 
     def _compute(self, plan: StepPlan) -> StepResult:
         result = self._run(plan)
@@ -410,7 +410,7 @@ class Worker:
             team = import_compiled("hookline_kernels.cpu.team").thread_team()
         except KernelError:  # torch computes alone; a warning has said so
             return None
-        fixed = is_chosen(self._config.executor)
+        fixed = is_chosen(self._config.executor.threads)
         engines = self._config.num_concurrent
         return ThreadGovernor(team, is_fixed=fixed, engines=engines)
 

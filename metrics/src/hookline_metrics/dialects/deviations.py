@@ -9,47 +9,45 @@ from hookline_metrics.dialects import vllm_offload_texts
 
 _QUEUE = (
     "none in value: the original's code, too, ends the queue at the first admission, "
-    "though vLLM's documentation says the most recent SCHEDULED; that interval is "
+    "though vLLM's documentation says the most recent SCHEDULED, for which there is "
     "hookline_request_last_scheduled_seconds"
 )
-_EARLY = "observed when the interval is known; vLLM observes it when the request ends"
+_EARLY = "observed when the interval is known, in vLLM when the request ends"
 _ABORTS = (
-    "requests that clients left are included; vLLM forgets them before the engine's "
-    "last output and does not count them"
+    "includes requests that clients abandoned, which vLLM forgets before the engine's "
+    "last output and does not count"
 )
 _TPOT = "requests with fewer than two tokens are not observed; vLLM records 0 for them"
 _INTERVALS = (
-    "an observation for each token; vLLM has one for each output, whatever its tokens"
+    "one observation for each token, in vLLM for each output, whatever its tokens"
 )
 _RETRACTED = (
-    "preemptions by failed KV loads and by sleep with the mode keep are included; "
-    "SGLang counts those for lack of memory"
+    "includes preemptions by failed KV loads and by sleep with the mode keep, where "
+    "SGLang counts only those for lack of memory"
 )
 _DISAGGREGATION = (
-    "of any connector, tiers and storage included; SGLang has it in disaggregation"
+    "for any connector, tiers and storage included, in SGLang only with disaggregation"
 )
-_STORAGE = "loaded into the KV cache at once; SGLang loads into host memory first"
+_STORAGE = "loaded straight into the KV cache, in SGLang into host memory first"
 _CURRENT = (
-    "up to date at each scrape; SGLang sets it with batches of prompts and, by "
+    "up to date at each scrape, where SGLang sets it with batches of prompts and, by "
     "default, every 40 decode steps"
 )
 _WINDOW = (
-    "over the last 60 seconds; SGLang takes the decode steps since its last log line"
+    "over the last 60 seconds, in SGLang over the decode steps since its last log line"
 )
-_SINCE_START = "over the last 60 seconds; version 0 takes all since its start"
-_LOG_INTERVAL = (
-    "over the last 10 seconds; version 0 takes the time since its last log line"
-)
+_SINCE_START = "over the last 60 seconds, in version 0 since its start"
+_LOG_INTERVAL = "over the last 10 seconds, in version 0 since its last log line"
 _NO_RELEASE = (
-    "of LLM.sleep and LLM.wake_up as well; there is no operation "
+    "of LLM.sleep and LLM.wake_up as well, and there is no operation "
     "release_kv_cache_memory"
 )
-_PROBES = "probes under /live and /ready are left out as well"
+_PROBES = "excludes probes under /live and /ready, too"
 
 DEVIATIONS: Mapping[str, str] = {
     **vllm_offload_texts.DEVIATIONS,
-    "vllm:num_requests_waiting": "up to date at each scrape; vLLM's gauges move with "
-    "steps alone",
+    "vllm:num_requests_waiting": "up to date at each scrape, where vLLM's gauges "
+    "move only with steps",
     "vllm:engine_sleep_state": "weights_offloaded is level 1, which keeps the weights "
     "where they are and releases the KV cache's memory; one state is always 1, as "
     "there is no release_kv_cache_memory",
@@ -87,13 +85,13 @@ DEVIATIONS: Mapping[str, str] = {
     "counts as if all could be accepted",
     "vllm:spec_decode_num_emitted_tokens": "the target model's token of a draft that "
     "ended its request counts",
-    "vllm:cpu_cache_usage_perc": "version 0 shows its swap space; the host tier keeps "
-    "blocks of prefixes alone",
+    "vllm:cpu_cache_usage_perc": "version 0 shows its swap space, while the host tier "
+    "keeps only blocks of prefixes",
     "vllm:cpu_prefix_cache_hit_rate": "in tokens beyond those of the local prefix "
     "cache; version 0 counts the blocks of its swap space",
     "vllm:avg_prompt_throughput_toks_per_s": _LOG_INTERVAL,
     "vllm:avg_generation_throughput_toks_per_s": _LOG_INTERVAL,
-    "vllm:lora_requests_info": "vLLM has it with --enable-lora alone, a series for "
+    "vllm:lora_requests_info": "vLLM has it only with --enable-lora, a series for "
     "each combination of adapters, and shows the wall clock's time",
     "vllm:num_requests_swapped": "version 0 counts requests whose KV is in its swap "
     "space",
@@ -129,13 +127,13 @@ DEVIATIONS: Mapping[str, str] = {
     "sglang:eviction_duration_seconds": "one observation for each step that evicts; "
     "SGLang has one for each call that makes room, of which a step has a few",
     "sglang:load_back_duration_seconds": "loads of any connector, one for each "
-    "request; SGLang has copies from host memory alone, several requests in one",
+    "request; SGLang has only copies from host memory, several requests in one",
     "sglang:load_back_tokens": "counted when a load begins; SGLang counts when it ends",
     "sglang:prefetched_tokens": _STORAGE,
     "sglang:storage_prefetch_hit_tokens": f"counted when a load begins; {_STORAGE}",
     "sglang:num_decode_transfer_queue_reqs": _DISAGGREGATION,
     "sglang:num_prefill_inflight_queue_reqs": _DISAGGREGATION,
-    "sglang:kv_transfer_latency_ms": f"{_DISAGGREGATION}, and of loads alone, at the "
+    "sglang:kv_transfer_latency_ms": f"{_DISAGGREGATION}; of loads only, at the "
     "instance that loads",
     "sglang:num_transfer_failed_reqs": _DISAGGREGATION,
     "sglang:hicache_dropped_tokens": "only the reason host_pressure: blocks are copied "

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 _BY_REASON: Mapping[str, tuple[str, ...]] = {
-    "of grammars, requests, hits, ends and times are counted": (
+    "only requests, cache hits, outcomes and times of grammars are counted": (
         *("grammar_ebnf_size", "grammar_schema_count"),
         "grammar_tree_traversal_time_avg",
         *("grammar_tree_traversal_time_max", "num_grammar_aborted_total"),
@@ -32,7 +32,7 @@ _BY_REASON: Mapping[str, tuple[str, ...]] = {
         *("swa_available_tokens", "swa_evictable_tokens", "swa_token_usage"),
         "swa_used_tokens",
     ),
-    "engines that share experts keep step without a schedule of their own: see "
+    "engines that share experts compute in lockstep but divide no attention: see "
     "hookline_dummy_steps, hookline_expert_wait_seconds and hookline_expert_tokens": (
         *("dp_attention_pairs_total", "dp_attention_steps_total"),
         *("dp_attention_sync_wait_seconds", "dp_attention_token_imbalance_ratio"),
@@ -41,7 +41,7 @@ _BY_REASON: Mapping[str, tuple[str, ...]] = {
         "dp_cooperation_realtime_tokens_total",
     ),
     "experts stay on their ranks": ("eplb_balancedness", "eplb_gpu_physical_count"),
-    "no engine delays its prefills for those of others": (
+    "no engine delays its prefills to match those of others": (
         *("prefill_delayer_outcomes_total", "prefill_delayer_wait_forward_passes"),
         "prefill_delayer_wait_seconds",
     ),
@@ -55,7 +55,7 @@ _BY_REASON: Mapping[str, tuple[str, ...]] = {
         *("num_prefill_retries_total", "pending_prealloc_token_usage"),
         "prealloc_full_token_usage",
     ),
-    "the bytes of KV transfers are summed, not told of each: see "
+    "bytes are counted over all KV transfers, not for each one: see "
     "hookline_kv_transfer_bytes": (
         *("kv_transfer_speed_gb_s", "kv_transfer_total_mb"),
     ),
@@ -68,17 +68,17 @@ _BY_REASON: Mapping[str, tuple[str, ...]] = {
     "whether a step replayed a CUDA graph is not recorded": (
         *("cuda_graph_passes_total", "is_cuda_graph"),
     ),
-    "memory is told of the KV cache alone, and startup by phase: see "
+    "memory is reported only for the KV cache, and the startup's time by phase: see "
     "hookline_startup_seconds": (
         *("graph_memory_usage_gb", "startup_available_gpu_memory_gb"),
         *("startup_cuda_graph_time_seconds", "startup_latency_breakdown_seconds_max"),
         "weight_memory_usage_gb",
     ),
-    "the time of steps is told by phase: see hookline_step_seconds": (
+    "the time of steps is reported by phase: see hookline_step_seconds": (
         *("forward_execution_seconds_total", "func_latency_seconds", "fwd_occupancy"),
         *("scheduler_idle_seconds_total", "scheduler_stage_seconds_total"),
     ),
-    "CPU time is told of the threads that compute steps: see "
+    "CPU time is reported for the threads that compute steps: see "
     "hookline_worker_thread_seconds": (
         *("process_cpu_seconds_total", "scheduler_process_cpu_seconds_total"),
     ),

@@ -225,7 +225,7 @@ NOT_APPLICABLE: Mapping[str, str] = {
     "vllm:mm_cache_hits_total": "there is no multimodal input",
     "vllm:corrupted_requests_total": "logits are not checked for NaN",
     "vllm:watermark_requests_total": "outputs are not watermarked",
-    "vllm:tool_call_parser_invocations_total": "tool calls are not parsed",
+    "vllm:tool_call_parser_invocations_total": "calls of parsers are not counted",
     "vllm:websocket_connections_active": "there is no WebSocket API",
     "vllm:websocket_connections_total": "there is no WebSocket API",
     "vllm:websocket_connection_duration_seconds": "there is no WebSocket API",

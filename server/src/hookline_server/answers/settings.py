@@ -19,12 +19,12 @@ class ResponseSettings:
 
     enable_per_request_metrics: bool = field(
         default=False,
-        metadata=option("Tell in responses how long each phase of the request took."),
+        metadata=option("Report in responses how long each phase of the request took."),
     )
     per_request_spec_decode_metrics: SpecDecodeMetrics = field(
         default=SpecDecodeMetrics.NONE,
         metadata=option(
-            "What responses tell of the drafts of the request that were accepted."
+            "What responses report about the accepted drafts of the request."
         ),
     )
     finish_reason_with_last_token: bool = field(

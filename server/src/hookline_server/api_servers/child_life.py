@@ -11,7 +11,7 @@ from aiohttp import web
 
 from hookline.observer_context import ObserverAddress
 from hookline.transport.attached_client import AttachedClient
-from hookline.worker.settled_heap import settle_heap
+from hookline_kernels.runtime.settled_heap import settle_heap
 from hookline_server.api_servers.asking import (
     Questions,
     SharedAllowance,
@@ -31,6 +31,7 @@ from hookline_server.api_servers.share import Share
 from hookline_server.api_servers.shared_parts import SharedParts
 from hookline_server.api_servers.shares import Shares
 from hookline_server.auth.key import ApiKey
+from hookline_server.background import in_background
 from hookline_server.cli.commands.banner import banner
 from hookline_server.engine import ServingEngine
 from hookline_server.engine_start import attach_to_engines
@@ -87,20 +88,22 @@ class _ChildLife:
         )
         if engine is None:
             return
-        watching = asyncio.create_task(self._end_if_broken(engine, client))
-        hearing = asyncio.create_task(self._hear_parent())
-        try:
-            self._link.send(Prepared())
-            stopped = asyncio.create_task(self._stopping.wait())
+        async with in_background(self._hear_parent()):
+            try:
+                async with in_background(self._end_if_broken(engine, client)):
+                    await self._serve_once_told(engine)
+            finally:
+                await engine.close()
+
+    async def _serve_once_told(self, engine: ServingEngine) -> None:
+        """Serves once the parent says so, unless the server is to end before."""
+        self._link.send(Prepared())
+        async with in_background(self._stopping.wait()) as stopped:
             await asyncio.wait(
                 (self._begin, stopped), return_when=asyncio.FIRST_COMPLETED
             )
-            if self._begin.done():
-                await self._serve(engine)
-        finally:
-            watching.cancel()
-            await engine.close()
-            hearing.cancel()
+        if self._begin.done():
+            await self._serve(engine)
 
     async def _end_if_broken(
         self, engine: ServingEngine, client: AttachedClient
@@ -111,7 +114,7 @@ class _ChildLife:
         """
         await engine.failed.wait()
         if not client.are_engines_gone:
-            logger.error("this API server ends, because it is broken")
+            logger.error("this API server exits, because it no longer works")
             self._stopping.set()
 
     async def _serve(self, engine: ServingEngine) -> None:

@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.frontend.restarts import RestartBudget
 from hookline.request_ids import MAX_CLIENTS
 from hookline.transport.messages import Invitation
+from hookline_registry import Failure, FailureLog, isolate
 from hookline_server.api_servers.divided_limits import engine_share, server_share
 from hookline_server.api_servers.link import Link
 from hookline_server.api_servers.messages import (
@@ -26,6 +28,7 @@ from hookline_server.api_servers.process import ApiServerProcess
 from hookline_server.api_servers.questions import Ask
 from hookline_server.api_servers.shared_state import SharedState
 from hookline_server.api_servers.shares import Shares
+from hookline_server.background import in_background
 from hookline_server.listening import Listening
 from hookline_server.settings import ServerSettings
 
@@ -136,15 +139,15 @@ class Fleet:
             ),
             asyncio.create_task(self._watch(engines)),
         ]
-        prepared = asyncio.create_task(self._all_prepared())
-        await asyncio.wait(
-            (prepared, *self._tasks), return_when=asyncio.FIRST_COMPLETED
-        )
-        if not prepared.done():
-            prepared.cancel()
-            for task in self._tasks:
-                if task.done():
-                    task.result()
+        async with in_background(self._all_prepared()) as prepared:
+            await asyncio.wait(
+                (prepared, *self._tasks), return_when=asyncio.FIRST_COMPLETED
+            )
+            if prepared.done():
+                return
+        for task in self._tasks:
+            if task.done():
+                task.result()
 
     async def begin(self) -> None:
         """Has all servers accept connections, and waits for all of them."""
@@ -209,7 +212,10 @@ class Fleet:
 
     async def _run(self, place: _Place, engines: Engines, state: SharedState) -> str:
         """Runs one process until it ends; returns how it ended."""
-        process = place.spare or ApiServerProcess(place.name, self._descriptors)
+        try:
+            process = place.spare or ApiServerProcess(place.name, self._descriptors)
+        except OSError as error:
+            return f"its process cannot be started: {error}"
         place.spare = None
         link = await process.connect()
         place.client_index = client = self._next_client()
@@ -218,12 +224,10 @@ class Fleet:
         place.process = process
         try:
             link.send(self._welcome(place, engines))
-            talking = asyncio.create_task(self._talk(place, link, state))
-            try:
+            async with in_background(self._talk(place, link, state)) as talking:
+                talking.add_done_callback(partial(_end_unheard, place, process))
                 ended = await process.ended()
-                return place.kill_reason or ended
-            finally:
-                talking.cancel()
+            return place.kill_reason or ended
         finally:
             place.process = None
             link.close()
@@ -288,16 +292,21 @@ class Fleet:
 
     async def _watch(self, engines: Engines) -> None:
         """Kills servers whose event loops hang, and those that engines gave up."""
-        last = time.monotonic()
+        last, failures = time.monotonic(), FailureLog("API servers")
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             now = time.monotonic()
             # Time in which this process was stopped is not held against others.
             seconds, last = min(now - last, 2 * _LOOK_SECONDS), now
-            overrun = engines.overrun()
-            for place in self._places:
-                if place.process is not None and not self._stopping.is_set():
-                    self._look(place, place.process, seconds, overrun)
+            looked = isolate(self._look_at_all, engines, seconds)
+            if isinstance(looked, Failure):
+                failures.note(("look",), looked.summary, error=looked.error)
+
+    def _look_at_all(self, engines: Engines, seconds: float) -> None:
+        overrun = engines.overrun()
+        for place in self._places:
+            if place.process is not None and not self._stopping.is_set():
+                self._look(place, place.process, seconds, overrun)
 
     def _look(
         self,
@@ -317,6 +326,17 @@ class Fleet:
         else:
             return
         process.kill()
+
+
+def _end_unheard(
+    place: _Place, process: ApiServerProcess, talking: asyncio.Task[None]
+) -> None:
+    """Ends a process that is not heard any more, because of an error."""
+    if talking.cancelled() or (error := talking.exception()) is None:
+        return
+    place.kill_reason = f"what it says cannot be taken: {error}"
+    logger.error("%s: %s", place.name, place.kill_reason, exc_info=error)
+    process.kill()
 
 
 async def _answer(

@@ -11,6 +11,7 @@ from hookline.config import EngineConfig
 from hookline_server.api_servers.fleet import Engines, Fleet
 from hookline_server.api_servers.shared_state import SharedState
 from hookline_server.auth.key_ring import KeyRing
+from hookline_server.background import in_background
 from hookline_server.context import key_ring
 from hookline_server.engine import ServingEngine
 from hookline_server.listening import Listening
@@ -93,11 +94,10 @@ class Parent:
     async def _run(
         self, fleet: Fleet, engine: ServingEngine, stopping: asyncio.Event
     ) -> None:
-        watching = asyncio.create_task(log_failure(engine))
-        if await _first(fleet.begin(), stopping):
-            self.say(fleet.banner)
-        await stopping.wait()
-        watching.cancel()
+        async with in_background(log_failure(engine)):
+            if await _first(fleet.begin(), stopping):
+                self.say(fleet.banner)
+            await stopping.wait()
         # It has no requests of its own; whoever waits for a change of the number of
         # engines gets an error.
         await engine.drain(0.0)
@@ -107,13 +107,15 @@ async def _first(awaited: Awaitable[None], stopping: asyncio.Event) -> bool:
     """Waits for something, unless a signal comes first; returns whether it happened."""
     task = asyncio.ensure_future(awaited)
     stopped = asyncio.create_task(stopping.wait())
-    await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
-    if task.done():
+    try:
+        await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            return False
         task.result()
         return True
-    task.cancel()
-    return False
+    finally:
+        task.cancel()
+        stopped.cancel()
 
 
 @asynccontextmanager

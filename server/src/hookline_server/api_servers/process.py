@@ -24,7 +24,7 @@ class ApiServerProcess(OwnedProcess):
     def __init__(self, name: str, descriptors: Iterable[int]) -> None:
         """Starts a process that inherits these descriptors; `connect` follows."""
         self._end, theirs = socket.socketpair()
-        with theirs:
+        try:
             super().__init__(
                 _MODULE,
                 (theirs.fileno(),),
@@ -32,6 +32,11 @@ class ApiServerProcess(OwnedProcess):
                 pass_fds=(theirs.fileno(), *descriptors),
                 is_apart=True,
             )
+        except BaseException:
+            self._end.close()
+            raise
+        finally:
+            theirs.close()
 
     async def connect(self) -> Link[ToParent]:
         """Returns the channel to it."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 
 from hookline_server.api_servers.shares import Shares
+from hookline_server.background import in_background
 
 BEAT_SECONDS = 0.25
 
@@ -38,9 +39,8 @@ class Share:
 
     async def lifetime(self, _: web.Application) -> AsyncIterator[None]:
         """Shows that the event loop turns; for `cleanup_ctx`."""
-        beating = asyncio.create_task(self._beat())
-        yield
-        beating.cancel()
+        async with in_background(self._beat()):
+            yield
 
     async def _beat(self) -> None:
         while True:

@@ -19,6 +19,7 @@ from hookline_server.auth.key import (
 )
 from hookline_server.auth.key_file import KeyFile, file_stamp, read_keys
 from hookline_server.auth.key_table import KeyTable, digest_of
+from hookline_server.background import in_background
 
 RELOAD_SECONDS = 1.0
 """Time between two looks at the file."""
@@ -84,9 +85,8 @@ class KeyRing:
         if self._file is None:
             yield
             return
-        following = asyncio.create_task(self._follow(self._file.path))
-        yield
-        following.cancel()
+        async with in_background(self._follow(self._file.path)):
+            yield
 
     async def _follow(self, path: str) -> None:
         while True:

@@ -13,7 +13,7 @@ MEANINGS: Mapping[int, str] = {
     409: "The engine refuses the command in its present state.",
     413: "The body is too large.",
     429: "There is too much work, or the key's limits are used up.",
-    500: "The server has made a mistake; its log tells more.",
+    500: "The server has failed; its log has the details.",
     503: "The engine does not accept requests now.",
     504: "The request was not finished in time.",
 }

@@ -4,10 +4,12 @@ import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from subprocess import Popen
 
 import msgspec
 
 from hookline.child_limits import frame, start_child, take_frame
+from hookline.owned_process import describe_exit
 from hookline_server.texts.messages import Job, Reply
 
 _CHUNK_BYTES = 1 << 18
@@ -37,7 +39,7 @@ class TextProcess:
         limits: TextLimits,
         *,
         take: Callable[[Reply], None],
-        ended: Callable[[], None],
+        ended: Callable[[str], None],
     ) -> None:
         """Starts the process and returns at once.
 
@@ -45,7 +47,11 @@ class TextProcess:
             setup_fd: File with the `Setup`.
             limits: Limits of a job.
             take: Called with each reply, in the order of the jobs.
-            ended: Called once if the process ends by itself.
+            ended: Called once if the process ends by itself or sends what is no reply,
+                with how, in one clause.
+
+        Raises:
+            OSError: It cannot be started.
         """
         self._take = take
         self._ended = ended
@@ -54,16 +60,7 @@ class TextProcess:
         self._incoming = bytearray()
         self._outgoing = bytearray()
         self._is_open = True
-        self._channel, theirs = socket.socketpair()
-        self._channel.setblocking(False)
-        with theirs:
-            self.process = start_child(
-                "hookline_server.texts.process",
-                setup_fd,
-                theirs,
-                cpu_seconds=limits.cpu_seconds,
-                memory_bytes=limits.memory_bytes,
-            )
+        self._channel, self.process = _start(setup_fd, limits)
         self._loop.add_reader(self._channel, self._read)
 
     def send(self, job: Job) -> None:
@@ -114,9 +111,41 @@ class TextProcess:
         except OSError:
             data = b""
         if not data:
-            self.kill()
-            self._ended()
+            code = self.process.poll()
+            self._end("it closed its socket" if code is None else describe_exit(code))
             return
         self._incoming += data
+        self._take_replies()
+
+    def _take_replies(self) -> None:
         while self._is_open and (whole := take_frame(self._incoming)) is not None:
-            self._take(self._decoder.decode(whole))
+            try:
+                reply = self._decoder.decode(whole)
+            except msgspec.MsgspecError as error:
+                self._end(f"it sent what is no reply: {error}")
+            else:
+                self._take(reply)
+
+    def _end(self, how: str) -> None:
+        self.kill()
+        self._ended(how)
+
+
+def _start(setup_fd: int, limits: TextLimits) -> tuple[socket.socket, Popen[bytes]]:
+    """Starts a process; returns this end of the channel to it, too."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    try:
+        process = start_child(
+            "hookline_server.texts.process",
+            setup_fd,
+            theirs,
+            cpu_seconds=limits.cpu_seconds,
+            memory_bytes=limits.memory_bytes,
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return ours, process

@@ -10,6 +10,7 @@ from subprocess import Popen
 from hookline.exceptions import EngineDeadError, TextLimitError, TextQueueFullError
 from hookline.front_end_parts import TextQueueName, TextQueueStats
 from hookline.text.fair_queue import FairQueue
+from hookline_registry import FailureLog
 from hookline_server.texts.messages import Answer, Job, Ready, Reply
 from hookline_server.texts.text_process import TextLimits, TextProcess
 
@@ -86,6 +87,7 @@ class TextQueue:
         self._head_since = 0.0
         self._watch: asyncio.TimerHandle | None = None
         self._totals = _Totals()
+        self._crashes = FailureLog(f"text process {settings.name}")
 
     @property
     def stats(self) -> TextQueueStats:
@@ -125,7 +127,11 @@ class TextQueue:
         return await waiting.answer
 
     def start(self) -> None:
-        """Starts the process, if it does not run."""
+        """Starts the process, if it does not run.
+
+        Raises:
+            OSError: It cannot be started.
+        """
         if self._process is None:
             self._is_ready = False
             self._head_since = self._loop.time()
@@ -138,7 +144,11 @@ class TextQueue:
             self._keep_watch()
 
     async def begin(self) -> None:
-        """Starts the process, and waits until it is ready or has ended."""
+        """Starts the process, and waits until it is ready or has ended.
+
+        Raises:
+            OSError: It cannot be started.
+        """
         self.start()
         await self._has_begun.wait()
 
@@ -161,10 +171,15 @@ class TextQueue:
             self._send(waiting)
 
     def _send(self, waiting: _Waiting) -> None:
-        self.start()
-        assert self._process is not None
         try:
+            self.start()
+            assert self._process is not None
             self._process.send(waiting.job)
+        except OSError as error:
+            self._totals.restarts["crashed"] += 1
+            self._crashes.log(("cannot be started",), str(error))
+            waiting.answer.set_exception(TextLimitError(False))
+            return
         except (OverflowError, UnicodeEncodeError) as error:
             waiting.answer.set_exception(error)
             return
@@ -188,10 +203,12 @@ class TextQueue:
             self._replace()
         self._pump()
 
-    def _ended(self) -> None:
+    def _ended(self, how: str) -> None:
         """The process ended by itself: at a limit of the kernel or by a crash."""
         spent = self._loop.time() - self._head_since
         is_limit = self._is_ready and spent > self._settings.limits.cpu_seconds / 2
+        if not is_limit:
+            self._crashes.log(("crashed",), how)
         self._fail("exceeded" if is_limit else "crashed")
 
     def _fail(self, cause: str) -> None:

@@ -26,10 +26,10 @@ from hookline.request import TokenLogprobs
 from hookline.spec_decode import SpeculativeConfig
 from hookline.step import SleepLevel
 from hookline.transport.inproc_client import InprocClient
-from hookline.worker.gpu.cuda_graphs import Capture, CudaCapture, Graph
-from hookline.worker.gpu.memory import GpuMemory, Profiled
 from hookline.worker.machine import Machine
 from hookline_kernels import Platform
+from hookline_kernels.gpu.graph_capture import Capture, CudaCapture, Graph
+from hookline_kernels.runtime.gpu_memory import GpuMemory, Profiled
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle, make_oracle

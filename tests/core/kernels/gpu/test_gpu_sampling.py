@@ -71,7 +71,7 @@ def test_argmax_of_special_numbers(
     assert argmax(logits).tolist() == [best]
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", essential(DTYPES, torch.bfloat16), ids=str)
 @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 4097), (1, 9000)])
 def test_draws_equal_the_reference(
     shape: tuple[int, int], dtype: torch.dtype, device: torch.device
@@ -197,7 +197,9 @@ def test_argmax_of_several_parts(vocab_size: int, device: torch.device) -> None:
 
 
 @pytest.mark.usefixtures("_small_parts")
-@pytest.mark.parametrize("dtype", [*DTYPES, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    "dtype", essential([*DTYPES, torch.float16], torch.bfloat16), ids=str
+)
 def test_draws_from_several_parts(dtype: torch.dtype, device: torch.device) -> None:
     """Those of the reference, with the ends of probability, from a ragged last part."""
     logits = rows_of_many_kinds(3 * PART + 9)[:-1].to(dtype).to(device).repeat(6, 1)

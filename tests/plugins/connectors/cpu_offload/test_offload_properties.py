@@ -146,7 +146,7 @@ def drive(
             assert tiers["cpu"].blocks <= tiers["cpu"].max_blocks
             assert tiers["cpu"].bytes <= tiers["cpu"].max_bytes
         assert len(outputs) < 20_000
-    return [*outputs, engine.core.state("test")]
+    return [*outputs, engine.core.report("test")]
 
 
 def moved_bytes(outputs: Iterable[StepOutput]) -> dict[tuple[str, str], int]:
@@ -259,11 +259,11 @@ def test_evicted_blocks_come_back_from_memory() -> None:
     )
     for number in range(3):
         ask(engine, number)
-    before = engine.core.state("test").stats
+    before = engine.core.report("test").stats
 
     tiers = ask(engine, 0)
 
-    after = engine.core.state("test").stats
+    after = engine.core.report("test").stats
     assert after.computed_tokens - before.computed_tokens == 1
     assert after.external_cache.hit_tokens == 40
     assert after.transfers.tier_hits == {"cpu": 40}
@@ -418,7 +418,7 @@ def test_failed_writes_are_counted(
         engine.core.add(engine_request(0, prompt_of(number), 1))
         outputs += run(engine)
 
-    outputs.append(engine.core.state("test"))
+    outputs.append(engine.core.report("test"))
     tier = outputs[-1].stats.transfers.tiers["disk"]
     moves = [
         event

@@ -19,6 +19,7 @@ from hookline.stats import SchedulerStats
 from hookline_faults.p2p_transport import Wire, flipped, prefilled
 from hookline_p2p.wire import Blocks, decode
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
+from hookline_testing.own_time import Stopwatch, Took
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 Sent = list[tuple[bytes, Sequence[Bytes]]]
@@ -48,8 +49,8 @@ class Pair:
 
     def serve(
         self, *, lets_go: bool = True
-    ) -> tuple[list[int], SchedulerStats, SchedulerStats, float]:
-        """The consumer's tokens, and the stats of both; and seconds until its end.
+    ) -> tuple[list[int], SchedulerStats, SchedulerStats, Took]:
+        """The consumer's tokens, and the stats of both; and the time until its end.
 
         `lets_go`: whether the producer is to come to rest, too.
         """
@@ -121,7 +122,7 @@ def test_lossy_wire_costs_time_alone(
     assert tokens == right
     assert taking.external_cache.hit_tokens == 40
     assert taking.transfers.loads == giving.transfers.saves == 1
-    assert took < 1.4
+    assert took.own_seconds < 1.4
     for stats in (giving, taking):
         expected = {"malformed"} if fault == "garbage" else set()
         assert set(stats.transfers.failures.get("incident", {})) == expected
@@ -165,7 +166,7 @@ def test_damage_is_found(
     assert taking.external_cache.hit_tokens == good * 4
     assert taking.transfers.recomputed_tokens == (10 - good) * 4
     assert giving.transfers.saves == 1
-    assert took < 1.4
+    assert took.own_seconds < 1.4
 
 
 def test_partition_heals(make_engine: MakeEngine, right: list[int]) -> None:
@@ -183,7 +184,7 @@ def test_partition_heals(make_engine: MakeEngine, right: list[int]) -> None:
     assert pair.consumer.tokens[request] == right
     assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
     assert taking.external_cache.hit_tokens == 40
-    assert took < 1.4
+    assert took.own_seconds < 1.4
 
 
 def test_silent_peer_times_out(make_engine: MakeEngine, right: list[int]) -> None:
@@ -195,7 +196,7 @@ def test_silent_peer_times_out(make_engine: MakeEngine, right: list[int]) -> Non
 
     assert tokens == right
     assert taking.transfers.failures == {"load": {"peer": 1}}
-    assert took > 0.5
+    assert took.seconds > 0.5
     assert giving.transfers.expired_blocks == 11  # nobody told it
 
 
@@ -212,7 +213,8 @@ def test_slow_peer_meets_the_deadline(
 
     assert tokens == right
     assert taking.transfers.failures == {"load": {"deadline": 1}}
-    assert 1.4 < took < 3.0
+    assert took.seconds > 1.4
+    assert took.own_seconds < 3.0
     assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
 
 
@@ -224,12 +226,13 @@ def test_abort_during_a_load_frees_both_sides(make_engine: MakeEngine) -> None:
     )
     request = pair.consumer.add(PROMPT, 6, pair.told)
     turn_until(pair.both, lambda: pair.consumer.stats.transfers.loading == 1)
-    began_at = time.monotonic()
+    stopwatch = Stopwatch()
 
     pair.consumer.abort(request)
     giving, taking = rest(pair.both)
+    took = stopwatch.took()
 
-    assert time.monotonic() - began_at < 1.0
+    assert took.own_seconds < 1.0
     assert taking.transfers.failures == {"load": {"aborted": 1}}
     assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
 
@@ -280,7 +283,7 @@ def test_late_consumer_learns_that_blocks_expired(
 
     assert tokens == right
     assert taking.transfers.failures == {"load": {"gone": 1}}
-    assert took < 1.4
+    assert took.own_seconds < 1.4
 
 
 def test_early_consumer_waits(make_engine: MakeEngine, right: list[int]) -> None:
@@ -308,7 +311,7 @@ def test_restarted_producer_has_nothing(
 
     assert tokens == right
     assert taking.transfers.failures == {"load": {"gone": 1}}
-    assert took < 1.4
+    assert took.own_seconds < 1.4
 
 
 def test_blocks_of_another_model_are_refused(make_engine: MakeEngine) -> None:
@@ -331,7 +334,7 @@ def test_blocks_of_another_model_are_refused(make_engine: MakeEngine) -> None:
 
     assert consumer.tokens[request] == consumer.tokens[alone]
     assert taking.transfers.failures == {"load": {"foreign": 1}}
-    assert took < 1.4
+    assert took.own_seconds < 1.4
 
 
 def test_dead_producer_is_unreachable(
@@ -347,7 +350,7 @@ def test_dead_producer_is_unreachable(
 
     assert tokens == right
     assert taking.transfers.failures == {"load": {"peer": 1}}
-    assert took < 1.4
+    assert took.own_seconds < 1.4
 
 
 def has_refused(engine: DrivenEngine) -> bool:
@@ -381,7 +384,7 @@ def test_secret_is_needed(
     turn_until([producer], lambda: secrets == "same" or has_refused(producer))
 
     assert consumer.tokens[request] == right
-    assert took < 1.4
+    assert took.own_seconds < 1.4
     if secrets == "same":
         assert taking.external_cache.hit_tokens == 40
     else:
@@ -438,4 +441,4 @@ def test_wrong_params_are_counted(
     assert tokens == right
     assert taking.transfers.failures == {"incident": {"bad_params": 1}}
     assert taking.transfers.loads == 0
-    assert took < 1.4
+    assert took.own_seconds < 1.4

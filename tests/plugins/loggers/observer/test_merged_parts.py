@@ -1,5 +1,6 @@
 """Parts of several front ends are added up; a gauge ends with its front end."""
 
+from dataclasses import fields
 from typing import get_args
 
 import pytest
@@ -217,3 +218,47 @@ def test_parts_survive_the_wire(part: FrontEndPart) -> None:
     A part arrives as it was sent.
     """
     assert parts_of(changed((part,))) == (part,)
+
+
+NOT_SUMS = {"lag_seconds", "minimum", "maximum", "seconds", "stalled_seconds"}
+"""Numbers of a front end that are not added up; those of a text queue are seconds."""
+
+
+ADDED = sorted(
+    {*get_args(FrontEndPart)} - {ObserverStats, ServerAddress}, key=lambda k: k.__name__
+)
+"""The parts that each front end has."""
+
+
+@pytest.mark.parametrize("kind", ADDED, ids=lambda kind: kind.__name__)
+def test_every_number_of_a_part_is_added(kind: type[FrontEndPart]) -> None:
+    """A field that a part gets some day is added up like the others."""
+    numbers = [
+        field.name
+        for field in fields(kind)
+        if str(field.type).removesuffix(" | None") in ("int", "float")
+        or field.type in (int, float)
+    ]
+    values = {field.name: () for field in fields(kind)} | dict.fromkeys(numbers, 2)
+    indices = {"engine_index": 0} if "engine_index" in values else {}
+    part = kind(**values | indices)  # type: ignore[arg-type]
+    parts = MergedParts()
+    parts.take(0, (part,))
+
+    (total,) = parts.take(1, (part,))
+
+    for name in set(numbers) - NOT_SUMS - {"engine_index", "oldest_unheard_seconds"}:
+        assert getattr(total, name) == 4, name
+
+
+def test_every_number_of_a_text_queue_is_added() -> None:
+    """So are those of each kind of text work."""
+    names = {each.name for each in fields(TextQueueStats)} - {"queue"}
+    one = TextQueueStats(queue="text", **dict.fromkeys(names, 2))
+    parts = MergedParts()
+    parts.take(0, (TextStats(queues=(one,)),))
+
+    (total,) = parts.take(1, (TextStats(queues=(one,)),))
+
+    doubled = TextQueueStats(queue="text", **dict.fromkeys(names, 4))
+    assert total == TextStats(queues=(doubled,))

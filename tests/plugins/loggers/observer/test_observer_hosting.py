@@ -36,6 +36,7 @@ from hookline_observer.messages import Join, Notices
 from hookline_observer.remote_observers import RemoteObservers
 from hookline_testing import PluginSite
 from hookline_testing.hosted_observer import HostedObserver
+from hookline_testing.own_time import Deadline
 from hookline_testing.payloads import FACTS
 
 PATIENCE_SECONDS = 30.0
@@ -76,9 +77,9 @@ def in_flight(count: int) -> HttpAnswered:
 
 
 def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = Deadline(PATIENCE_SECONDS)
     while not holds():
-        assert time.monotonic() < deadline, "it did not happen"
+        assert deadline.is_ahead, "it did not happen"
         time.sleep(0.01)
 
 

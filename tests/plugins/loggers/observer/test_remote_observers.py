@@ -12,9 +12,11 @@ from hookline.config import (
     ObserverConfig,
 )
 from hookline.config.kv_events import KVEventsConfig, KVEventsPublisher
+from hookline.events import StepOutput
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import ObserverStats, ServerAddress, SleepOperation
 from hookline.frontend.observation import Observers
+from hookline.frontend.told_requests import OUTPUT_HOOKS
 from hookline.frozen import frozen_map
 from hookline.logs.logged_record import LoggedRecord
 from hookline.payloads import (
@@ -26,7 +28,7 @@ from hookline.payloads import (
 )
 from hookline.request import RequestFacts
 from hookline_metrics import Recorder
-from hookline_observer.remote_observers import RemoteObservers
+from hookline_observer.remote_observers import RemoteObservers, untold_fields
 from hookline_testing import PluginSite
 from hookline_testing.changeable import changeable
 from hookline_testing.hosted_observer import HostedObserver
@@ -152,3 +154,15 @@ async def test_loggers_there_get_what_those_here_get(site: PluginSite) -> None:
     assert {"records_logged", "http_answered", "front_end_changed"} <= told
     assert here == there
     assert not list(changeable(tuple(there), "calls"))
+
+
+def test_every_field_of_an_output_is_told_but_those_of_the_front_end() -> None:
+    """A field that an output gets some day reaches the loggers' process."""
+    kept = set(StepOutput.__struct_fields__) - set(untold_fields(OUTPUT_HOOKS))
+
+    assert set(untold_fields(OUTPUT_HOOKS)) == {
+        *("evictions", "loads", "connector_events", "pooled", "compilings", "others")
+    }
+    assert kept - set(untold_fields(())) == {
+        *("engine_index", "at", "cause", "stats", "record", "clock")
+    }

@@ -18,6 +18,7 @@ from hookline.stats import FirstToken, IterationStats
 from hookline_metrics import HistogramValue, Kind
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.options import Options
+from hookline_testing.own_time import Deadline
 from hookline_testing.payloads import FACTS, make_started, make_step
 from hookline_testing.prometheus_process import Prometheus, find_program, scraping
 
@@ -79,9 +80,9 @@ def scraped(logger: PrometheusLogger, folder: Path) -> Iterator[Prometheus]:
         job = {"job_name": "page", "scrape_interval": "5s", "static_configs": [target]}
         config = {"scrape_configs": [job]}
         with scraping(PROGRAM, folder, config, FEATURE) as prometheus:
-            deadline = time.monotonic() + 60
+            deadline = Deadline(60)
             while (up := prometheus.values("up")) != [1.0]:
-                assert time.monotonic() < deadline, f"up is {up}, not [1.0]"
+                assert deadline.is_ahead, f"up is {up}, not [1.0]"
                 time.sleep(0.2)
             yield prometheus
 

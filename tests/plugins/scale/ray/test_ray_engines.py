@@ -5,7 +5,6 @@ import os
 import secrets
 import signal
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +17,7 @@ from hookline import LLM, AsyncEngine, EngineDeadError, SamplingParams
 from hookline.config import EngineConfig
 from hookline.exceptions import EngineRestartingError, StartFailedError
 from hookline.frontend.output_stream import OutputStream
+from hookline_testing.own_time import Deadline
 
 if TYPE_CHECKING:
     from .conftest import Nodes
@@ -32,9 +32,9 @@ WAIT_SECONDS = 60.0
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while not holds():
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         await asyncio.sleep(0.05)
 
 
@@ -51,12 +51,12 @@ async def error_of(stream: OutputStream) -> str:
 
 
 async def submit_once_it_runs(engine: AsyncEngine, index: int) -> OutputStream:
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while True:
         try:
             return await engine.submit(PROMPT, LONG, data_parallel_rank=index)
         except EngineRestartingError:
-            assert time.monotonic() < deadline
+            assert deadline.is_ahead
             await asyncio.sleep(0.1)
 
 

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +19,7 @@ from hookline.exceptions import (
     EngineDeadError,
     EngineRestartingError,
 )
+from hookline_testing.own_time import Deadline
 
 from .conftest import children_of, command_of
 
@@ -39,9 +39,9 @@ WAIT_SECONDS = 60.0
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while not holds():
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         await asyncio.sleep(0.05)
 
 
@@ -52,12 +52,12 @@ def texts(llm: LLM) -> list[list[int]]:
 
 async def length_once_it_runs(engine: AsyncEngine) -> int:
     """Number of tokens of a request, sent until an engine takes it."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while True:
         with suppress(EngineRestartingError):
             stream = await engine.submit(PROMPT, SHORT)
             return sum([len(each.outputs[0].token_ids) async for each in stream])
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         await asyncio.sleep(0.1)
 
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 import hookline
 from hookline.config import EngineConfig
 from hookline.sampling_params import SamplingParams
-from hookline.worker.page_warmer import wait_until_warm
 from hookline_bench.random_prompts import Prompt
+from hookline_kernels.runtime.page_warmer import wait_until_warm
 from hookline_server.cli.options.arguments import (
     Arguments,
     engine_config,

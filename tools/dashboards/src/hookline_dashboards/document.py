@@ -71,13 +71,11 @@ configuration, as all rates are over `$__rate_interval`. The variables at the to
 models, servers and engines. Collapsed rows send no queries until they are expanded.
 
 Blue lines mark deploys: an engine began to run a version, kernels (`isa`) or
-configuration (`config_hash`) that it did not run in the hour before, by
-`hookline_engine_info`. The links of a panel lead to the panels that explain it, those
-at the top to the dashboards of other dialects.
+configuration (`config_hash`) that it did not run in the hour before. The links of a
+panel lead to the panels that explain it.
 
-Servers without the dialect `hookline` (`--metrics-dialect`) have dashboards of their
-own below, with those of the same panels whose numbers the dialect has. They mark no
-deploys.
+Servers without the dialect `hookline` (`--metrics-dialect`) have the dashboards
+[below](#other-dialects), which mark no deploys.
 
 `docker compose -f deploy/compose/compose.yml up` starts a server with a Prometheus and
 a Grafana that have all of this.
@@ -106,6 +104,15 @@ of requests have to meet them. For notifications, configure an Alertmanager and 
 the label `severity`: critical immediately, warning within the working day.
 """
 
+_OTHERS = """\
+Their dashboards have those of these panels whose numbers the dialect has:
+"""
+
+_RECORDED = """\
+Their expressions are in
+[`recording_rules.yml`](../deploy/prometheus/recording_rules.yml).
+"""
+
 
 def document(
     rows: Mapping[str, Sequence[Row]],
@@ -119,33 +126,30 @@ def document(
     lines = [_HEAD, "## Panels", ""]
     for row in rows[OWN_DIALECT]:
         lines.extend(_row(row, names[OWN_DIALECT]))
-    for dialect in sorted(rows.keys() - {OWN_DIALECT}):
-        lines.extend(_dialect(dialect, rows[dialect]))
+    lines.extend(("### Other dialects", "", _OTHERS))
+    lines.extend(map(_dialect, sorted(rows.keys() - {OWN_DIALECT})))
+    lines.append("")
     lines.extend(("### Metrics without a panel", ""))
     lines.extend(f"- `{name}`: {reason}" for name, reason in NOT_SHOWN.items())
     lines.extend(("", "## Alerts", "", _ALERTS))
     for alert in alerts:
         lines.extend(_alert(alert))
-    lines.extend(("## Recorded series", ""))
-    lines.extend(("| series | expression |", "|---|---|"))
-    lines.extend(f"| `{rule.name}` | {_code(rule)} |" for rule in recordings)
+    lines.extend(("## Recorded series", "", _RECORDED))
+    lines.extend(f"- `{rule.name}`" for rule in recordings)
     return "\n".join((*lines, ""))
 
 
 def _row(row: Row, names: Names) -> Iterator[str]:
-    yield from (f"### {row.title}", "", "| panel | metrics |", "|---|---|")
+    yield from (f"### {row.title}", "")
     for panel in row.panels:
         metrics = ", ".join(map(_metric, metrics_of(panel, names)))
-        yield f"| {panel.title} | {metrics} |"
+        yield f"- {panel.title}: {metrics}"
     yield ""
 
 
-def _dialect(dialect: str, rows: Iterable[Row]) -> Iterator[str]:
+def _dialect(dialect: str) -> str:
     path = f"deploy/grafana/{uid(dialect)}.json"
-    yield from (f"### Dialect {dialect}", "", f"[`{path}`](../{path}) has:", "")
-    for row in rows:
-        yield f"- {row.title}: {'; '.join(panel.title for panel in row.panels)}"
-    yield ""
+    return f"- [`{path}`](../{path})"
 
 
 def _metric(metric: Metric) -> str:
@@ -159,7 +163,3 @@ def _alert(alert: Alert) -> Iterator[str]:
     wait = "immediately" if alert.wait == "0s" else f"after {alert.wait}"
     yield from (f"### {alert.name}", "", f"{alert.severity.capitalize()}, {wait}.", "")
     yield from ("```promql", alert.expression, "```", "", alert.next_step, "")
-
-
-def _code(rule: Recording) -> str:
-    return f"`{' '.join(rule.expression.split())}`"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hookline_testing.dashboard_expressions import Dashboard, Expression
+from hookline_testing.own_time import Deadline
 from hookline_testing.prometheus_process import Prometheus
 
 
@@ -43,10 +44,10 @@ def cover(
     """Queries all expressions, again and again until those that owe data have it."""
     every = [each for board in dashboards for each in board.expressions]
     found: set[Expression] = set()
-    deadline = time.monotonic() + patience_seconds
+    deadline = Deadline(patience_seconds)
     while owing := [each for each in every if each not in found and not each.absent]:
         found.update(_with_data(prometheus, owing))
-        if time.monotonic() > deadline:
+        if not deadline.is_ahead:
             break
         time.sleep(1.0)
     found.update(_with_data(prometheus, (each for each in every if each.absent)))

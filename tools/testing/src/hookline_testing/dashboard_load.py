@@ -14,6 +14,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPResponse
 from threading import Event
 
+from hookline_testing.own_time import Deadline
 from hookline_testing.prometheus_process import Prometheus
 from hookline_testing.server_process import Server, serving
 
@@ -90,9 +91,9 @@ def nap(pods: dict[str, Server], prometheus: Prometheus) -> None:
     server = pods[PREFILL]
     status, _ = server.post("/sleep?level=1", {})
     assert status == HTTPStatus.OK
-    deadline = time.monotonic() + NAP_SECONDS
+    deadline = Deadline(NAP_SECONDS)
     while not prometheus.values(ASLEEP):
-        assert time.monotonic() < deadline, "Prometheus has not seen the sleep"
+        assert deadline.is_ahead, "Prometheus has not seen the sleep"
         time.sleep(0.2)
     status, _ = server.post("/wake_up", {})
     assert status == HTTPStatus.OK

@@ -10,6 +10,7 @@ from hookline.finish_cause import Aborted
 from hookline.request import EngineRequest
 from hookline.sampling_params import SamplingParams
 from hookline.stats import Residue, SchedulerStats
+from hookline_testing.own_time import Deadline, Stopwatch, Took
 
 
 @dataclass
@@ -63,20 +64,20 @@ class DrivenEngine:
 
     @property
     def stats(self) -> SchedulerStats:
-        return self.core.state("test").stats
+        return self.core.report("test").stats
 
 
 def turn_until(
     engines: Sequence[DrivenEngine], is_so: Callable[[], bool], seconds: float = 20.0
-) -> float:
-    """Drives engines until a condition holds; returns the seconds it took."""
-    began_at = time.monotonic()
+) -> Took:
+    """Drives engines until a condition holds; returns the time it took."""
+    stopwatch, deadline = Stopwatch(), Deadline(seconds)
     while not is_so():
         have_worked = [each.turn() for each in engines]
         if not any(have_worked):
             time.sleep(0.002)
-        assert time.monotonic() < began_at + seconds, [each.stats for each in engines]
-    return time.monotonic() - began_at
+        assert deadline.is_ahead, [each.stats for each in engines]
+    return stopwatch.took()
 
 
 def rest(

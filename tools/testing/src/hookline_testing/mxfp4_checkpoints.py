@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from hookline.models.mxfp4 import dequantize
+from hookline_quantized.mxfp4 import dequantize
 from hookline_testing.oracle import make_oracle
 
 _CONFIG = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}

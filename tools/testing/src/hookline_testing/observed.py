@@ -109,6 +109,7 @@ class ObservedEngine:
             self.news.append,
             range(first_id, self._last_id + 1),
             arrived_at=self._here.now(),
+            engine_index=0,
             is_streamed=True,
         )
         first, *siblings = request.completions

@@ -1,7 +1,8 @@
 """Small random models of each family, with `transformers` as the oracle."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,11 @@ from transformers import (
 )
 
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
+from hookline_testing.reference_cache import (
+    Generated,
+    ReferenceCache,
+    reference_folder,
+)
 
 VOCAB = 320
 SHAPE: dict[str, Any] = {
@@ -172,12 +178,22 @@ class Oracle:
     def greedy(
         self, prompt: list[int], count: int, *, repetition_penalty: float = 1.0
     ) -> list[int]:
-        """Returns `generate`'s output for one prompt; results are cached."""
+        """Returns `generate`'s output for one prompt; it is cached, on disk too."""
         key = (repetition_penalty, *prompt)
         if self._said.get(key, (0, []))[0] < count:
-            found = self._generate(prompt, count, repetition_penalty)
+            found = self._read_or_generate(prompt, count, repetition_penalty)
             self._said[key] = (count, found)
         return self._said[key][1][:count]
+
+    def _read_or_generate(
+        self, prompt: list[int], count: int, repetition_penalty: float
+    ) -> list[int]:
+        kept = ReferenceCache(self.model, _references())
+        found = kept.find(prompt, count, repetition_penalty)
+        if found is None:
+            found = self._generate(prompt, count, repetition_penalty)
+            kept.add(Generated(repetition_penalty, prompt, count, found))
+        return found
 
     def _generate(
         self, prompt: list[int], count: int, repetition_penalty: float
@@ -193,11 +209,25 @@ class Oracle:
         tokens: list[int] = output[0, len(prompt) :].tolist()
         return tokens
 
+    def probabilities_along(
+        self, prompt: list[int], tokens: Sequence[int]
+    ) -> torch.Tensor:
+        """Returns the probabilities at each token's place, [tokens, vocab] float64."""
+        with torch.inference_mode():
+            every = torch.tensor([[*prompt, *tokens[:-1]]])
+            logits: torch.Tensor = self.model(every).logits
+        return logits[0, len(prompt) - 1 :].double().softmax(-1)
+
     def probabilities(self, prompt: list[int]) -> torch.Tensor:
-        """Returns the next token's log-probabilities, [vocab size] float64."""
+        """Returns the next token's probabilities, [vocab size] float64."""
         with torch.inference_mode():
             logits: torch.Tensor = self.model(torch.tensor([prompt])).logits
         return logits[0, -1].double().softmax(-1)
+
+
+@cache
+def _references() -> Path:
+    return reference_folder(Path(__file__))
 
 
 def make_oracle(

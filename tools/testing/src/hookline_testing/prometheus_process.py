@@ -18,6 +18,8 @@ from typing import Any
 
 import yaml
 
+from hookline_testing.own_time import Deadline
+
 START_SECONDS = 90.0
 UNPACKED = Path(sys.prefix) / "prometheus" / "usr" / "bin"
 """Where tools/fetch_prometheus.sh puts Debian's programs in a virtual environment."""
@@ -112,10 +114,10 @@ def scraping(
 
 def _port(started: subprocess.Popen[str], log: Path) -> int:
     """The port that Prometheus took, once it answers queries."""
-    deadline = time.monotonic() + START_SECONDS
+    deadline = Deadline(START_SECONDS)
     while "Server is ready" not in (told := log.read_text()):
         assert started.poll() is None, told
-        assert time.monotonic() < deadline, told
+        assert deadline.is_ahead, told
         time.sleep(0.1)
     found = re.search(r"address=127\.0\.0\.1:([1-9]\d*)", told)
     assert found is not None, told

@@ -2,10 +2,11 @@
 
 import json
 import socket
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from hookline_testing.own_time import Stopwatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 def seconds_until_closed(connection: socket.socket) -> float:
-    """Waits until the server closes the connection."""
-    began = time.monotonic()
+    """Waits until the server closes the connection; returns the own time of that."""
+    stopwatch = Stopwatch()
     read_all(connection)
-    return time.monotonic() - began
+    return stopwatch.own_seconds

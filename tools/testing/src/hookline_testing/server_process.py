@@ -16,6 +16,7 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
+from hookline_testing.own_time import Deadline, Stopwatch
 from hookline_testing.waiting import PATIENCE_SECONDS, wait_for_value
 
 _LISTENS = "0A"
@@ -45,10 +46,10 @@ class Server:
 
     def wait_until_listening(self) -> None:
         """Finds the port, which the banner shows only when the model is loaded."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = Deadline(PATIENCE_SECONDS)
         while not (ports := _listening_ports(self.process.pid)):
             assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline, "the server does not listen"
+            assert deadline.is_ahead, "the server does not listen"
             time.sleep(0.02)
         [self.port] = ports
 
@@ -56,6 +57,11 @@ class Server:
     def engine_pid(self) -> int:
         """Process id of the engine, the server's only child with this role."""
         return engine_of(self.process.pid)
+
+    def stopwatch(self) -> Stopwatch:
+        """Measures the own time of the server and of its children."""
+        pid = self.process.pid
+        return Stopwatch(pid, *children_of(pid))
 
     def resident_mb(self, pid: int | None = None) -> float:
         """Anonymous resident memory of the server, or of another process, in MB."""
@@ -152,21 +158,28 @@ def engine_of(pid: int) -> int:
 def engines_of(pid: int) -> dict[int, int]:
     """Process id of each engine of a server, by the engine's index."""
     found = {}
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, _read(path).split()):
-            words = _read(Path(f"/proc/{child}/cmdline")).split(b"\0")
-            for at, word in enumerate(words[:-2]):
-                if word.endswith(b"engine_process"):
-                    found[int(words[at + 2])] = child
+    for child in children_of(pid):
+        words = _read(Path(f"/proc/{child}/cmdline")).split(b"\0")
+        for at, word in enumerate(words[:-2]):
+            if word.endswith(b"engine_process"):
+                found[int(words[at + 2])] = child
     return found
+
+
+def children_of(pid: int) -> set[int]:
+    """Process ids of the children of a process."""
+    return {
+        child
+        for path in Path(f"/proc/{pid}/task").glob("*/children")
+        for child in map(int, _read(path).split())
+    }
 
 
 def api_servers_of(pid: int) -> list[int]:
     """Process ids of the API servers of a parent, oldest first."""
     return sorted(
         child
-        for path in Path(f"/proc/{pid}/task").glob("*/children")
-        for child in map(int, _read(path).split())
+        for child in children_of(pid)
         if b"hookline_server.api_servers.child" in _read(Path(f"/proc/{child}/cmdline"))
     )
 
@@ -174,9 +187,8 @@ def api_servers_of(pid: int) -> list[int]:
 def descendants_of(pid: int) -> set[int]:
     """Process ids of all children of a process, and of theirs."""
     found: set[int] = set()
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, _read(path).split()):
-            found |= {child} | descendants_of(child)
+    for child in children_of(pid):
+        found |= {child} | descendants_of(child)
     return found
 
 

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from hookline_testing.own_time import Deadline
+
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 60.0
@@ -19,7 +21,7 @@ def wait_for_value(
     read: Callable[[], T], holds: Callable[[T], object], complaint: str
 ) -> None:
     """Returns once a value holds; else fails with the complaint and the last value."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = Deadline(PATIENCE_SECONDS)
     while not holds(found := read()):
-        assert time.monotonic() < deadline, f"{complaint}: {found}"
+        assert deadline.is_ahead, f"{complaint}: {found}"
         time.sleep(0.05)

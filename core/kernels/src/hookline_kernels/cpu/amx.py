@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from llvmlite import ir
 from numba.core import cgutils
 
-from hookline_kernels.cpu.emulated_amx import emulate
 from hookline_kernels.cpu.isa import emulates_tiles, has_matrix_unit
+from hookline_kernels.cpu.tile_emulation import tile_emulator
 from hookline_kernels.cpu.vectors import INT64
 
 ROWS = 16
@@ -98,7 +98,7 @@ def multiply_tiles(builder: ir.IRBuilder, sums: int, rows: int, pairs: int) -> N
 def tile(builder: ir.IRBuilder, name: str, *args: ir.Value) -> None:
     """Emits one instruction, or a call that emulates it."""
     if emulates_tiles():
-        emulate(builder, name, args)
+        tile_emulator().emulate(builder, name, args)
         return
     shape = ir.FunctionType(ir.VoidType(), [each.type for each in args])
     call = cgutils.get_or_insert_function(builder.module, shape, f"llvm.x86.{name}")

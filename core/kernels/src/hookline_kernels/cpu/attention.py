@@ -69,9 +69,7 @@ class CompiledAttention:
         Raises:
             KernelError: No kernel supports this shape or machine.
         """
-        if dtype not in DTYPES:
-            raise KernelError(f"no compiled attention for {dtype}")
-        cache_dtype = cache_dtype or dtype
+        cache_dtype = _cache_dtype(dtype, cache_dtype)
         self._shape = DecodeShape(
             group=num_heads // num_kv_heads,
             key_dim=key_dim,
@@ -90,9 +88,12 @@ class CompiledAttention:
             dtype=dtype,
             cache_dtype=cache_dtype,
         )
-        self._kernel = _kernel(self._shape)
-        self._team = thread_team()
-        self._num_kv_heads, self._call = num_kv_heads, _new_call(num_kv_heads)
+        self._kernel, self._num_kv_heads = _kernel(self._shape), num_kv_heads
+        self._begin_empty()
+
+    def _begin_empty(self) -> None:
+        """Begins with buffers for nothing, and without recordings."""
+        self._team, self._call = thread_team(), _new_call(self._num_kv_heads)
         self._decode_replays: dict[int | None, _DecodeReplay] = {}
         self._prefill_replay = _PrefillReplay(self)
         self._scratch, self._states = torch.empty(0), torch.empty(0)
@@ -371,3 +372,10 @@ def _kernel(shape: DecodeShape) -> Any:
     )
     variant += f"-cache{shape.cache_format}" + "-trees" * shape.has_trees
     return compile_kernel(decode_body(shape), SIGNATURE, variant)
+
+
+def _cache_dtype(dtype: torch.dtype, own: torch.dtype | None) -> torch.dtype:
+    """Returns the dtype of the cache; raises `KernelError` if there are no kernels."""
+    if dtype not in DTYPES:
+        raise KernelError(f"no compiled attention for {dtype}")
+    return own or dtype

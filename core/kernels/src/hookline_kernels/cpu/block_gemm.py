@@ -9,12 +9,13 @@ weights, scales, shifts, bias, residual, values and output, 0 if absent; blocks 
 per task, steps of 32 inputs per part, and panels per task.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hookline_kernels.cpu.amx import BLOCK_BYTES, DEPTH, HEIGHT
-from hookline_kernels.cpu.elements import array_at
+from hookline_kernels.cpu.elements import array_at, exact
 from hookline_kernels.cpu.finishing import AS_THEY_ARE, finish_sums
 from hookline_kernels.cpu.launching import Kernel, Numbers
 from hookline_kernels.cpu.memory import take
@@ -79,6 +80,13 @@ def blocks_kernel(
         in_blocks: Rows are in blocks, as norms and gates write them.
         variant: Distinguishes the kernel in the disk cache.
     """
+    return Kernel(_multiplication(source, kind, in_blocks=in_blocks), variant)
+
+
+def _multiplication(
+    source: PanelSource, kind: int, *, in_blocks: bool
+) -> Callable[[Any], None]:
+    """Returns the loop, which numba compiles; see `blocks_kernel`."""
     part_of, ahead_of, lines_of_step, width, room_bytes = source
     # only products in parts keep the sums of all blocks
     sums_bytes = SUM_BYTES * (_MOST_BLOCKS + 1 if in_blocks or room_bytes > 1 else 2)
@@ -147,16 +155,24 @@ def blocks_kernel(
                         if begun + count < steps:
                             continue
                         earlier = place
-                        if kind == AS_THEY_ARE:
-                            at = 2 * (row * outputs + panel * OUTPUTS)
-                            bias = given[8] + 2 * panel * OUTPUTS if given[8] else 0
-                            residual = given[9] + at if given[9] else 0
-                            output = given[11] + at
-                        else:
-                            at = block * (panels // 2) + panel // 2
-                            output = given[11] + at * BLOCK_BYTES + panel % 2 * DEPTH
+                        bias, residual, output = _destination(
+                            given, kind, row, block, panel
+                        )
                 turn += last - first
             finish_sums(earlier, HEIGHT, bias, residual, output, stride, kind, 2)
         close_tiles(before)
 
-    return Kernel(multiply, variant)
+    return multiply
+
+
+@exact
+def _destination(given: Any, kind: int, row: int, block: int, panel: int) -> Any:
+    """Returns the addresses of bias, residual and output of some rows of a panel."""
+    outputs = given[2]
+    if kind == AS_THEY_ARE:
+        at = 2 * (row * outputs + panel * OUTPUTS)
+        bias = given[8] + 2 * panel * OUTPUTS if given[8] else 0
+        residual = given[9] + at if given[9] else 0
+        return bias, residual, given[11] + at
+    at = block * (outputs // OUTPUTS // 2) + panel // 2
+    return 0, 0, given[11] + at * BLOCK_BYTES + panel % 2 * DEPTH

@@ -2,8 +2,8 @@
 
 `HOOKLINE_CPU_ISA` names a lower tier than this machine's, as oneDNN's own variable
 does; kernels then use no instruction above it. `HOOKLINE_EMULATE_AMX` is for tests:
-"missing" emulates the matrix unit (AMX) where kernels may not use one, "always"
-everywhere. Both are read once.
+"missing:FILE" emulates the matrix unit (AMX) by a module (`tile_emulation.py`) where
+kernels may not use one, "always:FILE" everywhere. Both are read once.
 """
 
 import ctypes
@@ -12,6 +12,7 @@ import platform
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
+from pathlib import Path
 
 from llvmlite import binding
 
@@ -147,10 +148,18 @@ def emulates_tiles() -> bool:
     Raises:
         ValueError: The environment variable has an unknown value.
     """
-    wanted = os.environ.get(EMULATION, "")
-    if wanted not in {"", "missing", "always"}:
-        raise ValueError(f'{EMULATION} is "missing", "always" or unset, not {wanted!r}')
-    return wanted == "always" or (wanted == "missing" and not has_matrix_unit())
+    given = os.environ.get(EMULATION, "")
+    when, _, file = given.partition(":")
+    if given and not (when in {"missing", "always"} and file):
+        raise ValueError(
+            f'{EMULATION} is "missing:FILE", "always:FILE" or unset, not {given!r}'
+        )
+    return when == "always" or (when == "missing" and not has_matrix_unit())
+
+
+def emulator_path() -> Path:
+    """Returns the file that emulates the matrix unit, where tiles are emulated."""
+    return Path(os.environ[EMULATION].partition(":")[2])
 
 
 @cache

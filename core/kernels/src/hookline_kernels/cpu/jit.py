@@ -2,8 +2,8 @@
 
 The cache is a folder of the user's, so that read-only installations start as fast. Each
 variant has its own file, so that processes that compile at the same time do not mix
-theirs up. A change of any source of this package makes a new folder; the oldest are
-removed.
+theirs up. A change of any source of this package makes a new folder; those that were
+not used for longest are removed.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ import pickle
 import secrets
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,13 @@ from numba.core.ccallback import CFunc
 from numba.core.errors import NumbaError
 from numba.core.sigutils import normalize_signature
 
-from hookline_kernels.cpu.emulated_amx import publish_key
-from hookline_kernels.cpu.isa import compile_features, emulates_tiles, is_lowered
+from hookline_kernels.cpu.isa import (
+    compile_features,
+    emulates_tiles,
+    emulator_path,
+    is_lowered,
+)
+from hookline_kernels.cpu.tile_emulation import tile_emulator
 from hookline_kernels.failure import KernelError
 from hookline_kernels.missing import current_handler
 
@@ -52,7 +58,7 @@ def compile_kernel(
     """
     _target()
     if emulates_tiles():
-        publish_key()  # kernels from disk need it, too
+        tile_emulator().publish_key()  # kernels from disk need it, too
     handler = current_handler()
     if handler is None or _is_cached(_cfunc(body, signature, variant)):
         return _compile(body, signature, variant)
@@ -153,12 +159,14 @@ class _Locator(_CacheLocator):
 
 @cache
 def cache_folder() -> Path:
-    """Returns the folder of these sources' kernels; removes the oldest others."""
+    """Returns the folder of these kernels; removes those unused for longest."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME")
     base = Path(given or home or Path.home() / ".cache") / "hookline" / "kernels"
     folder = base / source_stamp()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(OSError):  # nobody may write to it
+        os.utime(folder)  # used now: the oldest is the one unused for longest
     others = sorted(base.iterdir(), key=lambda path: path.stat().st_mtime)
     for old in [path for path in others if path != folder][: -(FOLDERS_KEPT - 1)]:
         shutil.rmtree(old, ignore_errors=True)
@@ -169,7 +177,7 @@ def cache_folder() -> Path:
 def source_stamp() -> str:
     """Returns a digest of these sources, numba's version, the CPU and its emulation."""
     digest = hashlib.sha256(numba.__version__.encode())
-    digest.update(b"emulated tiles" if emulates_tiles() else b"")
+    digest.update(emulator_path().read_bytes() if emulates_tiles() else b"")
     digest.update(repr(_target()).encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())

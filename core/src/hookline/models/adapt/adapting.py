@@ -10,7 +10,7 @@ from torch import nn
 from hookline.models.adapt.gated import FastGated, FusedGated, fast_gated
 from hookline.models.adapt.linears import FastLinear, is_worth_packing
 from hookline.models.adapt.norms import fast_norm
-from hookline.models.adapt.pages import give_back_clean_pages
+from hookline_kernels.runtime.weight_pages import give_back_clean_pages
 
 
 @dataclass(slots=True)

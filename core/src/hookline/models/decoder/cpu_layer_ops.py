@@ -5,20 +5,15 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from hookline.models.adapt.gated import FastGated, FusedGated, fast_gated
+from hookline.models.adapt.gated import fast_gated
 from hookline.models.adapt.linears import FastLinear, joined
 from hookline.models.adapt.norms import FastNorm, fast_norm
+from hookline.models.adapt.pre_norm import Product
 from hookline.models.decoder.layer_ops import Layer
 from hookline.models.decoder.reduction import Reduce
 from hookline.models.decoder.rotary_table import GrowingRotaryTable
 from hookline.models.decoder.step_replay import RecordedSteps
-from hookline.models.quantized.joining import (
-    QuantizedLayers,
-    are_quantized,
-    gated_product,
-    joined_product,
-)
-from hookline.models.quantized.linear import QuantizedLinear
+from hookline.models.quantized_layer import are_quantized, gated_product
 from hookline_kernels.cpu.rotary_cache import RotaryCache
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 
@@ -33,18 +28,14 @@ class CpuLayerOps:
     def norm(self, module: nn.Module) -> FastNorm | None:
         return fast_norm(module)
 
-    def product(
-        self, linears: Sequence[nn.Linear]
-    ) -> FastLinear | QuantizedLinear | QuantizedLayers:
+    def product(self, linears: Sequence[nn.Linear]) -> Product:
         if are_quantized(linears):
-            return joined_product(linears)
+            return linears[0].joined_with(linears)
         if len(linears) > 1:
             return joined(linears)
         return FastLinear(linears[0].weight, linears[0].bias)
 
-    def gated_mlp(
-        self, module: nn.Module
-    ) -> FastGated | FusedGated | QuantizedLayers | None:
+    def gated_mlp(self, module: nn.Module) -> Product | None:
         return gated_product(module) or fast_gated(module)
 
     def heads_cache(self, shape: HeadShape, norms: HeadNorms | None) -> RotaryCache:

@@ -8,7 +8,6 @@ import torch
 from transformers import PreTrainedModel
 
 from hookline.models.adapt.norms import FastNorm
-from hookline.models.adapt.pages import give_back_clean_pages
 from hookline.models.adapt.pre_norm import PreNorm, Product
 from hookline.models.attention import KeysAndValues
 from hookline.models.decoder.layer import DecoderLayer, kernel_norm
@@ -23,6 +22,7 @@ from hookline.models.forward_output import (
 from hookline.models.probe import Probed
 from hookline.models.stages.staged_model import part_of
 from hookline_kernels.head_shape import HeadShape
+from hookline_kernels.runtime.weight_pages import give_back_clean_pages
 
 
 class WrittenLayers(Protocol):
@@ -51,7 +51,6 @@ class Decoder:
     """
 
     name = "decoder"
-    reason = ""
 
     def __init__(
         self,
@@ -62,6 +61,7 @@ class Decoder:
         block_size: int,
         max_model_len: int,
         cache_dtype: torch.dtype | None = None,
+        feature_layers: tuple[int, ...] = (),
     ) -> None:
         """Builds the decoder from a model, whose modules stay usable.
 
@@ -82,11 +82,16 @@ class Decoder:
         )
         self._layers = _layers(parts, shapes, probed, ops)
         self._head = _Head.of(parts, ops)
-        self.feature_layers: tuple[int, ...] = ()
+        self.feature_layers = feature_layers
         part = part_of(model)
         self._first_layer = 0 if part is None else part.layers[0]
         self.is_capturable = all(layer.is_capturable for layer in self._layers)
         give_back_clean_pages()
+
+    @property
+    def reason(self) -> str:
+        """Why steps are not replayed, if one differed from its replay; else empty."""
+        return "" if self._replay is None else self._replay.reason
 
     def bind(self, cache: WrittenLayers) -> None:
         """Sets each layer's part of a cache."""

@@ -11,7 +11,7 @@ from hookline.models.decoder.parts import LayerParts, NotDecoder
 from hookline.models.decoder.reduction import reduced
 from hookline.models.forward_batch import ForwardBatch
 from hookline.models.probe import LayerAttention
-from hookline.models.quantized.joining import are_quantized
+from hookline.models.quantized_layer import are_quantized
 from hookline_kernels import Attend
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 

@@ -51,7 +51,13 @@ class RotaryTable(Protocol):
 
 
 class StepReplay(Protocol):
-    """Replays recorded steps of all layers."""
+    """Replays recorded steps of all layers.
+
+    Attributes:
+        reason: Why steps are not replayed, or not all; empty while nothing is wrong.
+    """
+
+    reason: str
 
     def __call__(
         self, hidden: torch.Tensor, batch: ForwardBatch, rotary: CosSin

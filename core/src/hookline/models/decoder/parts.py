@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from hookline.models.quantized.linear import QuantizedLinear
+from hookline.models.quantized_layer import QuantizedLayer
 from hookline.models.sharding.modules import VocabularyPart, plain
 from hookline.models.stages.stage import ONLY
 from hookline.models.stages.staged_model import part_of
@@ -134,6 +134,6 @@ def _expect(what: str, module: nn.Module, names: set[str]) -> None:
 
 def _linear(parent: nn.Module, name: str) -> nn.Linear:
     child = plain(parent.get_submodule(name))
-    if type(child) is not nn.Linear and not isinstance(child, QuantizedLinear):
+    if type(child) is not nn.Linear and not isinstance(child, QuantizedLayer):
         raise NotDecoder(f"its {name} is not a plain linear layer")
     return child

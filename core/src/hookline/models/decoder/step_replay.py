@@ -3,11 +3,13 @@
 The CPU's counterpart of CUDA graphs. The second consecutive step of a size is recorded
 while it is computed; the recording is then replayed over memory filled with NaN, and
 must give the same result. From then on steps of this size are replayed, for any
-requests. Recording takes as long as two steps and each replay saves a part of one: a
-size that does not come twice in a row must have come often. A step in which
-torch computes a part cannot be recorded.
+requests; a size whose replay differs never is, and after a few of those none.
+Recording takes as long as two steps and each replay saves a part of one: a size that
+does not come twice in a row must have come often. A step in which torch computes a part
+cannot be recorded.
 """
 
+import logging
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +31,11 @@ _OFTEN = 2
 """Number of steps of a size after which more are expected."""
 _MOST_PAUSE = 4096
 """Most steps between two tries to record; each failure doubles the pause."""
+_MOST_DIFFERING = 3
+"""Sizes whose replays differ after which the recordings of no size are trusted."""
 _TOLERANCE = 0.05
+"""Largest norm of a replay's error, relative to that of the result."""
+_log = logging.getLogger(__name__)
 
 
 class _Size(NamedTuple):
@@ -53,7 +59,7 @@ class _Size(NamedTuple):
     @property
     def is_small(self) -> bool:
         most = _MOST_OF_SEVERAL if self.has_several else _MOST_TOKENS
-        return 0 < self.tokens <= min(most, _MOST_TOKENS)
+        return 0 < self.tokens <= most
 
 
 @dataclass(slots=True)
@@ -109,7 +115,11 @@ class _Recorded:
 
 
 class RecordedSteps:
-    """Records and replays the layers of a decoder, for steps of few tokens."""
+    """Records and replays the layers of a decoder, for steps of few tokens.
+
+    Attributes:
+        reason: Why steps are not replayed, or not all; empty while nothing is wrong.
+    """
 
     def __init__(self, layers: Sequence[Layer], width: int, dtype: torch.dtype) -> None:
         """Wraps layers that are bound to a cache; `width` is the hidden size.
@@ -130,14 +140,17 @@ class RecordedSteps:
         # Steps with and without requests of several tokens fail apart.
         self._backoffs = {True: _Backoff(), False: _Backoff()}
         self._recorded: OrderedDict[_Size, _Recorded] = OrderedDict()
-        self._is_off = False
+        self._differing: set[_Size] = set()
+        self.reason = ""
 
     def __call__(
         self, hidden: torch.Tensor, batch: ForwardBatch, rotary: CosSin
     ) -> torch.Tensor | None:
         """Implements `StepReplay`."""
         size = _Size.of(batch)
-        if self._is_off or not size.is_small:
+        if self._differing and not self._is_trusted(size):
+            return None
+        if not size.is_small:
             return None
         found = self._recorded.get(size)
         if found is None or found.table != _addresses(rotary):
@@ -173,14 +186,38 @@ class RecordedSteps:
         found = _Recorded(recorder.recording(), inputs, _addresses(rotary), output)
         self._arena.fill_with_nan()
         inputs.copy_from(hidden, batch)
-        if not found.recording.run(own) or not _is_close(output, expected):
-            self._is_off = True
+        if fault := _fault(found.recording.run(own), output, expected):
+            self._refuse(size, fault)
             # The replay may have written wrong keys and values: compute the step again.
             return self._run_layers(hidden, batch, rotary)
-        self._recorded[size] = found
+        self._keep(size, found)
+        return expected
+
+    def _keep(self, size: _Size, recorded: _Recorded) -> None:
+        """Keeps a recording as the one that was used last."""
+        self._recorded[size] = recorded
+        self._recorded.move_to_end(size)  # it may replace an older one
         if len(self._recorded) > _MOST_RECORDINGS:
             self._recorded.popitem(last=False)
-        return expected
+
+    def _is_trusted(self, size: _Size) -> bool:
+        is_off = len(self._differing) >= _MOST_DIFFERING
+        return not is_off and size not in self._differing
+
+    def _refuse(self, size: _Size, fault: str) -> None:
+        """Replays a size no more; and no other one if too many had a fault."""
+        self._differing.add(size)
+        self._recorded.pop(size, None)
+        if len(self._differing) < _MOST_DIFFERING:
+            sizes = sorted({each.tokens for each in self._differing})
+            what = f"steps of {', '.join(map(str, sizes))} tokens"
+        else:
+            self._recorded.clear()
+            what = "steps"
+        self.reason = f"{what} are not replayed: one of {size.tokens} tokens {fault}"
+        _log.warning(
+            "%s; they start each kernel by itself, which is slower", self.reason
+        )
 
     def _run_layers(
         self, hidden: torch.Tensor, batch: ForwardBatch, rotary: CosSin
@@ -194,7 +231,11 @@ def _addresses(rotary: CosSin) -> tuple[int, ...]:
     return tuple(side.data_ptr() for side in rotary)
 
 
-def _is_close(found: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Whether the norm of the difference is small; never with not-a-numbers."""
+def _fault(is_run: bool, found: torch.Tensor, expected: torch.Tensor) -> str:
+    """Returns what is wrong with a replay, in one clause; empty if it is right."""
+    if not is_run:
+        return "does not fit its own step"
     error = (found.float() - expected.float()).norm() / expected.float().norm()
-    return bool(error <= _TOLERANCE)
+    if error <= _TOLERANCE:  # never with not-a-numbers
+        return ""
+    return f"differed by {float(error):.2g} from the step itself"

@@ -75,6 +75,10 @@ class Cut:
             parts.append(self._padding_like(parts[0]))
         return parts[0].contiguous() if len(parts) == 1 else torch.cat(parts, self.dim)
 
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Returns the part of a tensor in memory."""
+        return self.read(InMemory(tensor))
+
     def _padding_like(self, part: torch.Tensor) -> torch.Tensor:
         sizes = list(part.shape)
         sizes[self.dim] = self.padding

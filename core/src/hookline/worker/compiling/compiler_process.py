@@ -9,9 +9,12 @@ from collections.abc import Iterator
 import msgspec
 
 from hookline.config import EngineConfig
+from hookline.owned_process import end_by_force
 from hookline.worker.compiling.messages import CompilationRefused, CompilerMessage
 
 _LIMIT_SECONDS = 900.0
+_END_SECONDS = 10.0
+"""Time for the process to end those that it has started, and itself."""
 _NICENESS = 5
 """Steps that run at the same time get three quarters of a core: they take several times
 as long without kernels, so the compilation must not starve, either."""
@@ -55,11 +58,11 @@ class CompilerProcess:
             with process.stdout as reports:
                 for line in reports:
                     yield msgspec.json.decode(line, type=CompilerMessage)
-        except BrokenPipeError:
-            pass  # it has ended
+        except (BrokenPipeError, msgspec.MsgspecError):
+            pass  # it has ended, perhaps amid a line
         finally:
             limit.cancel()
-        if (code := process.wait()) != 0:
+        if (code := self._end()) != 0:
             yield CompilationRefused(
                 f"the compiling process ended with exit code {code}"
             )
@@ -67,4 +70,12 @@ class CompilerProcess:
     def close(self) -> None:
         """Ends the process and those that it has started; may be called twice."""
         self._process.terminate()
-        self._process.wait()
+        self._end()
+
+    def _end(self) -> int | None:
+        """Waits for the end, and kills the process if that takes long."""
+        try:
+            return self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            end_by_force(self._process, "the kernel compiler")
+            return self._process.poll()

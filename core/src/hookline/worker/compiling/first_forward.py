@@ -10,11 +10,11 @@ import torch
 
 from hookline.config import EngineConfig, Kernels
 from hookline.models.probe import Probed
-from hookline.worker.compiling.kernel_cache import writable_cache
 from hookline.worker.forward import Forward
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import KernelError, Platform
 from hookline_kernels.missing import KernelMissingError, OnlyCached, when_missing
+from hookline_kernels.runtime.kernel_cache import writable_cache
 from hookline_kernels.sampling import choose_sampling
 
 _log = logging.getLogger(__name__)
@@ -23,9 +23,9 @@ COMPILING = "its kernels are being compiled"
 
 
 class ChooseForward(Protocol):
-    """Chooses a model's forward pass."""
+    """Chooses a model's forward pass; `why_torch` says why kernels may not compute."""
 
-    def __call__(self, *, may_compile: bool) -> Forward: ...
+    def __call__(self, *, may_compile: bool, why_torch: str = ...) -> Forward: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,5 @@ def first_forward(  # noqa: PLR0917 - two dtypes of one model
         _log.debug("%s", error)
     if not cached.missing:
         return FirstForward(forward)
-    plain = choose(may_compile=False)
-    plain.reason = COMPILING
+    plain = choose(may_compile=False, why_torch=COMPILING)
     return FirstForward(plain, partial(choose, may_compile=True))

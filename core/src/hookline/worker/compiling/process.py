@@ -19,7 +19,6 @@ from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.description import describe
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.spec_decode.proposer import Proposer
-from hookline.worker.compiling.kernel_cache import writable_cache
 from hookline.worker.compiling.messages import (
     CompilationEnded,
     CompilationRefused,
@@ -33,6 +32,7 @@ from hookline.worker.uniproc_factory import import_for
 from hookline_kernels import KernelError, import_compiled
 from hookline_kernels.compile_farm import CompileFarm
 from hookline_kernels.missing import when_missing
+from hookline_kernels.runtime.kernel_cache import writable_cache
 from hookline_kernels.token_mask import choose_masking
 
 OWNER_CHECK_SECONDS = 1.0

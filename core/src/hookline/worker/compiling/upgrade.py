@@ -83,7 +83,10 @@ class KernelUpgrade(Generic[T]):
             if isinstance(message, CompilationRefused):
                 _log.warning("steps go on with torch: %s", message.reason)
                 return False
-            count += isinstance(message, KernelCompiled) and message.succeeded
+            if isinstance(message, KernelCompiled):
+                count += message.succeeded
+                if not message.succeeded:
+                    _log.warning("kernel %s could not be compiled", message.variant)
         seconds = time.monotonic() - started
         _log.info("compiled %d kernels in %.1f s", count, seconds)
         return True

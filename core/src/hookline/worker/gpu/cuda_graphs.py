@@ -1,8 +1,6 @@
 """Replays steps of decodes as CUDA graphs: one launch instead of hundreds."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 import torch
 
@@ -10,51 +8,9 @@ from hookline.models.decoder import Decoder
 from hookline.models.forward_batch import ForwardBatch
 from hookline.models.forward_output import ForwardOutput
 from hookline.worker.gpu.device_feed import DeviceFeed
-from hookline.worker.gpu.graph_sizes import GraphSizes
 from hookline.worker.paged_cache import PagedCache
-
-
-class Graph(Protocol):
-    """A captured computation.
-
-    Attributes:
-        output: Output of each replay.
-    """
-
-    output: torch.Tensor
-
-    def replay(self) -> None:
-        """Launches the computation over its inputs; does not wait for the end."""
-        ...
-
-
-Capture = Callable[[Callable[[], torch.Tensor]], Graph]
-"""Captures a function; graphs of one `Capture` never run at the same time."""
-
-
-class CudaGraph:
-    """A graph that `CudaCapture` captured."""
-
-    def __init__(self, graph: torch.cuda.CUDAGraph, output: torch.Tensor) -> None:
-        self._graph, self.output = graph, output
-
-    def replay(self) -> None:
-        self._graph.replay()
-
-
-class CudaCapture:
-    """Captures on the current device; its graphs share one memory pool."""
-
-    def __init__(self) -> None:
-        self._pool = torch.cuda.graph_pool_handle()
-
-    def __call__(self, compute: Callable[[], torch.Tensor]) -> CudaGraph:
-        compute()  # compiles kernels, which is not allowed during capture
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
-            output = compute()
-        return CudaGraph(graph, output)
+from hookline_kernels.gpu.graph_capture import Capture, Graph
+from hookline_kernels.gpu.graph_sizes import GraphSizes
 
 
 class GraphedForward:

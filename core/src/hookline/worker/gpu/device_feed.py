@@ -4,8 +4,8 @@ import torch
 
 from hookline.models.forward_batch import ForwardBatch
 from hookline.worker.feed import count_decodes
-from hookline.worker.gpu.graph_sizes import GraphSizes
 from hookline.worker.input_batch import Int32, Int64, StepInputs, one_by_one
+from hookline_kernels.gpu.graph_sizes import GraphSizes
 
 NOWHERE = -1
 """Slot of a row that only pads a graph's batch: nothing is written for it."""

@@ -1,19 +1,25 @@
 """The processes of ranks, and the thread that starts, watches and ends them."""
 
+import logging
 import os
 import select
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import msgspec
 
 from hookline.exceptions import RankError
 from hookline.owned_process import OwnedProcess
 from hookline.worker.ranks.links import RankLinks
+from hookline_registry import Failure, isolate
 
 _MODULE = "hookline.worker.ranks.rank_process"
 _GRACE_SECONDS = 2.0
+_END_SECONDS = 30.0
+"""Time for the thread to end all processes, by force if need be."""
+_log = logging.getLogger(__name__)
 
 
 class RankProcesses:
@@ -57,40 +63,52 @@ class RankProcesses:
         """Ends the processes: those that have been asked to end get two seconds."""
         if self._closing >= 0:
             os.eventfd_write(self._closing, 1)
-            self._thread.join()
-            os.close(self._closing)
+            self._thread.join(_END_SECONDS)
+            if self._thread.is_alive():  # it still reads the descriptor
+                _log.error("processes of ranks have not ended in %g s", _END_SECONDS)
+            else:
+                os.close(self._closing)
             self._closing = -1
 
     def _own(self) -> None:
-        try:
-            for links in self._links:
-                self._processes.append(_start(links))
-        except OSError as error:
-            rank = len(self._processes)
-            self._failure = (rank, f"its process cannot be started: {error}")
+        started = isolate(self._start_all)
+        if isinstance(started, Failure):
+            reason = f"its process cannot be started: {started.error}"
+            self._failure = (len(self._processes), reason)
         self._has_begun.set()
         if self._failure is None:
-            self._watch()
+            watched = isolate(self._watch)
+            if isinstance(watched, Failure):
+                self._fail(0, f"its process cannot be watched: {watched.error}")
         deadline = time.monotonic() + _GRACE_SECONDS
         for process in self._processes:
             left = 0.0 if self._failure is not None else deadline - time.monotonic()
             process.end(max(0.0, left))
             process.ask_to_end()
 
+    def _start_all(self) -> None:
+        for links in self._links:
+            self._processes.append(_start(links))
+
     def _watch(self) -> None:
         """Returns once the processes are to end, or one of them has ended."""
-        watched = {os.pidfd_open(each.pid): each for each in self._processes}
-        poll = select.poll()
-        for descriptor in (*watched, self._closing):
-            poll.register(descriptor, select.POLLIN)
-        ready = {descriptor for descriptor, _ in poll.poll()}
-        for rank, (descriptor, process) in enumerate(watched.items()):
-            if descriptor in ready and self._closing not in ready:
-                reason = process.end_reason or "its process has ended"
-                self._failure = self._failure or (self._links[rank].rank, reason)
-            os.close(descriptor)
-        if self._failure is None:
+        with ExitStack() as opened:
+            watched = []
+            for process in self._processes:
+                watched.append(os.pidfd_open(process.pid))
+                opened.callback(os.close, watched[-1])
+            poll = select.poll()
+            for descriptor in (*watched, self._closing):
+                poll.register(descriptor, select.POLLIN)
+            ready = {descriptor for descriptor, _ in poll.poll()}
+        if self._closing in ready:
             return
+        rank = next(at for at, each in enumerate(watched) if each in ready)
+        self._fail(rank, self._processes[rank].end_reason or "its process has ended")
+
+    def _fail(self, rank: int, reason: str) -> None:
+        """Kills all processes, and tells that one has ended."""
+        self._failure = (self._links[rank].rank, reason)
         for process in self._processes:
             process.kill()
         self._on_end()

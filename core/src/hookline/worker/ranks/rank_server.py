@@ -3,7 +3,6 @@
 import logging
 import time
 from dataclasses import replace
-from importlib import import_module
 from typing import Protocol
 
 import msgspec
@@ -16,6 +15,7 @@ from hookline.stats import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
+from hookline.worker.importing import import_torch
 from hookline.worker.ranks.ends import RankEnd
 from hookline.worker.ranks.messages import (
     Allocate,
@@ -142,16 +142,7 @@ class RankServer:
 
     def _set_up(self, config: EngineConfig) -> None:
         with self._timer.phase("import torch"):
-            import_module("torch")
-            from hookline.worker.instruction_set import (  # noqa: PLC0415
-                limited_isa,
-            )
-            from hookline.worker.unused_imports import (  # noqa: PLC0415
-                leave_out_unused,
-            )
-
-            limited_isa()  # before anything computes or compiles
-            leave_out_unused(config.executor)
+            import_torch(config.executor)
         with self._timer.phase("import model code"):
             from hookline.worker.ranks.rank_worker import (  # noqa: PLC0415
                 make_worker,

@@ -43,7 +43,7 @@ class Arena:
         except OSError as error:
             raise ConfigError(
                 OPTION,
-                f"cpu_bytes_to_use: {num_slots * size} bytes cannot be had: {error}",
+                f"cpu_bytes_to_use: {num_slots * size} bytes not available: {error}",
             ) from error
         if hasattr(mmap, "MADV_HUGEPAGE"):
             memory.madvise(mmap.MADV_HUGEPAGE)

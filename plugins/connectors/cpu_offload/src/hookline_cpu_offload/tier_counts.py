@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from hookline.kv_transfer import KVLayout
 from hookline.stats import TierStats
 from hookline_cpu_offload.options import OffloadOptions
@@ -72,17 +74,13 @@ class TierCounts:
                 max_bytes=self._num_slots * self._block_bytes,
                 hit_tokens=self._in_memory * size,
                 missed_tokens=missed * size,
-                in_bytes=moved.in_bytes,
-                out_bytes=moved.out_bytes,
                 evicted_blocks=self._num_evicted,
-                dropped_blocks=self._num_dropped + moved.failed_blocks,
-                in_ns=moved.in_ns,
-                out_ns=moved.out_ns,
-                dropped_stores=self._dropped_stores,
-                failed_blocks=moved.failed_blocks,
-                failed_stores=moved.failed_stores,
-                failed_loads=moved.failed_loads,
-                **planned._asdict(),
+                **{
+                    **msgspec.structs.asdict(moved),
+                    **planned._asdict(),
+                    "dropped_stores": self._dropped_stores,
+                    "dropped_blocks": self._num_dropped + moved.failed_blocks,
+                },
             )
         }
         if self._disk is not None:
@@ -94,18 +92,9 @@ class TierCounts:
                 max_bytes=self._disk.max_bytes,
                 hit_tokens=self._on_disk * size,
                 missed_tokens=(missed - self._on_disk) * size,
-                in_bytes=moved.in_bytes,
-                out_bytes=moved.out_bytes,
-                dropped_blocks=moved.dropped_blocks + moved.failed_blocks,
-                in_ns=moved.in_ns,
-                out_ns=moved.out_ns,
-                dropped_stores=moved.dropped_stores,
-                failed_blocks=moved.failed_blocks,
-                failed_stores=moved.failed_stores,
-                failed_loads=moved.failed_loads,
-                storing=moved.storing,
-                loading=moved.loading,
-                storing_blocks=moved.storing_blocks,
-                loading_blocks=moved.loading_blocks,
+                **{
+                    **msgspec.structs.asdict(moved),
+                    "dropped_blocks": moved.dropped_blocks + moved.failed_blocks,
+                },
             )
         return tiers

@@ -237,13 +237,18 @@ class WorkerSide:
 
     def _report(self, lost: list[tuple[int, bytes]]) -> Report:
         totals, ended = self._moves.take()
-        report = Report(lost, ended, number=self._number, cpu=totals)
-        if (disk := self._disk) is not None:
-            report.disk, ended = disk.take_moves()
-            report.ended += ended
-            report.disk_blocks = disk.num_blocks
-            report.disk_bytes = disk.num_bytes
-        return report
+        if (disk := self._disk) is None:
+            return Report(lost, ended, number=self._number, cpu=totals)
+        on_disk, ended_there = disk.take_moves()
+        return Report(
+            lost,
+            [*ended, *ended_there],
+            number=self._number,
+            cpu=totals,
+            disk=on_disk,
+            disk_blocks=disk.num_blocks,
+            disk_bytes=disk.num_bytes,
+        )
 
 
 def _place(of: Move | Spill) -> tuple[int, bytes]:

@@ -127,7 +127,7 @@ class ObserverHost:
         if known is not None:
             self._remove(known)  # another process has taken its place
         if len(self._clients) >= MOST_CLIENTS:
-            _log.error("front end %d is one too many for the observer", index)
+            _log.error("the observer has no room for front end %d", index)
             return None
         party = Party(Role.CLIENT, index)
         there = ipc_address(self._folder, party)

@@ -31,6 +31,8 @@ SILENT_SECONDS = 5.0
 
 _IDLE_SECONDS = 0.5
 _JOIN_SECONDS = 0.25
+_END_SECONDS = 5.0
+"""Time for the thread to send what waits; it waits for nothing else."""
 _FLUSH_LOOK_SECONDS = 0.01
 _MOST_FRAMES = 16
 """Frames that the transport may hold; what waits beyond them waits in the outbox."""
@@ -72,17 +74,7 @@ class ObserverLink:
         self._linger_seconds = linger_seconds
         self._begin_again = begin_again
         self._clock = clock or SystemClock()
-        me = Party(Role.CLIENT, address.index)
-        self._transport = IpcTransport(address.folder, me)
-        self._mailbox: Mailbox[ToFrontEnd] = Mailbox(
-            self._transport,
-            me,
-            msgspec.msgpack.Decoder(ToFrontEnd),
-            lambda peer: address.key if peer == OBSERVER else None,
-        )
-        release_in_forked_children(address.folder, self._pipes)
-        there = ipc_address(address.folder, OBSERVER)
-        self._transport.connect(OBSERVER, there, max_waiting=_MOST_FRAMES)
+        self._connect(address)
         self._alive: Alive | None = None
         self._heard_at = self._joined_at = self._clock.now()
         self._is_silent = False
@@ -96,6 +88,19 @@ class ObserverLink:
             target=self._run, name="hookline-observer-link", daemon=True
         )
         self._thread.start()
+
+    def _connect(self, address: ObserverAddress) -> None:
+        me = Party(Role.CLIENT, address.index)
+        self._transport = IpcTransport(address.folder, me)
+        self._mailbox: Mailbox[ToFrontEnd] = Mailbox(
+            self._transport,
+            me,
+            msgspec.msgpack.Decoder(ToFrontEnd),
+            lambda peer: address.key if peer == OBSERVER else None,
+        )
+        release_in_forked_children(address.folder, self._pipes)
+        there = ipc_address(address.folder, OBSERVER)
+        self._transport.connect(OBSERVER, there, max_waiting=_MOST_FRAMES)
 
     @property
     def silence(self) -> str | None:
@@ -133,7 +138,7 @@ class ObserverLink:
             return
         self._is_closing = True
         self.outbox.hurry()
-        self._thread.join()
+        self._thread.join(_END_SECONDS)
         self._mailbox.send(OBSERVER, Leave(), waits=False)
         self._transport.close(linger_seconds)
 

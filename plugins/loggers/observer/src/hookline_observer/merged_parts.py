@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import reduce
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from hookline.front_end_parts import (
     ConnectionStats,
@@ -28,6 +28,7 @@ from hookline.front_end_parts import (
 )
 
 P = TypeVar("P")
+F = TypeVar("F", bound=FrontEndPart | TextQueueStats)
 Key = tuple[type, object]
 """Which part: its class, and the engine or the operation if there are several."""
 
@@ -143,61 +144,35 @@ def _added(one: FrontEndPart, other: FrontEndPart) -> FrontEndPart:
     return _ADD[type(one)](one, other)
 
 
-def _log(one: LogStats, other: LogStats) -> LogStats:
-    return LogStats(
-        unread=one.unread + other.unread, repeated=one.repeated + other.repeated
-    )
+def _sums(one: F, other: F, **own: object) -> F:
+    """Adds all numbers and all counts of two parts; the rest is as in the first.
 
-
-def _connections(one: ConnectionStats, other: ConnectionStats) -> ConnectionStats:
-    return ConnectionStats(
-        open=one.open + other.open,
-        maximum=one.maximum + other.maximum,
-        accept_errors=one.accept_errors + other.accept_errors,
-        closed=_counts(one.closed, other.closed),
-    )
+    Args:
+        one: A part.
+        other: Another one of the same kind.
+        **own: Fields that are not sums.
+    """
+    sums: dict[str, Any] = {}
+    for name in (each.name for each in fields(one) if each.name not in own):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        if isinstance(mine, tuple):
+            sums[name] = _counts(mine, theirs)
+        elif isinstance(mine, int | float):
+            sums[name] = mine + theirs
+    return cast("F", replace(cast("Any", one), **sums, **own))
 
 
 def _texts(one: TextStats, other: TextStats) -> TextStats:
     queues = {each.queue: each for each in one.queues}
     for each in other.queues:
         known = queues.get(each.queue, TextQueueStats(queue=each.queue))
-        queues[each.queue] = TextQueueStats(
-            queue=each.queue,
-            waiting=known.waiting + each.waiting,
-            jobs=known.jobs + each.jobs,
-            seconds=known.seconds + each.seconds,
-            exceeded=known.exceeded + each.exceeded,
-            crashed=known.crashed + each.crashed,
-        )
+        queues[each.queue] = _sums(known, each)
     return TextStats(queues=tuple(queues.values()))
 
 
-def _parsers(one: ParserFailures, other: ParserFailures) -> ParserFailures:
-    return ParserFailures(failures=_counts(one.failures, other.failures))
-
-
-def _unknown(one: UnknownFieldStats, other: UnknownFieldStats) -> UnknownFieldStats:
-    return UnknownFieldStats(fields=_counts(one.fields, other.fields))
-
-
-def _responses(one: ResponseStoreStats, other: ResponseStoreStats) -> FrontEndPart:
-    return ResponseStoreStats(
-        entries=one.entries + other.entries,
-        bytes=one.bytes + other.bytes,
-        evictions=_counts(one.evictions, other.evictions),
-    )
-
-
 def _loops(one: EventLoopStats, other: EventLoopStats) -> EventLoopStats:
-    return EventLoopStats(
-        lag_seconds=max(one.lag_seconds, other.lag_seconds),
-        stalls=one.stalls + other.stalls,
-    )
-
-
-def _transports(one: TransportStats, other: TransportStats) -> TransportStats:
-    return TransportStats(dropped=one.dropped + other.dropped)
+    lag = max(one.lag_seconds, other.lag_seconds)
+    return _sums(one, other, lag_seconds=lag)
 
 
 def _links(one: LinkStats, other: LinkStats) -> LinkStats:
@@ -219,10 +194,6 @@ def _links(one: LinkStats, other: LinkStats) -> LinkStats:
     )
 
 
-def _placements(one: PlacementStats, other: PlacementStats) -> PlacementStats:
-    return PlacementStats(requests=_counts(one.requests, other.requests))
-
-
 def _health(one: EngineHealth, other: EngineHealth) -> EngineHealth:
     """An engine works if all front ends find it working."""
     worse = max(
@@ -239,18 +210,11 @@ def _health(one: EngineHealth, other: EngineHealth) -> EngineHealth:
 
 def _scaling(one: ScalingStats, other: ScalingStats) -> ScalingStats:
     """Only one front end counts engines, after another that has ended."""
-    return ScalingStats(
-        serving=one.serving + other.serving,
-        starting=one.starting + other.starting,
-        leaving=one.leaving + other.leaving,
-        wanted=one.wanted + other.wanted,
+    return _sums(
+        one,
+        other,
         minimum=one.minimum if other.minimum is None else other.minimum,
         maximum=one.maximum if other.maximum is None else other.maximum,
-        decisions=_counts(one.decisions, other.decisions),
-        added=one.added + other.added,
-        removed=one.removed + other.removed,
-        failed=one.failed + other.failed,
-        start_seconds=one.start_seconds + other.start_seconds,
     )
 
 
@@ -259,16 +223,16 @@ def _sleep(one: SleepOperation, other: SleepOperation) -> SleepOperation:
 
 
 _ADD: Mapping[type, Callable[..., FrontEndPart]] = {
-    LogStats: _log,
-    ConnectionStats: _connections,
+    LogStats: _sums,
+    ConnectionStats: _sums,
     TextStats: _texts,
-    ParserFailures: _parsers,
-    UnknownFieldStats: _unknown,
-    ResponseStoreStats: _responses,
+    ParserFailures: _sums,
+    UnknownFieldStats: _sums,
+    ResponseStoreStats: _sums,
     EventLoopStats: _loops,
-    TransportStats: _transports,
+    TransportStats: _sums,
     LinkStats: _links,
-    PlacementStats: _placements,
+    PlacementStats: _sums,
     EngineHealth: _health,
     SleepOperation: _sleep,
     ScalingStats: _scaling,

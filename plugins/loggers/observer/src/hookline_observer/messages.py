@@ -135,7 +135,7 @@ class Logged(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 Notice = Started | Stopped | Failed | Observed | Ended | Answered | Changed | Logged
-"""What a front end tells the loggers."""
+"""What a front end reports to the loggers."""
 
 
 class Join(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -2,11 +2,9 @@
 
 import logging
 import os
-import select
 import shutil
 import signal
 import threading
-import time
 
 import msgspec
 
@@ -21,7 +19,9 @@ from hookline.owned_process import OwnedProcess
 from hookline.transport.forked_children import release_in_forked_children
 from hookline.transport.ipc import private_folder
 from hookline.transport.mailbox import make_key
-from hookline_observer.messages import Begin, Begun
+from hookline.watcher import Watcher
+from hookline_observer.beginning import wait_until_begun
+from hookline_observer.messages import Begin
 from hookline_observer.process import (
     FAREWELL_SECONDS,
     FLUSH_SECONDS,
@@ -30,10 +30,11 @@ from hookline_observer.process import (
 from hookline_registry import RegistryError
 
 MODULE = "hookline_observer.process"
-START_SECONDS = 120.0
 RESTARTS_PER_HOUR = 10
 END_SECONDS = FLUSH_SECONDS + 2 * FAREWELL_SECONDS
 _LOOK_SECONDS = 0.2
+_WATCHER_SECONDS = 10.0
+"""Time for the watching thread to give up a replacement that is being started."""
 _log = logging.getLogger(__name__)
 
 
@@ -63,16 +64,19 @@ class ObserverProcess:
         self._is_closing = threading.Event()
         self._folder = private_folder()
         self._latest: OwnedProcess | None = None
+        self._budget = RestartBudget(RESTARTS_PER_HOUR, SystemClock())
         release_in_forked_children(self._folder, self._pipes)
         try:
-            self._latest = self._start()
+            self._start()
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
-        self._watcher = threading.Thread(
-            target=self._watch, name="hookline-observer-watch", daemon=True
+        self._watcher = Watcher(
+            self._look,
+            name="hookline-observer-watch",
+            seconds=_LOOK_SECONDS,
+            closing=self._is_closing,
         )
-        self._watcher.start()
 
     @property
     def pid(self) -> int:
@@ -86,12 +90,12 @@ class ObserverProcess:
     def close(self, *, timeout_seconds: float = END_SECONDS) -> None:
         """Ends the process once its loggers have got what it has; callable twice.
 
-        It is killed if that takes longer than `timeout_seconds`.
+        It is killed if that takes longer than `timeout_seconds`. One that is being
+        started ends at once.
         """
         if self._is_closing.is_set():
             return
-        self._is_closing.set()
-        self._watcher.join()
+        self._watcher.close(_WATCHER_SECONDS)
         self._process.ask_to_end()
         self._process.end(timeout_seconds)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -105,41 +109,60 @@ class ObserverProcess:
         assert self._latest is not None, "the constructor has started it"
         return self._latest
 
-    def _start(self) -> OwnedProcess:
+    def _start(self) -> None:
+        """Starts a process, and waits until its loggers are loaded.
+
+        Raises:
+            ConfigError: An option of a logger is wrong, or the process did not start.
+            RegistryError: A logger is unknown or broken.
+        """
         self._incarnation += 1
-        said, begun = os.pipe()
-        process = OwnedProcess(
-            MODULE, (self._folder, begun), name="observer", pass_fds=(begun,)
-        )
-        os.close(begun)
         begin = Begin(self._key, self._incarnation, self._config, self._pages)
         body = msgspec.msgpack.encode(begin, enc_hook=plain)
         try:
-            process.tell(framed(body))
-            _wait_until_begun(said, process)
+            said = self._launch()
+        except OSError as error:
+            detail = f"its process cannot be started: {error}"
+            raise ConfigError("observer-process", detail) from error
+        try:
+            self._process.tell(framed(body))
+            wait_until_begun(said, self._process, self._is_closing)
         except BaseException:
-            process.kill()
-            process.ask_to_end()
-            process.end(0.0)
+            self._process.kill()
+            self._process.ask_to_end()
+            self._process.end(0.0)
             raise
         finally:
             os.close(said)
-        return process
 
-    def _watch(self) -> None:
-        """Replaces the process whenever it ends."""
-        budget = RestartBudget(RESTARTS_PER_HOUR, SystemClock())
-        while not self._is_closing.wait(_LOOK_SECONDS):
-            if (reason := self._process.end_reason) is None:
-                continue
-            self._process.ask_to_end()
-            self._process.end(0.0)
-            if not self._replace(_plainer(reason), budget):
-                return
+    def _launch(self) -> int:
+        """Starts a process; returns the pipe through which it says how it began.
 
-    def _replace(self, reason: str, budget: RestartBudget) -> bool:
+        From here on it is the latest one, which `close` ends.
+        """
+        said, begun = os.pipe()
+        try:
+            self._latest = OwnedProcess(
+                MODULE, (self._folder, begun), name="observer", pass_fds=(begun,)
+            )
+        except BaseException:
+            os.close(said)
+            raise
+        finally:
+            os.close(begun)
+        return said
+
+    def _look(self) -> bool:
+        """Replaces the process if it has ended; False if that is not allowed again."""
+        if (reason := self._process.end_reason) is None:
+            return True
+        self._process.ask_to_end()
+        self._process.end(0.0)
+        return self._replace(_plainer(reason))
+
+    def _replace(self, reason: str) -> bool:
         """Returns False if the process is not replaced any more."""
-        while (delay := budget.take()) is not None:
+        while (delay := self._budget.take()) is not None:
             _log.error(
                 "the observer process has ended: %s; serving goes on without loggers, "
                 "and it is replaced in %g s",
@@ -149,48 +172,21 @@ class ObserverProcess:
             if self._is_closing.wait(delay):
                 return False
             try:
-                self._latest = self._start()
+                self._start()
             except (HooklineError, RegistryError) as error:
+                if self._is_closing.is_set():
+                    return False
                 reason = str(error)
             else:
                 _log.warning("the observer process has been replaced")
                 return True
         _log.error(
-            "the observer process has ended: %s; it is not replaced again, because it "
-            "was %d times within an hour, and loggers get nothing any more",
+            "the observer process has ended: %s; after %d replacements within an hour "
+            "it is not replaced again, and loggers get nothing more",
             reason,
             RESTARTS_PER_HOUR,
         )
         return False
-
-
-def _wait_until_begun(said: int, process: OwnedProcess) -> None:
-    """Reads what the process says about its start.
-
-    Raises:
-        ConfigError: An option of a logger is wrong, or nothing came.
-        RegistryError: A logger is unknown or broken.
-    """
-    poller = select.poll()
-    poller.register(said, select.POLLIN | select.POLLHUP)
-    words, deadline = b"", time.monotonic() + START_SECONDS
-    # Its end closes the pipe, unless a process that it has started holds that, too.
-    while time.monotonic() < deadline:
-        has_ended = process.end_reason is not None
-        if poller.poll(round(_LOOK_SECONDS * 1000)):
-            if not (part := os.read(said, 65536)):
-                break
-            words += part
-        elif has_ended:
-            break
-    if not words:
-        detail = process.end_reason or "its process did not begin in time"
-        raise ConfigError("observer-process", detail)
-    begun = msgspec.msgpack.decode(words, type=Begun)
-    if begun.kind == "config":
-        raise ConfigError(begun.subject, begun.detail)
-    if begun.kind:
-        raise RegistryError(begun.detail)
 
 
 def _plainer(reason: str) -> str:

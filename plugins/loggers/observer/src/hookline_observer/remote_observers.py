@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -11,7 +11,11 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.events import ClockPair, StepOutput
 from hookline.front_end_parts import FrontEndPart
-from hookline.frontend.told_requests import told_requests
+from hookline.frontend.told_requests import (
+    OUTPUT_HOOKS,
+    REQUEST_HOOKS,
+    told_requests,
+)
 from hookline.frozen import plain
 from hookline.observer_context import ObserverAddress
 from hookline.pages import RoutesOf
@@ -22,6 +26,7 @@ from hookline.transport.engine_client import GuestEnded
 from hookline_observer.link import ObserverLink
 from hookline_observer.merged_parts import Key, part_key
 from hookline_observer.messages import (
+    Alive,
     Answered,
     Ended,
     Failed,
@@ -40,6 +45,15 @@ from hookline_registry import LaneStats
 READY_SECONDS = 60.0
 HUNG_END_SECONDS = 2.0
 _LINGER_SECONDS = 1.0
+_OF_FRONT_END: Mapping[str, object] = {
+    "evictions": [],
+    "loads": [],
+    "connector_events": [],
+    "pooled": [],
+    "compilings": [],
+    "others": None,
+}
+"""Fields of an output that are in the iteration's statistics, or for no logger."""
 _log = logging.getLogger(__name__)
 
 
@@ -104,12 +118,9 @@ class RemoteObservers:
             linger_seconds=config.observers.linger_seconds,
             begin_again=self._begin_again,
         )
-        try:
-            alive = self._link.wait_until_ready(READY_SECONDS)
-        except BaseException:
-            self._link.close(0.0)
-            raise
+        alive = _alive(self._link)
         self._hooks = frozenset(alive.hooks)
+        self._untold = untold_fields(self._hooks)
         self.is_listening = bool(self._hooks)
         self._pages = ObserverPages(
             pages_socket(address.folder), alive.routes, alive.paths, self._link
@@ -172,11 +183,15 @@ class RemoteObservers:
         facts: Mapping[int, RequestFacts],
     ) -> None:
         """Sends one step, or one state, without what no logger is told of."""
-        observed = Observed.made_of(self._told_part(output), iteration, facts)
+        observed = None
+        if not self._hooks.isdisjoint(OUTPUT_HOOKS):
+            told = msgspec.structs.replace(output, **self._untold)
+            observed = Observed.made_of(told, iteration, facts)
         with self._lock:
             if (engine := self._engines.get(output.engine_index)) is not None:
                 engine.stats, engine.at = output.stats, output.at
-            self._tell(observed)
+            if observed is not None:
+                self._tell(observed)
 
     def requests_told(self, output: StepOutput) -> set[int]:
         """Ids of the requests whose facts `observe` needs with this output."""
@@ -186,6 +201,8 @@ class RemoteObservers:
         self._tell(Ended(ended.engine_index, ended.client, list(ended.recent)))
 
     def http_answered(self, answered: HttpAnswered) -> None:
+        if not self.listens("http_answered"):
+            return
         in_flight = tuple((*key, count) for key, count in answered.in_flight.items())
         self._tell(Answered(answered.exchanges, in_flight, answered.missed))
 
@@ -196,7 +213,8 @@ class RemoteObservers:
                 self._tell(changed(parts))
 
     def records_logged(self, logged: RecordsLogged) -> None:
-        self._tell(Logged(logged))
+        if self.listens("records_logged"):
+            self._tell(Logged(logged))
 
     def flush(self, timeout_seconds: float) -> bool:
         return self._link.flush(timeout_seconds)
@@ -239,19 +257,26 @@ class RemoteObservers:
             if parts and self.listens("front_end_changed"):
                 self._tell(changed(parts))
 
-    def _told_part(self, output: StepOutput) -> StepOutput:
-        listens = self.listens
-        return StepOutput(
-            engine_index=output.engine_index,
-            at=output.at,
-            cause=output.cause,
-            stats=output.stats,
-            record=output.record,
-            queued=output.queued if listens("requests_queued") else [],
-            scheduled=output.scheduled if listens("requests_scheduled") else [],
-            preempted=output.preempted if listens("requests_preempted") else [],
-            new_tokens=output.new_tokens if listens("tokens_generated") else [],
-            finished=output.finished if listens("requests_finished") else [],
-            clock=output.clock,
-            cache_changes=output.cache_changes if listens("cache_changed") else None,
-        )
+
+def _alive(link: ObserverLink) -> Alive:
+    """Waits for the first sign of life; closes the link if there is none."""
+    try:
+        return link.wait_until_ready(READY_SECONDS)
+    except BaseException:
+        link.close(0.0)
+        raise
+
+
+def untold_fields(hooks: Collection[str]) -> Mapping[str, object]:
+    """Returns the fields of an output that stay here, each with its empty value.
+
+    All others are sent, so that none is lost that an output may get some day.
+
+    Args:
+        hooks: Names of the hooks that loggers implement.
+    """
+    unheard: dict[str, object] = {
+        name: [] for name, hook in REQUEST_HOOKS.items() if hook not in hooks
+    }
+    changes = {} if "cache_changed" in hooks else {"cache_changes": None}
+    return {**_OF_FRONT_END, **unheard, **changes}

@@ -1,5 +1,6 @@
 """The owner's side of a Ray driver process."""
 
+import logging
 import os
 import queue
 import threading
@@ -17,6 +18,7 @@ _MODULE = "hookline_ray.driver_process"
 _OPENING_SECONDS = 60.0
 """Ray gives up earlier."""
 _GRACE_SECONDS = 10.0
+_log = logging.getLogger(__name__)
 
 
 class DriverLink:
@@ -48,11 +50,16 @@ class DriverLink:
         """How the process ended, in one clause; None while it runs."""
         return self._process.end_reason
 
-    def revive(self) -> None:
-        """Starts another process if this one has ended."""
+    def revive(self) -> bool:
+        """Starts another process if this one has ended; False if it cannot."""
         if self.end_reason is not None:
             self._process.ask_to_end()  # closes its pipe
-            self._process = self._start()
+            try:
+                self._process = self._start()
+            except OSError as error:
+                _log.error("the Ray driver process cannot be started: %s", error)
+                return False
+        return True
 
     def tell(self, command: ToDriver) -> None:
         # A command is small, and the driver reads it in a thread of its own.
@@ -93,8 +100,13 @@ class DriverLink:
 
     def _start(self) -> OwnedProcess:
         reading, writing = os.pipe()
-        process = OwnedProcess(_MODULE, [writing], name="ray", pass_fds=[writing])
-        os.close(writing)
+        try:
+            process = OwnedProcess(_MODULE, [writing], name="ray", pass_fds=[writing])
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
         threading.Thread(
             target=self._read_events, args=[reading], name="ray-events", daemon=True
         ).start()
@@ -103,6 +115,11 @@ class DriverLink:
 
     def _read_events(self, descriptor: int) -> None:
         while data := read_frame(descriptor):
-            self._events.put(msgspec.msgpack.decode(data, type=FromDriver))
+            try:
+                event = msgspec.msgpack.decode(data, type=FromDriver)
+            except msgspec.MsgspecError as error:
+                _log.error("the Ray driver sent what is no event: %s", error)
+            else:
+                self._events.put(event)
         os.close(descriptor)
         self._events.put(None)

@@ -43,10 +43,10 @@ class RayNodes:
         self.address = self._driver.address
 
     def start(self, config: EngineConfig, secret: bytes) -> None:
-        self._driver.revive()
         self._launch += 1
         self._running[config.engine_index] = self._launch
-        self._driver.tell(Start(self._launch, config, secret))
+        if self._driver.revive():  # else `take_end` tells that it has ended
+            self._driver.tell(Start(self._launch, config, secret))
 
     def stop(self, engine_index: int) -> None:
         if self._running.pop(engine_index, None) is not None:

@@ -12,7 +12,6 @@ from hookline.exceptions import ConfigError
 from hookline.models.description import find_folder
 from hookline.payloads import TrainingContext, TrainingReport
 from hookline.spec_decode import TargetModel
-from hookline.worker.allocator import keep_freed_memory
 from hookline_drafting.training.fitting import (
     AcceptanceCounter,
     batches,
@@ -25,6 +24,7 @@ from hookline_eagle.checkpoint import load_head, save_head
 from hookline_eagle.head import Head, HeadShape, Sides
 from hookline_eagle.options import TRAINING_OPTION, TrainingOptions
 from hookline_eagle.rotary import angle_table
+from hookline_kernels.runtime.allocator import keep_freed_memory
 
 _DISCOUNT = 0.8
 """Weight of a step's loss relative to the step before: later drafts are used less."""

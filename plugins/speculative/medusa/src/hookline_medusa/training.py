@@ -5,7 +5,6 @@ from torch import nn
 
 from hookline.payloads import TrainingContext, TrainingReport
 from hookline.spec_decode import TargetModel
-from hookline.worker.allocator import keep_freed_memory
 from hookline_drafting.training.fitting import (
     AcceptanceCounter,
     batches,
@@ -13,6 +12,7 @@ from hookline_drafting.training.fitting import (
     rate_factor,
 )
 from hookline_drafting.training.teacher import Teacher
+from hookline_kernels.runtime.allocator import keep_freed_memory
 from hookline_medusa.checkpoint import save_heads
 from hookline_medusa.heads import Head, SharedOutput, likeliest
 from hookline_medusa.loss import cross_entropy

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from hookline.child_limits import frame, start_child, take_frame
+from hookline.owned_process import end_by_force
 from hookline.structured_outputs import GrammarSpec
 from hookline_grammars.messages import (
     ENDED,
@@ -46,12 +47,16 @@ class CompilingProcess:
     """A process that compiles one grammar at a time; only `kill` is thread-safe."""
 
     def __init__(self, setup_fd: int, limits: CompileLimits) -> None:
-        """Starts the process and returns at once; `setup_fd` has the `Setup`."""
+        """Starts the process and returns at once; `setup_fd` has the `Setup`.
+
+        Raises:
+            OSError: It cannot be started.
+        """
         self._limits = limits
         self._incoming = bytearray()
         self._decoder: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
         self._channel, theirs = socket.socketpair()
-        with theirs:
+        try:
             self._process = start_child(
                 "hookline_grammars.process",
                 setup_fd,
@@ -59,6 +64,11 @@ class CompilingProcess:
                 cpu_seconds=limits.cpu_seconds,
                 memory_bytes=limits.memory_bytes,
             )
+        except BaseException:
+            self._channel.close()
+            raise
+        finally:
+            theirs.close()
 
     def wait_until_ready(self) -> str:
         """Waits for the backend; returns why it failed, or an empty text."""
@@ -98,8 +108,7 @@ class CompilingProcess:
         try:
             self._process.wait(_LEAVE_SECONDS)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            end_by_force(self._process, "the grammar compiler")
         self._channel.close()
 
     def _death(self, otherwise: str) -> str:
@@ -121,7 +130,11 @@ class CompilingProcess:
             except OSError:
                 return None
             if not data:
-                self._process.wait()
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_LEAVE_SECONDS)
                 return None
             self._incoming += data
-        return self._decoder.decode(whole)
+        try:
+            return self._decoder.decode(whole)
+        except msgspec.MsgspecError:  # not what it is written to say
+            return None

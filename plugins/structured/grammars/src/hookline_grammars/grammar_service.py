@@ -5,6 +5,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -16,10 +17,10 @@ from hookline.text.fair_queue import FairQueue
 from hookline_grammars.backend import GrammarMatcher
 from hookline_grammars.compiled import CompiledGrammar
 from hookline_grammars.compiling_process import CompilingProcess
-from hookline_grammars.messages import Compiled, Refused, Setup
+from hookline_grammars.messages import ENDED, Compiled, Refused, Setup
 from hookline_grammars.own_backends import OwnBackends
 from hookline_grammars.settings import GrammarSettings
-from hookline_registry import Failure, isolate
+from hookline_registry import Failure, FailureLog, isolate
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ class GrammarService:
         self._process: CompilingProcess | None = None
         self._is_closed = self._is_ready = False
         self._own: OwnBackends | None = None
+        self._crashes = FailureLog("grammar compiler")
 
     def begin(self, key: bytes, spec: GrammarSpec, client: str) -> None:
         """Queues a grammar that is not queued yet; `take_ended` returns it later."""
@@ -181,7 +183,8 @@ class GrammarService:
         )
         file.write(msgspec.msgpack.encode(setup))
         file.flush()
-        self._start(file)
+        with suppress(OSError):  # the first grammar tries it again
+            self._start(file)
         self._own.backend(0)
 
     def _start(self, file: BinaryIO) -> CompilingProcess | None:
@@ -197,6 +200,7 @@ class GrammarService:
         process = self._process
         if process is not None and process.has_ended:
             process.close()
+        if process is None or process.has_ended:
             process = self._start(file)
         if process is None:
             raise RuntimeError("the engine is being stopped")
@@ -212,4 +216,6 @@ class GrammarService:
                 self.matcher(compiled, stops)
                 return Ended(key, compiled, seconds)
             case Refused(reason, seconds, is_limit):
+                if reason.endswith(ENDED):
+                    self._crashes.log(("crashed",), reason)
                 return Ended(key, reason, seconds, is_limit=is_limit)

@@ -13,8 +13,8 @@ import sys
 import time
 from dataclasses import asdict, dataclass, field
 
-from hookline_faults.fuzzing.processor_wait import processor_wait_seconds
 from hookline_faults.fuzzing.responses import read_response
+from hookline_testing.processor_wait import processor_wait_seconds
 
 INTERVAL_SECONDS = 0.02
 NOTED_SECONDS = 0.05

@@ -1,0 +1,145 @@
+"""Types of a request are checked as cheaply as can be, and as strictly as ever."""
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+import pytest
+
+from hookline import sampling_params
+from hookline.exceptions import RequestError
+from hookline.frontend import input_processor
+from hookline.frozen import frozen_json, plain
+from hookline.request import EngineRequest, RequestFacts
+from hookline.sampling_params import SamplingParams
+from hookline.slo import Slo
+from hookline.structured_outputs import StructuredOutputsParams
+
+ODD: tuple[object, ...] = (
+    *(None, True, False, 0, 1, -1, 16, 2**62, 2**63, 2**64, -(2**63), -(2**63) - 1),
+    *(0.0, 1.0, 0.5, -0.5, 1e10, math.inf, math.nan, 0.0005),
+    *("", "a", "é", "\ud800", b"a", "a b"),
+    *((), (1,), (2**64,), ("a",), ("\ud800",), (1, "a"), [1], ["a"], {1}, {"a": 1}),
+    *({1: 1.0}, {1: 1}, {"a": "b"}, {1: "b"}, {"a": ["b"]}, {"a": "\ud800"}),
+    *(MappingProxyType({"a": "b"}), MappingProxyType({1: 0.5}), object(), 1 + 2j),
+    *(Slo(), Slo(ttft=1.0), Slo(ttft="1"), RequestFacts(), SamplingParams()),  # type: ignore[arg-type]
+    StructuredOutputsParams(regex="a"),
+)
+"""Values of which some fit each field, and most do not."""
+
+USUAL_PARAMS = SamplingParams(
+    n=2,
+    max_tokens=32,
+    temperature=0.7,
+    top_k=20,
+    top_p=0.9,
+    presence_penalty=1,
+    logit_bias={3: 1.5},
+    stop=("\n", "User:"),
+    stop_token_ids=(1, 2),
+    logprobs=5,
+    seed=7,
+    ignore_eos=True,
+)
+USUAL_FACTS = RequestFacts(
+    client_id="a",
+    response_id="cmpl-1",
+    tenant="b",
+    priority=-1,
+    trace_context={"traceparent": "00-1-2-01"},
+    trace_id="0" * 32,
+    slo=Slo(ttft=0.5),
+    weight=2.0,
+    session_id="c",
+)
+
+
+def with_value(
+    of: type[SamplingParams] | type[RequestFacts], name: str, value: object
+) -> SamplingParams | RequestFacts | None:
+    """A struct with an odd value; None if it cannot be made."""
+    try:
+        return of(**{name: value})  # type: ignore[arg-type]
+    except (RequestError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def verdict(check: object, *arguments: object) -> str | None:
+    """Why a request is refused; None if it is not."""
+    assert callable(check)
+    try:
+        check(*arguments)
+    except (RequestError, AttributeError) as error:
+        return str(error)
+    return None
+
+
+def send(
+    params: SamplingParams,
+    facts: RequestFacts,
+    cache_salt: str | None,
+    kv_transfer_params: dict[str, object] | None,
+) -> None:
+    """Sends a request to an engine in another process, as far as that can fail."""
+    request = EngineRequest(
+        request_id=0,
+        prompt_token_ids=[],
+        params=params,
+        facts=facts,
+        cache_salt=cache_salt,
+        kv_transfer_params=kv_transfer_params,
+    )
+    try:
+        frozen_json(kv_transfer_params or {})
+        encoded = msgspec.msgpack.encode(request, enc_hook=plain)
+        msgspec.msgpack.decode(encoded, type=EngineRequest)
+    except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
+        raise RequestError(f"the request is malformed: {error}") from error
+
+
+@pytest.mark.parametrize("of", [SamplingParams, RequestFacts])
+def test_odd_values_are_refused_as_by_encoding(
+    of: type[SamplingParams] | type[RequestFacts],
+) -> None:
+    """Whatever stands in a field, the verdict and its words are those of encoding."""
+    verdicts = []
+    for name in of.__struct_fields__:
+        for value in ODD:
+            if (made := with_value(of, name, value)) is None:
+                continue
+            is_params = isinstance(made, SamplingParams)
+            given = (made, RequestFacts()) if is_params else (SamplingParams(), made)
+            found = verdict(input_processor._check_types, *given, None, None)
+
+            assert found == verdict(send, *given, None, None), (name, value)
+            verdicts.append(found)
+
+    assert verdicts.count(None) > 40
+    assert len(set(verdicts)) > 10
+
+
+@pytest.mark.parametrize("salt", [None, "a", "é", "\ud800", 1, b"a"], ids=repr)
+@pytest.mark.parametrize(
+    "transfer", [None, {}, {"a": [1]}, {"a": object()}, {1: "a"}], ids=str
+)
+def test_salts_and_transfers_are_refused_as_by_encoding(
+    salt: object, transfer: Mapping[object, object] | None
+) -> None:
+    """So it is with what a request has beside its parameters and facts."""
+    given = (SamplingParams(), RequestFacts(), salt, transfer)
+
+    assert verdict(input_processor._check_types, *given) == verdict(send, *given)
+
+
+def test_values_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parameters check themselves when they are made, which costs more than sending."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("checked again")
+
+    monkeypatch.setattr(sampling_params, "_within", fail)
+
+    input_processor._check_types(USUAL_PARAMS, USUAL_FACTS, "a", None)
+    with pytest.raises(AssertionError):
+        send(USUAL_PARAMS, USUAL_FACTS, "a", None)

@@ -1,0 +1,160 @@
+"""A hook without listeners costs nothing: its payload is neither built nor sealed."""
+
+import inspect
+from collections import Counter
+from collections.abc import Callable
+from types import FunctionType, SimpleNamespace
+
+import pytest
+
+from hookline import EngineConfig, hookspecs
+from hookline.config import ObserverConfig
+from hookline.events import (
+    BlocksStored,
+    CacheChanges,
+    ClockPair,
+    Finished,
+    NewTokens,
+    Preempted,
+    Queued,
+    Scheduled,
+    StepOutput,
+)
+from hookline.finish_cause import LengthReached
+from hookline.front_end_parts import LogStats
+from hookline.frontend import observation, sealing
+from hookline.frontend.observation import Observers
+from hookline.frozen import EMPTY
+from hookline.payloads import HttpAnswered, RecordsLogged
+from hookline.stats import IterationStats, SchedulerStats
+from hookline_testing import PluginSite
+from hookline_testing.payloads import FACTS, RECORD
+
+HOOKS = {
+    name: next(iter(inspect.signature(spec).parameters.values()))
+    for name, spec in vars(hookspecs).items()
+    if isinstance(spec, FunctionType)
+    and hasattr(spec, "hookline_spec")
+    and not name.startswith(("add_", "create_", "train_"))
+}
+"""Each hook that tells of what happens, with its argument."""
+BUILT_BY_CALLERS = {HttpAnswered, RecordsLogged}
+"""Payloads that the server builds, once it has asked whether anybody listens."""
+SEALS = {
+    "step_finished": {"seal_record", "seal_stats"},
+    "state_changed": {"seal_stats"},
+    "tokens_generated": {"seal_tokens"},
+    "requests_finished": {"sealed_finished"},
+    "cache_changed": {"seal_changes"},
+}
+"""What is sealed for a hook."""
+LOGGER = """
+from hookline import hookimpl
+
+heard = []
+
+
+@hookimpl
+def {hook}({argument}):
+    heard.append({argument})
+"""
+
+
+def output(*, is_step: bool) -> StepOutput:
+    return StepOutput(
+        0,
+        5,
+        "step" if is_step else "heartbeat",
+        SchedulerStats(finished={"length": 1}),
+        RECORD if is_step else None,
+        queued=[Queued(1, 0, 3)],
+        scheduled=[Scheduled(1, 0, 0, 0, 0, is_resumed=False)],
+        preempted=[Preempted(1, 0, 3)],
+        new_tokens=[NewTokens(1, 0, [7])],
+        finished=[Finished(1, 0, LengthReached(), 1)],
+        cache_changes=CacheChanges(1, [BlocksStored([b"x"], None, [1])]),
+    )
+
+
+def tell_all(observers: Observers) -> None:
+    """Tells of everything that there is, once or twice."""
+    observers.started(FACTS, ClockPair(wall=0, monotonic=0))
+    observers.observe(output(is_step=True), IterationStats(), {})
+    observers.observe(output(is_step=False), IterationStats(), {})
+    observers.front_end_changed((LogStats(unread=1),))
+    observers.http_answered(HttpAnswered(exchanges=(), in_flight=EMPTY))
+    observers.records_logged(RecordsLogged(records=(), missed=0))
+    observers.failed(0, "it ended", 0)
+    observers.stopped(0, "closed")
+
+
+def counted(call: Callable[..., object], counts: Counter[object]) -> object:
+    def count(*arguments: object, **keywords: object) -> object:
+        counts[call] += 1
+        return call(*arguments, **keywords)
+
+    return count
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
+    """How many payloads of each kind are built, and how often each kind is sealed."""
+    found: Counter[object] = Counter()
+    kinds = {each.annotation for each in HOOKS.values()} - BUILT_BY_CALLERS
+    seals = {name for names in SEALS.values() for name in names}
+    for name in {kind.__name__ for kind in kinds} | seals:
+        original = getattr(observation, name)
+        monkeypatch.setattr(observation, name, counted(original, found))
+    return found
+
+
+def expected(hook: str) -> set[object]:
+    built = {HOOKS[hook].annotation} - BUILT_BY_CALLERS
+    return built | {getattr(sealing, name) for name in SEALS.get(hook, ())}
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_only_what_a_logger_implements_is_built(
+    hook: str, site: PluginSite, counts: Counter[object]
+) -> None:
+    """A logger of one hook has no payload built but its own, and gets that."""
+    site.install("one", LOGGER.format(hook=hook, argument=HOOKS[hook].name))
+    config = EngineConfig(observers=ObserverConfig(stat_loggers=("one",)))
+    observers = Observers(config)
+
+    tell_all(observers)
+
+    assert observers.flush(30)
+    assert set(counts) == expected(hook)
+    assert {type(each) for each in site.module("one").heard} == {HOOKS[hook].annotation}
+    observers.close(30)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_only_what_the_recorder_implements_is_built(
+    hook: str, counts: Counter[object]
+) -> None:
+    """The recorder listens to the hooks that it has methods for, whatever they are."""
+    heard: list[object] = []
+
+    def hear(**arguments: object) -> None:
+        heard.extend(arguments.values())
+
+    config = EngineConfig(observers=ObserverConfig(stat_loggers=()))
+    observers = Observers(config, SimpleNamespace(**{hook: hear}))
+
+    tell_all(observers)
+
+    assert observers.listens(hook)
+    assert set(counts) == expected(hook)
+    assert {type(each) for each in heard} == {HOOKS[hook].annotation}
+
+
+def test_nothing_is_built_for_nobody(counts: Counter[object]) -> None:
+    """Without loggers and without a recorder no payload exists."""
+    observers = Observers(EngineConfig(observers=ObserverConfig(stat_loggers=())))
+
+    tell_all(observers)
+
+    assert not observers.is_listening
+    assert not counts

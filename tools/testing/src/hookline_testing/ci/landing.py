@@ -1,0 +1,100 @@
+"""Runs parts of the tests, judges them, and says what they came to."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hookline_testing.ci.commands import Command, Outcome, say
+from hookline_testing.ci.failures import Failure, read_failures
+from hookline_testing.ci.report import closing_line, describe, skipped_tests
+from hookline_testing.ci.second_runs import ALONE, run_again
+
+_NICENESS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Tests, and what runs beside them.
+
+    Attributes:
+        tests: Command that runs pytest, and takes its arguments as `ARGS=…`.
+        beside: Another check, which leaves the processors to the tests; None if there
+            is none.
+    """
+
+    tests: tuple[str, ...]
+    beside: tuple[str, ...] | None = None
+
+
+@dataclass(slots=True)
+class Ran:
+    """What the parts came to.
+
+    Attributes:
+        outputs: What each run of pytest wrote.
+        failures: Tests that failed.
+        complaints: What else makes the whole fail, in one line each.
+    """
+
+    outputs: list[str] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+def land(parts: Iterable[Part], folder: Path, again: Sequence[str] = ALONE) -> int:
+    """Runs the parts, and again, alone, each test that failed.
+
+    Args:
+        parts: In their order.
+        folder: For files of this run.
+        again: Command that runs the test whose name follows.
+
+    Returns:
+        The exit status: 0 if nothing failed, or only tests that passed alone.
+    """
+    ran = Ran()
+    for number, part in enumerate(parts):
+        _run(part, folder / f"failures-{number}", ran)
+    tests = run_again(ran.failures, again)
+    failed = [each for each in tests if not each.is_unstable]
+    unstable = [each for each in tests if each.is_unstable]
+    ran.complaints += [f"{each.failure.nodeid} failed" for each in failed]
+    for title, text in {
+        "Failed tests": describe(failed),
+        "Unstable tests (they passed alone)": describe(unstable),
+        "Skipped tests": "\n".join(skipped_tests(ran.outputs)),
+        "Complaints": "\n".join(ran.complaints),
+    }.items():
+        say(f"\n{title}:\n{text or 'none'}\n")
+    for output in ran.outputs:
+        say(f"{closing_line(output)}\n")
+    return 1 if ran.complaints else 0
+
+
+def _run(part: Part, path: Path, ran: Ran) -> None:
+    """Runs one part, and adds to what the others came to."""
+    arguments = f"ARGS=-p hookline_testing.ci.failures --failures {path}"
+    with ExitStack() as running:
+        beside = None
+        if part.beside is not None:
+            beside = running.enter_context(Command(part.beside, niceness=_NICENESS))
+        tests = running.enter_context(Command([*part.tests, arguments]))
+        _judge_tests(part, tests.outcome(say), path, ran)
+        if part.beside is not None and beside is not None:
+            done = beside.outcome()
+            say(f"\n{' '.join(part.beside)}:\n{done.output}")
+            if done.status != 0:
+                ran.complaints.append(f"{' '.join(part.beside)} failed")
+
+
+def _judge_tests(part: Part, done: Outcome, path: Path, ran: Ran) -> None:
+    found = read_failures(path)
+    ran.outputs.append(done.output)
+    ran.failures += found.tests
+    is_fine = done.status == 0 and found.status == 0
+    if closing_line(done.output) is None or not (is_fine or found.is_judged_by_tests):
+        ran.complaints.append(
+            f"{' '.join(part.tests)} ended with {done.status}, pytest with "
+            f"{found.status}"
+        )

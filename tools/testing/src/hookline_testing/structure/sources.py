@@ -1,0 +1,114 @@
+"""The modules of the source tree."""
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+Import = ast.Import | ast.ImportFrom
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+_BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
+_FOLDERS = ("*/src/*", "*/*/src/*", "*/*/*/src/*")
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """The statements of a module that define or import something, at any depth.
+
+    Attributes:
+        imports: Those that run when the module is imported.
+        lazy_imports: Those inside of functions.
+        functions: Also methods, and functions inside of others.
+        classes: Also those inside of others.
+    """
+
+    imports: list[Import]
+    lazy_imports: list[Import]
+    functions: list[Function]
+    classes: list[ast.ClassDef]
+
+    def collect(self, block: Iterable[ast.AST], *, is_lazy: bool) -> None:
+        """Adds the statements of a block, and of those inside of it."""
+        for statement in block:
+            if isinstance(statement, Import):
+                (self.lazy_imports if is_lazy else self.imports).append(statement)
+            elif isinstance(statement, Function):
+                self.functions.append(statement)
+                self.collect(statement.body, is_lazy=True)
+            elif not _is_for_types(statement):
+                if isinstance(statement, ast.ClassDef):
+                    self.classes.append(statement)
+                for name in _BLOCKS:
+                    self.collect(getattr(statement, name, ()), is_lazy=is_lazy)
+
+
+@dataclass(frozen=True)
+class Module:
+    """A file of Python.
+
+    Attributes:
+        name: Its dotted name; a package's is that of its `__init__.py`.
+        path: The file.
+        text: Its contents.
+    """
+
+    name: str
+    path: Path
+    text: str
+
+    @cached_property
+    def lines(self) -> int:
+        return len(self.text.splitlines())
+
+    @cached_property
+    def statements(self) -> "Statements":
+        found = Statements([], [], [], [])
+        found.collect(ast.parse(self.text).body, is_lazy=False)
+        return found
+
+    @property
+    def top(self) -> str:
+        """Name of its import package."""
+        return self.name.partition(".")[0]
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+
+Sources = Mapping[str, Module]
+"""Modules by dotted name."""
+
+
+def read_sources(root: Path) -> Sources:
+    """Reads all import packages of a checkout, its tools included."""
+    modules = [module for folder in _packages(root) for module in _modules(folder)]
+    return {module.name: module for module in modules}
+
+
+def inside(sources: Sources, package: str) -> list[Module]:
+    """Returns the modules of a package, itself included."""
+    return [
+        module
+        for name, module in sources.items()
+        if name == package or name.startswith(f"{package}.")
+    ]
+
+
+def _packages(root: Path) -> Iterator[Path]:
+    for pattern in _FOLDERS:
+        for folder in root.glob(pattern):
+            if (folder / "__init__.py").exists() and ".venv" not in folder.parts:
+                yield folder
+
+
+def _modules(folder: Path) -> Iterator[Module]:
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        yield Module(name, path, path.read_text("utf-8"))
+
+
+def _is_for_types(statement: ast.AST) -> bool:
+    return isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test)
