@@ -18,10 +18,8 @@ from hookline.models.layer_span import span_of
 from hookline.models.loading import load_model
 from hookline.models.probe import LayerAttention, LayerCache, probe
 from hookline.models.quantized_layer import bits_in_words
-from hookline.models.sentence import pooling_facts
 from hookline.models.shared_weights import shared_weights, stored_tables
 from hookline.plugin_loading.proposers import prepare_proposer
-from hookline.pooling import PoolingFacts
 from hookline.spec_decode.proposer import (
     Proposer,
     feature_layers_of,
@@ -57,7 +55,6 @@ class LoadedModel:
         eos_token_ids: Tokens that end its texts.
         cost: FLOPs and bytes of its steps, on all ranks together.
         fingerprint: Digest of weights and configuration; empty without a KV connector.
-        pooling: How it embeds; None if it only generates.
         with_kernels: Makes the forward pass with kernels, once they are compiled; None
             if `forward` is the final one.
     """
@@ -77,7 +74,6 @@ class LoadedModel:
     eos_token_ids: tuple[int, ...]
     cost: ModelCost
     fingerprint: bytes
-    pooling: PoolingFacts | None = None
     with_kernels: Callable[[], Forward] | None = None
 
     @property
@@ -110,6 +106,7 @@ def load(
     *,
     proposer: Proposer | None,
     needs_fingerprint: bool,
+    states_option: str = "",
     ranks: RankContext = SINGLE_RANK,
 ) -> LoadedModel:
     """Loads the configured model and prepares the proposer for it.
@@ -120,6 +117,8 @@ def load(
         timer: Measures the phases.
         proposer: Prepared with the model's weights if it needs hidden states.
         needs_fingerprint: Whether to compute `fingerprint`, which reads all weights.
+        states_option: The option for which extensions need hidden states; empty if
+            they need none.
         ranks: What this rank has of those that share the model's layers.
 
     Raises:
@@ -129,7 +128,6 @@ def load(
     eight_bits = eight_bit_dtype(config.cache, platform)
     with timer.phase("read config"):
         description = describe(config.model)
-        pooling = pooling_facts(config)
     max_model_len = description.max_model_len(config.model.max_model_len)
     ranks.begin_loading()
     with timer.phase("load weights"):
@@ -163,8 +161,8 @@ def load(
         cache_dtype=cache_dtype,
         max_model_len=max_model_len,
         platform=platform,
-        needs_hidden_states=needs_states or (pooling is not None and span.is_last),
-        states_option=OPTION if needs_states else "convert",
+        needs_hidden_states=needs_states or bool(states_option),
+        states_option=OPTION if needs_states else states_option,
         feature_layers=feature_layers_of(proposer),
         reduce=ranks.reduce,
     )
@@ -188,7 +186,6 @@ def load(
         eos_token_ids=description.eos_token_ids,
         cost=cost.on_ranks(ranks.num_sharers),
         fingerprint=fingerprint,
-        pooling=pooling,
         forward=ranks.whole_logits(first.forward, vocab_size),
         with_kernels=first.with_kernels,
     )

@@ -32,7 +32,7 @@ class Limit(msgspec.Struct, frozen=True):
     Attributes:
         most: The largest allowed value.
         goal: The value to reach; None for none.
-        slack: What the figure may be above the limit, because it depends on time.
+        slack: What the figure may be above the limit without being grown.
     """
 
     most: int
