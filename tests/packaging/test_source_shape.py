@@ -34,9 +34,9 @@ LONG_FUNCTIONS = {
 LONG_CONSTRUCTORS = {
     "core/src/hookline/frontend/front_end.py FrontEnd",
     "core/src/hookline/transport/connected_ranks.py ConnectedRanks",
-    "core/src/hookline/worker/experts/memory.py ExpertMemory",
+    "plugins/scale/ranks/src/hookline_ranks/experts/memory.py ExpertMemory",
     "core/src/hookline/worker/paged_cache.py PagedCache",
-    "core/src/hookline/worker/ranks/links.py ExecutorLinks",
+    "plugins/scale/ranks/src/hookline_ranks/processes/links.py ExecutorLinks",
     "tools/testing/src/hookline_testing/scripted_server.py FakeEngine",
 }
 """Constructors of more lines than `MOST_CONSTRUCTOR_LINES`."""

@@ -20,8 +20,8 @@ from hookline.owned_process import OwnedProcess
 from hookline.transport import process_client
 from hookline.transport.launched_engine import LaunchedEngine
 from hookline.watcher import Watcher
-from hookline.worker.ranks import rank_processes
-from hookline.worker.ranks.rank_processes import RankProcesses
+from hookline_ranks.processes import rank_processes
+from hookline_ranks.processes.rank_processes import RankProcesses
 
 StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
 
