@@ -34,4 +34,4 @@ def test_one_rank_generates(llama: Oracle) -> None:
 def test_several_ranks_are_refused(options: dict[str, object]) -> None:
     """The error names the distribution, and the options that need it."""
     with pytest.raises(ConfigError, match=r"tensor-par.*hookline-ranks, which is not"):
-        LLM("demo", in_process=True, **options)
+        LLM("demo", in_process=True, **options)  # type: ignore[arg-type]
