@@ -22,7 +22,7 @@ from hookline.core.recording import (
     Truncated,
 )
 from hookline.frozen import plain
-from hookline.transport.link_messages import Ping, ToHead, ToRemoteEngine
+from hookline_cluster.machines.link_messages import Ping, ToHead, ToRemoteEngine
 from hookline.transport.mailbox import Mailbox
 from hookline.transport.messages import Invitation, ToClient, ToEngine, ToGuest
 from hookline.transport.transport import Party, Role, Transport

@@ -14,8 +14,8 @@ import pytest
 
 from hookline import AsyncEngine, EngineConfig, SamplingParams
 from hookline.config import MachinesConfig, ParallelConfig, SupervisionConfig
-from hookline.frontend import headless_node
-from hookline.frontend.headless_node import HeadlessNode
+from hookline_cluster.machines import headless_node
+from hookline_cluster.machines.headless_node import HeadlessNode
 from hookline.owned_process import OwnedProcess
 from hookline.transport import process_client
 from hookline.transport.launched_engine import LaunchedEngine
