@@ -15,14 +15,14 @@ from coverage_schemas import Case
 from llguidance import LLMatcher
 
 from hookline import StructuredOutputsParams
-from hookline.config.structured_outputs import StructuredOutputsConfig
-from hookline.structured.backend import BackendContext, GrammarMatcher
-from hookline.structured.compiling_process import CompileLimits, CompilingProcess
-from hookline.structured.loading import chosen_backends, make_backend
-from hookline.structured.messages import Compiled, Refused, Setup
-from hookline.structured.spelling import LongestTokens
-from hookline.structured.vocabulary import token_bytes
 from hookline.tokenizer import Tokenizer
+from hookline_grammars.backend import BackendContext, GrammarMatcher
+from hookline_grammars.compiling_process import CompileLimits, CompilingProcess
+from hookline_grammars.config import StructuredOutputsConfig
+from hookline_grammars.loading import chosen_backends, make_backend
+from hookline_grammars.messages import Compiled, Refused, Setup
+from hookline_grammars.spelling import LongestTokens
+from hookline_grammars.vocabulary import token_bytes
 from hookline_llguidance import LLGuidanceBackend
 from hookline_llguidance.backend import LLGuidanceMatcher
 from hookline_registry import Failure, isolate

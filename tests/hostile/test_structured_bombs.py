@@ -119,7 +119,7 @@ def compilers_of(server: Server) -> tuple[int, int]:
     parents = {
         int(path.parent.name): int(path.parent.joinpath("stat").read_text().split()[3])
         for path in Path("/proc").glob("[0-9]*/cmdline")
-        if b"hookline.structured.process" in _read(path)
+        if b"hookline_grammars.process" in _read(path)
     }
     [process] = [pid for pid, parent in parents.items() if parent == server.engine_pid]
     [fork] = [pid for pid, parent in parents.items() if parent == process]

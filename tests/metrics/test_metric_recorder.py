@@ -187,9 +187,11 @@ STEP = StepRecord(
     ),
     evicted_blocks=2,
     eviction_ns=20_000,
-    grammar_use=GrammarUse(
-        fill_ns=3 * MILLISECOND, apply_ns=1 * MILLISECOND, forced_tokens=4
-    ),
+    sections={
+        "grammars": GrammarUse(
+            fill_ns=3 * MILLISECOND, apply_ns=1 * MILLISECOND, forced_tokens=4
+        )
+    },
     rank_use=RankUse(
         exchange_ns=2 * MILLISECOND,
         handover_ns=1 * MILLISECOND,
@@ -296,12 +298,14 @@ BUSY = SchedulerStats(
     experts=ExpertStats(
         tokens=(12, 4, 8, 8), busiest_tokens=40, dummy_steps=3, wait_ns=5 * MILLISECOND
     ),
-    grammars=GrammarStats(
-        hits=7,
-        misses=3,
-        ended={"compiled": 2, "limit": 1},
-        cache_bytes=4096,
-    ),
+    sections={
+        "grammars": GrammarStats(
+            hits=7,
+            misses=3,
+            ended={"compiled": 2, "limit": 1},
+            cache_bytes=4096,
+        )
+    },
     running=2,
     waiting=3,
     waiting_for_grammar=4,

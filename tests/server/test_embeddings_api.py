@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from hookline.pooling import PoolingFacts, PoolingParams, PoolingType
+from hookline.pooling import PoolingParams
 from hookline.request import FinishReason
 from hookline.sampling_params import NO_SAMPLING
+from hookline_pooling.facts import PoolingFacts
+from hookline_pooling.pooling import PoolingType
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
 
 EMBEDS = PoolingFacts(
@@ -19,7 +21,7 @@ EMBEDS = PoolingFacts(
 
 def embedding_engine(facts: PoolingFacts | None = EMBEDS) -> FakeEngine:
     engine = FakeEngine([""], finish_reason=FinishReason.STOP)
-    engine.facts = replace(FACTS, pooling=facts)
+    engine.facts = replace(FACTS, sections={"pooling": facts} if facts else {})
     return engine
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from hookline.pooling import PoolingFacts, PoolingType
 from hookline.tokenizer import Tokenizer
+from hookline_pooling.facts import PoolingFacts
+from hookline_pooling.pooling import PoolingType
 from hookline_server.settings import ServerSettings
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
@@ -30,7 +31,7 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 def engine_of() -> FakeEngine:
     engine = FakeEngine()
-    engine.facts = dataclasses.replace(FACTS, pooling=EMBEDS)
+    engine.facts = dataclasses.replace(FACTS, sections={"pooling": EMBEDS})
     return engine
 
 

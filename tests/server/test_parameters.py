@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline.pooling import PoolingFacts, PoolingType
 from hookline.request import FinishReason
+from hookline_pooling.facts import PoolingFacts
+from hookline_pooling.pooling import PoolingType
 from hookline_server.protocol.chat import ChatRequest
 from hookline_server.protocol.completion import CompletionRequest
 from hookline_server.protocol.generation import (
@@ -93,7 +94,7 @@ def engine_for(endpoint: str) -> FakeEngine:
     if endpoint not in {"embeddings", "pooling"}:
         return FakeEngine()
     engine = FakeEngine([""], finish_reason=FinishReason.STOP)
-    engine.facts = replace(FACTS, pooling=EMBEDS)
+    engine.facts = replace(FACTS, sections={"pooling": EMBEDS})
     return engine
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline.pooling import PoolingFacts, PoolingType
 from hookline.request_limits import LIMITS
+from hookline_pooling.facts import PoolingFacts
+from hookline_pooling.pooling import PoolingType
 from hookline_server.replies.settings import ReplySettings
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
@@ -306,7 +307,7 @@ def test_each_limit_has_a_case() -> None:
 
 async def post(engine: FakeEngine, path: str, fields: Fields) -> tuple[int, Any]:
     engine.facts = replace(
-        FACTS, vocab_size=VOCABULARY, max_model_len=2**22, pooling=EMBEDS
+        FACTS, vocab_size=VOCABULARY, max_model_len=2**22, sections={"pooling": EMBEDS}
     )
     engine.max_open = 2048
     body = json.dumps({**BASE[path], **fields}, separators=(",", ":")).encode()

@@ -12,7 +12,8 @@ from hookline.exceptions import (
     OverloadedError,
     QueuedTokensError,
 )
-from hookline.pooling import PoolingFacts, PoolingType
+from hookline_pooling.facts import PoolingFacts
+from hookline_pooling.pooling import PoolingType
 from hookline_server.api_error import STATUSES, ApiError, as_api_error
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
 
@@ -114,7 +115,9 @@ async def test_context_overflow_begins_as_clients_expect(
     Gateways recognize it by the first sentence, and then try another model.
     """
     engine = FakeEngine()
-    engine.facts = dataclasses.replace(FACTS, max_model_len=48, pooling=EMBEDS)
+    engine.facts = dataclasses.replace(
+        FACTS, max_model_len=48, sections={"pooling": EMBEDS}
+    )
     asked = {"max_tokens": 4, **body} if path == "/v1/messages" else body
 
     async with client_of(engine) as client:

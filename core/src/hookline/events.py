@@ -11,15 +11,15 @@ import msgspec
 
 from hookline.finish_cause import FinishCause
 from hookline.frozen import EMPTY
-from hookline.pooling import PooledVectors
 from hookline.request import FinishReason, TokenLogprobs
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats import (
+    GRAMMAR_USE,
     NO_GRAMMARS,
     NO_RANKS,
     NO_THREADS,
     BlockEviction,
     ConnectorEvent,
-    GrammarCompiling,
     GrammarUse,
     KVLoad,
     RankUse,
@@ -120,6 +120,7 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
         output_tokens: Number of tokens that it generated.
         kv_transfer_params: Parameters from the KV connector for the client, or None.
         stored_prompt_tokens: Number of prompt tokens that it added to the prefix cache.
+        sections: Results of extensions for its client, which observers do not get.
     """
 
     request_id: int
@@ -128,18 +129,12 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     output_tokens: int
     kv_transfer_params: Mapping[str, object] | None = None
     stored_prompt_tokens: int = 0
+    sections: Sections = NO_SECTIONS
 
     @property
     def reason(self) -> FinishReason:
         """The coarse reason of the end."""
         return self.cause.reason
-
-
-class Pooled(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The vectors of a request that ends with the same output; only for its client."""
-
-    request_id: int
-    vectors: PooledVectors
 
 
 class BlocksStored(msgspec.Struct, frozen=True, array_like=True, tag="stored"):
@@ -234,8 +229,8 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
         evicted_blocks: Blocks evicted from the prefix cache while it was scheduled, or
             before and not yet counted by a step.
         eviction_ns: Time of the allocations that evicted them, part of the scheduling.
-        grammar_use: What grammars did in it.
         rank_use: What it cost that several processes computed it.
+        sections: What extensions did in it, by their names.
     """
 
     step: int
@@ -265,8 +260,13 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     thread_use: ThreadUse = NO_THREADS
     evicted_blocks: int = 0
     eviction_ns: int = 0
-    grammar_use: GrammarUse = NO_GRAMMARS
     rank_use: RankUse = NO_RANKS
+    sections: Sections = NO_SECTIONS
+
+    @property
+    def grammar_use(self) -> GrammarUse:
+        """What grammars did in it."""
+        return GRAMMAR_USE.read(self.sections) or NO_GRAMMARS
 
     @property
     def schedule_ns(self) -> int:
@@ -315,10 +315,9 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         cache_changes: Changes of the prefix cache, if they are published.
         loads: Loads by a KV connector that ended.
         connector_events: Look-ups in the KV connector, and what happened in its tiers.
-        pooled: Vectors of embedding requests, which observers do not get.
-        compilings: Grammars whose compiling has ended.
         others: Requests of other clients, for the owner of the engine if it chooses the
             number of engines by their load.
+        sections: News of extensions, by their names.
     """
 
     engine_index: int
@@ -336,6 +335,5 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     cache_changes: CacheChanges | None = None
     loads: list[KVLoad] = []
     connector_events: list[ConnectorEvent] = []
-    pooled: list[Pooled] = []
-    compilings: list[GrammarCompiling] = []
     others: OthersWork | None = None
+    sections: Sections = NO_SECTIONS

@@ -20,6 +20,8 @@ from hookline.payloads import (
     EngineFailed,
     EngineStarted,
     EngineStopped,
+    ExtensionContext,
+    ExtensionFacts,
     FrontEndChanged,
     HttpAnswered,
     LoggerContext,
@@ -211,6 +213,16 @@ def create_kv_connector(
     context: ConnectorContext,
 ) -> SchedulerConnector | WorkerConnector | None:
     """Called on the selected plugin; returns the requested side of the connector."""
+
+
+@hookspec(firstresult=True)
+def create_extension(context: ExtensionContext) -> object | None:
+    """Called on the selected plugin; returns an object that makes its sides."""
+
+
+@hookspec(firstresult=True)
+def create_extension_facts(context: ExtensionFacts) -> object | None:
+    """Called on an engine's extension in the front end; returns its facts, typed."""
 
 
 @hookspec(firstresult=True)

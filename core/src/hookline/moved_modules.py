@@ -10,6 +10,7 @@ from types import ModuleType
 
 MOVED: Mapping[str, str] = {
     "hookline.metrics": "hookline_metrics",
+    "hookline_grammars": "hookline_grammars",
     "hookline.reply_parsing": "hookline_server.reply_parsing",
 }
 """New name of each module; those inside it have moved along."""

@@ -20,8 +20,8 @@ from hookline.events import (
 )
 from hookline.front_end_parts import FrontEndPart
 from hookline.logs.logged_record import LoggedRecord
-from hookline.pooling import PoolingFacts
 from hookline.request import RequestFacts
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats import IterationStats, SchedulerStats
 from hookline_registry import LaneStats
 
@@ -74,7 +74,7 @@ class EngineFacts:
         structured_outputs: Name of the grammar backend; empty if structured outputs
             are not served.
         enable_in_reasoning: Whether grammars also apply to reasoning.
-        pooling: How it embeds; None if it only generates.
+        sections: What its extensions tell of themselves, by their names.
         data_parallel_size: Number of engines of the server, this one included.
         tensor_parallel_size: Number of ranks that share each layer.
         pipeline_parallel_size: Number of stages that divide the layers.
@@ -110,7 +110,7 @@ class EngineFacts:
     cache: CacheFacts = field(default_factory=CacheFacts)
     structured_outputs: str = ""
     enable_in_reasoning: bool = False
-    pooling: PoolingFacts | None = None
+    sections: Sections = field(default_factory=lambda: NO_SECTIONS)
     data_parallel_size: int = 1
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
@@ -447,6 +447,34 @@ class ConnectorContext:
     role: str
     config: EngineConfig
     options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtensionContext:
+    """Payload of `create_extension`.
+
+    Attributes:
+        config: The engine's configuration.
+        options: The extension's section of it.
+        has_logits: Whether the executor has logits, which extensions can change.
+        is_rank: Whether it is for a rank in a process of its own, without a scheduler.
+    """
+
+    config: EngineConfig
+    options: Mapping[str, object] = field(default_factory=dict)
+    has_logits: bool = True
+    is_rank: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtensionFacts:
+    """Payload of `create_extension_facts`.
+
+    Attributes:
+        section: The extension's section of `EngineFacts`, as plain data.
+    """
+
+    section: object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

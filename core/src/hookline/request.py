@@ -8,10 +8,9 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from hookline.frozen import EMPTY, frozen_map
-from hookline.pooling import Pooling
 from hookline.sampling_params import SamplingParams
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.slo import Slo
-from hookline.structured_outputs import CompiledGrammar
 from hookline.transfer_state import TransferState
 
 Weight = Annotated[float, msgspec.Meta(ge=0.001, le=1000.0)]
@@ -83,7 +82,8 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         request_id: Internal id, unique among the live requests of an engine and those
             of a step in flight.
         prompt_token_ids: The prompt, at least one token.
-        params: Sampling and stopping; `max_tokens` is a number, unless it is pooled.
+        params: Sampling and stopping; `max_tokens` is a number, unless it is a prefill
+            alone.
         eos_token_ids: The model's own stop tokens.
         bad_words_token_ids: Token sequences that must not be completed.
         cache_salt: Requests with different salts share no cached blocks.
@@ -92,7 +92,10 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         timeout_seconds: Time left when it was sent; None without a deadline. It is
             relative, because the clocks of two processes are never compared.
         completion_index: Index among the client's completions, which differ in seeds.
-        pooling: How its hidden states are pooled; None if it generates tokens.
+        is_prefill_only: Whether it ends with its last prompt token, after which an
+            extension has its result, and no token is sampled.
+        skip_reading_prefix_cache: Whether all of its prompt has to be computed.
+        sections: What extensions get of it, by their names.
         is_moved: Whether another engine has received it before, and counts it.
     """
 
@@ -106,7 +109,9 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     kv_transfer_params: dict[str, object] | None = None
     timeout_seconds: Seconds | None = None
     completion_index: int = 0
-    pooling: Pooling | None = None
+    is_prefill_only: bool = False
+    skip_reading_prefix_cache: bool = False
+    sections: Sections = NO_SECTIONS
     is_moved: bool = False
 
 
@@ -158,8 +163,9 @@ class Request:
         num_drafts: Number of drafts that the step in flight verifies.
         max_computed_tokens: Highest `num_computed_tokens`; below it is recomputation.
         transfer: State of KV transfers to its blocks.
+        sections: Sections of extensions, which go to the workers; replaced, never
+            changed.
         rank: Its place in the order of admission; None until it has queued.
-        grammar: Its compiled grammar; None without one, or until it is compiled.
         is_follower: Whether it is a choice that queued behind one of the same request.
         last_step: Number of the last step that was planned to compute it; 0 before.
         num_planned_tokens: Number of `token_ids` that a plan has told the workers.
@@ -170,7 +176,6 @@ class Request:
         "block_ids",
         "draft_token_ids",
         "facts",
-        "grammar",
         "inner",
         "is_follower",
         "last_step",
@@ -190,6 +195,7 @@ class Request:
         "queued_at",
         "rank",
         "request_id",
+        "sections",
         "sequence",
         "status",
         "stop_token_ids",
@@ -221,10 +227,10 @@ class Request:
         self.block_hashes: list[bytes] = []
         self.num_hashed_blocks = 0
         self.num_stored_prompt_tokens = 0
+        self.sections = inner.sections
         self.transfer = TransferState(inner.kv_transfer_params)
         self.status = RequestStatus.WAITING
         self.rank: tuple[int, int, int] | None = None
-        self.grammar: CompiledGrammar | None = None
         self.is_follower = False
         self.last_step = 0
         self.num_planned_tokens = 0

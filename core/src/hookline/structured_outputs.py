@@ -66,20 +66,6 @@ class GrammarSpec(msgspec.Struct, frozen=True, array_like=True):
         return hashlib.sha256(msgspec.msgpack.encode(self)).digest()
 
 
-class CompiledGrammar(msgspec.Struct, frozen=True, array_like=True):
-    """A compiled grammar, which the backend that compiled it can read.
-
-    Attributes:
-        key: The specification's key.
-        data: The backend's bytes.
-        backend: Index of that backend among those of the engine.
-    """
-
-    key: bytes
-    data: bytes
-    backend: int = 0
-
-
 class ReasoningSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Reasoning before a structured output: free text between fixed ones.
 

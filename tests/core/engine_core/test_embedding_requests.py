@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from hookline import LLM, ConfigError, ModelLoadError, PoolingParams, RequestError
-from hookline.config import Convert, EngineConfig, ModelConfig, PoolerConfig, Runner
-from hookline.models.sentence import pooling_facts
+from hookline.config import Convert, EngineConfig, ModelConfig, Runner
 from hookline.plugin_loading.recorders import MetricFamily
-from hookline.pooling import PoolingType
+from hookline_pooling.config import PoolerConfig
+from hookline_pooling.sentence import pooling_facts
 from hookline_testing.conservation import assert_conserved
 
 
@@ -112,7 +112,7 @@ def test_a_sentence_model_sets_its_pooling(tmp_path: Path) -> None:
     both = pooling_facts(
         EngineConfig(
             model=ModelConfig(model=folder, convert=Convert.EMBED),
-            pooler=PoolerConfig(pooling_type=PoolingType.MEAN, normalize=False),
+            pooler={"pooling_type": "MEAN", "normalize": False},
         )
     )
     alone = ModelConfig(model=folder, runner=Runner.GENERATE)
@@ -172,4 +172,4 @@ def test_a_wrong_pooler_config_is_named(given: dict[str, object], words: str) ->
 def test_options_without_effect_are_refused(model: ModelConfig) -> None:
     """A pooler for an engine that does not embed is a mistake."""
     with pytest.raises(ConfigError):
-        pooling_facts(EngineConfig(model=model, pooler=PoolerConfig()))
+        pooling_facts(EngineConfig(model=model, pooler={}))

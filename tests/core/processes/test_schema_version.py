@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {44: "73404d17c802898976431e728dd518f9072851639e970b431b3cbef32751b407"}
+DIGESTS = {45: "14063bf4910d8e4d69e58c4614ae35feca797f9129ac1262d561331701b09089"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from hookline.structured_outputs import CompiledGrammar
-from hookline.worker.ranks import grammars
-from hookline.worker.ranks.grammars import RankGrammars
+from hookline_grammars import rank_grammars as grammars
+from hookline_grammars.compiled import CompiledGrammar
+from hookline_grammars.rank_grammars import RankGrammars
 
 SETTINGS: Any = object()
 
@@ -25,7 +25,10 @@ class Backends:
 
 
 def plan_of(*admitted: CompiledGrammar | None) -> Any:
-    found = [SimpleNamespace(grammar=each) for each in admitted]
+    found = [
+        SimpleNamespace(sections={"grammars": each} if each else {})
+        for each in admitted
+    ]
     return SimpleNamespace(admitted=found)
 
 

@@ -1,7 +1,7 @@
 """Outputs with slow grammars share a store of processor time."""
 
 from hookline.clock import NANOSECONDS
-from hookline.worker.sampling.processors.grammar_allowance import GrammarAllowance
+from hookline_grammars.allowance import GrammarAllowance
 
 MILLISECOND = NANOSECONDS // 1000
 

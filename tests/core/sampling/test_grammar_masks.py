@@ -9,12 +9,13 @@ import pytest
 from hookline import SamplingParams
 from hookline.finish_cause import Failed, Rejected
 from hookline.step.plan import AdmittedSequence
-from hookline.structured.backend import GrammarMatcher, RefusedGrammarError
-from hookline.structured_outputs import CompiledGrammar, ReasoningSpan
+from hookline.structured_outputs import ReasoningSpan
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.sampling.processors import grammar_masks
-from hookline.worker.sampling.processors.grammar_masks import GrammarMasks
 from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline_grammars import masks as grammar_masks
+from hookline_grammars.backend import GrammarMatcher, RefusedGrammarError
+from hookline_grammars.compiled import CompiledGrammar
+from hookline_grammars.masks import GrammarMasks
 
 VOCABULARY = 64
 ALLOWED = 7
@@ -104,7 +105,7 @@ class Batch:
             params=SamplingParams(),
             eos_token_ids=(0,),
             bad_words_token_ids=(),
-            grammar=CompiledGrammar(b"key", fault),
+            sections={"grammars": CompiledGrammar(b"key", fault)},
         )
         row = self.batch.admit(sequence)
         assert self.masks.admit(row, sequence)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookline.worker.sampling.processors.quick_timer import QuickTimer
+from hookline_grammars.quick_timer import QuickTimer
 
 MS = 1_000_000
 

@@ -1,6 +1,6 @@
 """Forced drafts are verified where they bring more than they cost."""
 
-from hookline.worker.drafting.forced_gain import ForcedGain
+from hookline_grammars.forced_gain import ForcedGain
 
 
 def test_few_requests_always_verify_theirs() -> None:

@@ -1,6 +1,6 @@
 """Drafts of forced text, for models that spell it in their own way."""
 
-from hookline.worker.drafting.forced_pace import (
+from hookline_grammars.forced_pace import (
     FIRST_FORCED,
     MOST_FORCED,
     ForcedPace,

@@ -8,14 +8,15 @@ import pytest
 
 from hookline import SamplingParams, StructuredOutputsParams
 from hookline.config import EngineConfig
-from hookline.config.structured_outputs import StructuredOutputsConfig
 from hookline.finish_cause import Failed, Rejected
 from hookline.request import EngineRequest, Request
-from hookline.scheduler.grammar_gate import GrammarGate
 from hookline.scheduler.readiness import Readiness
-from hookline.structured.cache import GrammarCache
-from hookline.structured.grammar_service import Ended
-from hookline.structured_outputs import CompiledGrammar, GrammarSpec
+from hookline.structured_outputs import GrammarSpec
+from hookline_grammars.cache import GrammarCache
+from hookline_grammars.compiled import CompiledGrammar
+from hookline_grammars.config import StructuredOutputsConfig
+from hookline_grammars.gate import GrammarGate
+from hookline_grammars.grammar_service import Ended
 
 
 @dataclass
@@ -83,7 +84,8 @@ def test_requests_with_one_grammar_wait_for_it_together() -> None:
     assert all(each.cause is None for each in ready)
     assert gate.is_open(first)
     assert gate.is_open(later := request(4, regex="a"))
-    assert later.grammar == first.grammar == CompiledGrammar(key, b"compiled")
+    compiled = {"grammars": CompiledGrammar(key, b"compiled")}
+    assert later.sections == first.sections == compiled
     assert grammars.begun == [key]
 
 
@@ -182,7 +184,8 @@ def test_options_are_checked() -> None:
         structured_outputs_config={"backend": "none", "cache_size": "1MiB"}
     )
 
-    assert config.structured_outputs.cache_size == 2**20
+    read = StructuredOutputsConfig.from_mapping
+    assert read(config.structured_outputs).cache_size == 2**20
     for wrong in ({"backen": "x"}, {"backend": ""}, {"compile_seconds": 0}):
         with pytest.raises(Exception, match="structured-outputs-config"):
-            EngineConfig.from_options(structured_outputs_config=wrong)
+            read(wrong)

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from hookline.structured.compiling_process import CompileLimits
-from hookline.structured.grammar_service import Ended, GrammarService
-from hookline.structured.settings import GrammarSettings
-from hookline.structured_outputs import CompiledGrammar, GrammarKind, GrammarSpec
+from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline_grammars.compiled import CompiledGrammar
+from hookline_grammars.compiling_process import CompileLimits
+from hookline_grammars.grammar_service import Ended, GrammarService
+from hookline_grammars.settings import GrammarSettings
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
 from hookline_testing.plugin_site import PluginSite
 
@@ -20,7 +21,7 @@ GROUP = "hookline.structured_output_backends"
 BACKEND = """
 import os
 import numpy as np
-from hookline.structured.backend import RefusedGrammarError
+from hookline_grammars.backend import RefusedGrammarError
 
 IMPORTED_BY = os.getpid()
 
@@ -60,7 +61,7 @@ class Backend:
 """
 
 OTHER = """
-from hookline.structured.backend import RefusedGrammarError
+from hookline_grammars.backend import RefusedGrammarError
 
 
 class Matcher:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hookline.structured.backend import BackendContext
-from hookline.structured.json_text import JsonText
+from hookline_grammars.backend import BackendContext
+from hookline_grammars.json_text import JsonText
 
 PIECES = [
     b"\\u",

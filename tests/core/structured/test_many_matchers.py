@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hookline import ReasoningSpan
-from hookline.structured.backend import BackendContext, GrammarMatcher
-from hookline.structured.json_text import JsonText, JsonTextMatcher
-from hookline.structured.many_matchers import accept_tokens, fill_masks
-from hookline.structured.reasoning_matcher import ReasoningMatcher, SpanSpelling
+from hookline_grammars.backend import BackendContext, GrammarMatcher
+from hookline_grammars.json_text import JsonText, JsonTextMatcher
+from hookline_grammars.many_matchers import accept_tokens, fill_masks
+from hookline_grammars.reasoning_matcher import ReasoningMatcher, SpanSpelling
 
 STOP = 256
 CONTEXT = BackendContext(

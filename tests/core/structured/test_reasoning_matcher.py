@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from hookline import ReasoningSpan, RequestError
-from hookline.structured.reasoning_matcher import ReasoningMatcher, SpanSpelling
+from hookline_grammars.reasoning_matcher import ReasoningMatcher, SpanSpelling
 
 END, THINK, STOP = 256, 257, 258
 """Special tokens behind one token for each byte."""

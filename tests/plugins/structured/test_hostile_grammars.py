@@ -18,9 +18,9 @@ from hookline import (
 from hookline.config import EngineConfig
 from hookline.exceptions import GrammarError
 from hookline.request import FinishReason
-from hookline.structured.backend import BackendContext
-from hookline.structured.loading import make_backend
-from hookline.structured.trial import Trial, Way
+from hookline_grammars.backend import BackendContext
+from hookline_grammars.loading import make_backend
+from hookline_grammars.trial import Trial, Way
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 

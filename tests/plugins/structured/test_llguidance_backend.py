@@ -9,9 +9,9 @@ import pytest
 from hookline import LLM, StructuredOutputsParams
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
-from hookline.structured.backend import BackendContext, RefusedGrammarError
-from hookline.structured.loading import chosen_backends, make_backend
-from hookline.structured.trial import Trial, Way
+from hookline_grammars.backend import BackendContext, RefusedGrammarError
+from hookline_grammars.loading import chosen_backends, make_backend
+from hookline_grammars.trial import Trial, Way
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 

@@ -17,8 +17,8 @@ from hookline import LLM, SamplingParams, StructuredOutputsParams
 from hookline.config import EngineConfig
 from hookline.outputs import CompletionOutput
 from hookline.request import FinishReason
-from hookline.structured.backend import BackendContext, RefusedGrammarError
-from hookline.structured.loading import chosen_backends, make_backend
+from hookline_grammars.backend import BackendContext, RefusedGrammarError
+from hookline_grammars.loading import chosen_backends, make_backend
 from hookline_testing import assert_conserved
 
 from .made_schemas import MADE

@@ -14,7 +14,14 @@ from hookline.config.executor import (
 from hookline.config.kv_events import KVEventsConfig
 from hookline.config.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline.config.machines import MachinesConfig
-from hookline.config.model import Dtype, LoadFormat, ModelConfig, Quantization
+from hookline.config.model import (
+    Convert,
+    Dtype,
+    LoadFormat,
+    ModelConfig,
+    Quantization,
+    Runner,
+)
 from hookline.config.observers import (
     MOST_TENANTS,
     DetailedTrace,
@@ -22,7 +29,6 @@ from hookline.config.observers import (
     ObserverConfig,
 )
 from hookline.config.parallel import LoadBalancing, ParallelConfig
-from hookline.config.pooler import Convert, PoolerConfig, Runner
 from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
 from hookline.config.speculative import SpeculativeConfig
 from hookline.config.supervision import StallPolicy, SupervisionConfig
@@ -51,7 +57,6 @@ __all__ = [
     "ObserverConfig",
     "ParallelConfig",
     "Policy",
-    "PoolerConfig",
     "Quantization",
     "Runner",
     "SchedulerConfig",

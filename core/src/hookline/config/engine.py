@@ -6,6 +6,15 @@ from typing import Self
 from hookline.config.cache import CacheConfig
 from hookline.config.executor import AUTO, ExecutorConfig
 from hookline.config.expert_spread import check_expert_spread
+from hookline.config.extensions import OPTION as EXTENSION_OPTION
+from hookline.config.extensions import (
+    POOLER_OPTION,
+    STRUCTURED_OUTPUTS_OPTION,
+    check_extensions,
+    read_extensions,
+    read_pooler,
+    read_structured_outputs,
+)
 from hookline.config.kv_events import OPTION as KV_EVENTS_OPTION
 from hookline.config.kv_events import KVEventsConfig
 from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
@@ -16,10 +25,8 @@ from hookline.config.observers import ObserverConfig
 from hookline.config.option_fields import build, check_options
 from hookline.config.options import option, section
 from hookline.config.parallel import LoadBalancing, ParallelConfig
-from hookline.config.pooler import PoolerConfig
 from hookline.config.scheduler import SchedulerConfig
 from hookline.config.speculative import OPTION, SpeculativeConfig
-from hookline.config.structured_outputs import StructuredOutputsConfig
 from hookline.config.supervision import SupervisionConfig
 from hookline.exceptions import ConfigError
 
@@ -86,17 +93,32 @@ class EngineConfig:
             json=True,
         ),
     )
-    pooler: PoolerConfig | None = field(
+    pooler: dict[str, object] | None = field(
         default=None,
         metadata=option(
             'How hidden states become embeddings, such as {"pooling_type": "MEAN"}.',
-            flag="pooler-config",
+            flag=POOLER_OPTION,
             group="model",
             metavar="JSON",
             shown_default="the model folder's, else LAST, normalized",
-            read=PoolerConfig.from_json,
-            read_mapping=PoolerConfig.from_mapping,
+            read=read_pooler,
+            read_mapping=dict,
             json=True,
+            single=True,
+        ),
+    )
+    extensions: dict[str, dict[str, object]] = field(
+        default_factory=dict,
+        metadata=option(
+            "Further installed extensions: an object of options for each, by name.",
+            flag=EXTENSION_OPTION,
+            group="model",
+            metavar="JSON",
+            shown_default="none",
+            read=read_extensions,
+            read_mapping=check_extensions,
+            json=True,
+            single=True,
         ),
     )
     logits_processors: tuple[str, ...] = field(
@@ -109,18 +131,19 @@ class EngineConfig:
             shown_default="none",
         ),
     )
-    structured_outputs: StructuredOutputsConfig = field(
-        default_factory=StructuredOutputsConfig,
+    structured_outputs: dict[str, object] = field(
+        default_factory=dict,
         metadata=option(
             "Grammar backend of structured outputs and its limits, such as "
             '{"backend": "llguidance"}.',
-            flag="structured-outputs-config",
+            flag=STRUCTURED_OUTPUTS_OPTION,
             group="model",
             metavar="JSON",
             shown_default="xgrammar, if installed",
-            read=StructuredOutputsConfig.from_json,
-            read_mapping=StructuredOutputsConfig.from_mapping,
+            read=read_structured_outputs,
+            read_mapping=dict,
             json=True,
+            single=True,
         ),
     )
     engine: str = field(

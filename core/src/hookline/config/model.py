@@ -5,8 +5,23 @@ from enum import StrEnum
 
 from hookline.config.option_fields import check_options
 from hookline.config.options import option
-from hookline.config.pooler import Convert, Runner
 from hookline.exceptions import ConfigError
+
+
+class Runner(StrEnum):
+    """What an engine does with its model."""
+
+    AUTO = "auto"
+    GENERATE = "generate"
+    POOLING = "pooling"
+
+
+class Convert(StrEnum):
+    """What a model that generates can do besides."""
+
+    AUTO = "auto"
+    NONE = "none"
+    EMBED = "embed"
 
 
 class LoadFormat(StrEnum):

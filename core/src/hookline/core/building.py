@@ -1,5 +1,6 @@
 """Builds an engine core with the executor that a configuration names."""
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -7,14 +8,13 @@ from pathlib import Path
 from hookline.clock import Clock
 from hookline.config import EngineConfig
 from hookline.config.engine_paths import path_of_engine
-from hookline.config.structured_outputs import OPTION
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
 from hookline.core.lockstep import Lockstep
 from hookline.core.recording import FileRecorder, RecordingHeader
 from hookline.core.steps_together import StepsTogether
 from hookline.core.tap import Tap
-from hookline.exceptions import ConfigError
+from hookline.frozen import EMPTY
 from hookline.kv_transfer.connector import SchedulerConnector
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.plugin_loading.connectors import (
@@ -22,14 +22,10 @@ from hookline.plugin_loading.connectors import (
     load_worker_connector,
     register_kv_layout,
 )
+from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
-from hookline.scheduler.grammar_gate import GrammarGate
-from hookline.scheduler.readiness import ReadinessGate
-from hookline.structured.grammar_service import GrammarService
-from hookline.structured.loading import AUTO, chosen_backends
-from hookline.structured.own_backends import MatcherSource
-from hookline.structured.settings import GrammarSettings
+from hookline.scheduler.extension import scheduler_sides
 from hookline.worker.executor import AssistingExecutor, Executor
 from hookline.worker.executor_factory import ExecutorContext, load_executor_factory
 from hookline.worker.experts.links import ExpertLinks
@@ -55,9 +51,9 @@ def build_core(
     """
     timer = StartupTimer(clock)
     with timer.phase("start engine"):
-        grammars = grammar_service(config)
+        extensions = _extensions(config)
         connector = load_scheduler_connector(config)
-        executor = build_executor(config, clock, timer, grammars, experts)
+        executor = build_executor(config, clock, timer, experts, extensions=extensions)
         together = StepsTogether(
             executor,
             has_whole_experts=config.parallel.enable_expert_parallel,
@@ -68,17 +64,20 @@ def build_core(
             together,
             clock,
             guarded(config, connector, executor),
-            gates=_gates(config, grammars),
+            extensions=scheduler_sides(extensions),
         )
     core.facts = replace(
         core.facts,
         rank_pids=executor.pids,
         rank_hosts=executor.hosts,
         startup=timer.phases(),
-        structured_outputs="" if grammars is None else grammars.backend_name,
-        enable_in_reasoning=config.structured_outputs.enable_in_reasoning,
     )
     return core
+
+
+def _extensions(config: EngineConfig) -> Mapping[str, object]:
+    factory = load_executor_factory(config.executor_name)
+    return load_extensions(config, has_logits=factory.capabilities.logits)
 
 
 def _lockstep(
@@ -92,15 +91,6 @@ def _lockstep(
     with timer.phase("wait for other engines"):
         lockstep.wait_for_others()
     return lockstep
-
-
-def _gates(
-    config: EngineConfig, grammars: GrammarService | None
-) -> list[ReadinessGate]:
-    """Returns the conditions for the admission of requests."""
-    if grammars is None:
-        return []
-    return [GrammarGate(grammars, config.structured_outputs)]
 
 
 def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
@@ -133,32 +123,13 @@ def guarded(
     return ConnectorGuard(connector, config.kv_transfer.kv_connector)
 
 
-def grammar_service(config: EngineConfig) -> GrammarService | None:
-    """Returns the service of the configured grammar backend; it starts nothing yet.
-
-    Returns:
-        None if structured outputs are off or no backend is installed, or for an
-        executor without logits.
-
-    Raises:
-        ConfigError: The named backend is not installed, or needs logits.
-        ModelLoadError: The model's description is missing or damaged.
-    """
-    executor, backend = config.executor_name, config.structured_outputs.backend
-    if load_executor_factory(executor).capabilities.logits:
-        settings = GrammarSettings.of(config)
-        return None if settings is None else GrammarService(settings)
-    if chosen_backends(backend) and backend != AUTO:
-        raise ConfigError(OPTION, f"the executor {executor} has no logits")
-    return None
-
-
 def build_executor(
     config: EngineConfig,
     clock: Clock,
     timer: StartupTimer,
-    matchers: MatcherSource | None = None,
     experts: ExpertLinks | None = None,
+    *,
+    extensions: Mapping[str, object] = EMPTY,
 ) -> Executor:
     """Loads the plugins first, so that their mistakes do not cost a model's loading.
 
@@ -183,7 +154,7 @@ def build_executor(
             timer=timer,
             proposer=proposer,
             connector=connector,
-            matchers=matchers,
             experts=experts,
+            extensions=extensions,
         )
     )

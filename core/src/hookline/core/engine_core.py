@@ -1,7 +1,7 @@
 """The engine core: schedule, execute, update, emit."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -15,9 +15,12 @@ from hookline.core.step_in_flight import StepInFlight
 from hookline.core.steps_together import StepsTogether
 from hookline.events import CacheChanges, ClockPair, StepOutput, StepRecord
 from hookline.finish_cause import Aborted, FinishCause
+from hookline.frozen import EMPTY
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.request import EngineRequest
+from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
+from hookline.sections import Sections
 from hookline.stats import SchedulerStats
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor
@@ -47,7 +50,9 @@ class EngineCore:
         executor: Executor,
         clock: Clock,
         connector: ConnectorGuard | None = None,
+        *,
         gates: Sequence[ReadinessGate] = (),
+        extensions: Mapping[str, SchedulerSide] = EMPTY,
     ) -> None:
         """Builds an engine around an executor whose model is ready.
 
@@ -57,6 +62,7 @@ class EngineCore:
             clock: Time source.
             connector: Scheduler side of the KV connector, if `config` names one.
             gates: Conditions for the admission of requests.
+            extensions: Scheduler's sides of extensions, by their names.
 
         Raises:
             ConfigError: Block pool or token budget are too small for one request.
@@ -64,7 +70,8 @@ class EngineCore:
         shape = executor.shape
         check_capacity(config, shape)
         self.clock = clock
-        self.facts = engine_facts(config, shape, connector)
+        sides = SchedulerExtensions(extensions)
+        self.facts = sides.described(engine_facts(config, shape, connector))
         self.together = (
             executor if isinstance(executor, StepsTogether) else StepsTogether(executor)
         )
@@ -77,7 +84,9 @@ class EngineCore:
         self._cache_sequence = 0
         self._has_connector = connector is not None
         self.sleep_level: SleepLevel | None = None
-        self._scheduler = make_scheduler(config, shape, clock, connector, gates)
+        self._scheduler = make_scheduler(
+            config, shape, clock, connector, gates=gates, extensions=sides
+        )
 
     # -- requests ----------------------------------------------------------------
 
@@ -128,8 +137,8 @@ class EngineCore:
         step = self._in_flight.popleft()
         result = step.started.result()
         executed_at = self.clock.now()
-        self._scheduler.update(result, executed_at)
-        record = self._record(step, result, executed_at)
+        told = self._scheduler.update(result, executed_at)
+        record = self._record(step, result, told, executed_at)
         output = self._emit("step", executed_at, record)
         if self._is_pipeline and len(self._in_flight) == self._lead:
             self._schedule_and_start()  # reported with the next output
@@ -166,13 +175,18 @@ class EngineCore:
         )
 
     def _record(
-        self, step: StepInFlight, result: StepResult, executed_at: int
+        self,
+        step: StepInFlight,
+        result: StepResult,
+        told: Sections,
+        executed_at: int,
     ) -> StepRecord:
         waited_ns = max(0, self._last_executed - step.scheduled_at)
         self._last_executed = executed_at
         return step.record(
             result,
             self._scheduler.verified_drafts,
+            told,
             engine_index=self.facts.engine_index,
             waited_ns=waited_ns,
             executed_at=executed_at,
@@ -276,8 +290,7 @@ class EngineCore:
             cache_changes=self._cache_changes(),
             loads=events.loads,
             connector_events=events.connector,
-            pooled=events.pooled,
-            compilings=events.compilings,
+            sections=events.sections,
         )
 
     def _cache_changes(self) -> CacheChanges | None:

@@ -49,7 +49,6 @@ def engine_facts(
         config_hash=config_hash(config),
         enable_kv_cache_events=config.follows_cache,
         kv_cache_spec_kind=shape.kv_cache_spec_kind,
-        pooling=shape.pooling,
         data_parallel_size=len(config.engine_indices),
         tensor_parallel_size=config.parallel.tensor_parallel_size,
         pipeline_parallel_size=config.parallel.pipeline_parallel_size,

@@ -7,6 +7,7 @@ from hookline.config import EngineConfig
 from hookline.kv_cache import KVCacheManager
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.scheduler import Scheduler
+from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.scheduler.transfers import Transfers
 from hookline.step.model_shape import ModelShape
@@ -17,7 +18,9 @@ def make_scheduler(
     shape: ModelShape,
     clock: Clock,
     connector: ConnectorGuard | None,
+    *,
     gates: Sequence[ReadinessGate],
+    extensions: SchedulerExtensions,
 ) -> Scheduler:
     """Returns a scheduler without requests.
 
@@ -34,5 +37,6 @@ def make_scheduler(
         draft_tree=shape.draft_tree,
         transfers=Transfers(cache, connector, config.kv_transfer),
         gates=gates,
+        extensions=extensions,
         num_batches=config.num_steps_ahead + 1 if has_stages else 1,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hookline.events import StepRecord
 from hookline.kv_cache import EvictionWork
 from hookline.scheduler.step_events import VerifiedDrafts
+from hookline.sections import Sections
 from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import StartedStep
 
@@ -31,6 +32,7 @@ class StepInFlight:
         self,
         result: StepResult,
         verified: VerifiedDrafts,
+        told: Sections,
         *,
         engine_index: int,
         waited_ns: int,
@@ -42,6 +44,7 @@ class StepInFlight:
         Args:
             result: The executor's result.
             verified: Outcome of the step's drafts.
+            told: What extensions tell of it.
             engine_index: Index of the engine.
             waited_ns: Time that the step waited for the one before it, ns.
             executed_at: Time of its result, monotonic ns.
@@ -74,8 +77,8 @@ class StepInFlight:
             most_drafts=result.most_drafts,
             kernels_compiling=result.kernels_compiling,
             thread_use=result.thread_use,
-            grammar_use=result.grammar_use,
             rank_use=result.rank_use,
             evicted_blocks=self.evictions.blocks,
             eviction_ns=self.evictions.nanoseconds,
+            sections=told,
         )

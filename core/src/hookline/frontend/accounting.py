@@ -28,7 +28,7 @@ from hookline.frontend.request_account import (
 from hookline.frontend.wall_time import WallTime
 from hookline.request import FinishReason, RequestFacts
 from hookline.request_ids import client_of
-from hookline.stats import IterationStats
+from hookline.stats import GRAMMAR_NEWS, IterationStats
 
 
 class RequestAccounting:
@@ -182,7 +182,8 @@ class RequestAccounting:
         iteration.evictions += output.evictions
         iteration.loads += output.loads
         iteration.connector_events += output.connector_events
-        iteration.compilings += output.compilings
+        if output.sections and (news := GRAMMAR_NEWS.read(output.sections)):
+            iteration.compilings += news.compilings
         if output.clock is not None:
             self.wall.set_engine(output.clock)
             self.wall.set_front_end(self._clock)

@@ -12,6 +12,7 @@ from hookline.frontend.engine_watch import Stall
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.restarts import RestartBudget
 from hookline.frontend.vitals import EngineVitals
+from hookline.plugin_loading.extensions import typed_facts
 from hookline.stats import SchedulerStats
 from hookline.transport.engine_client import (
     EngineClient,
@@ -53,7 +54,7 @@ class EngineState:
         restarts: RestartBudget,
     ) -> None:
         self.index = index
-        self.facts = info.facts
+        self.facts = typed_facts(info.facts)
         self.clock = info.clock
         self.outputs = outputs
         self.stats = SchedulerStats()
@@ -124,7 +125,7 @@ class EngineState:
 
     def replaced(self, info: EngineInfo) -> None:
         """Takes the new process in place of the old one."""
-        self.facts, self.clock = info
+        self.facts, self.clock = typed_facts(info.facts), info.clock
         self.stats = SchedulerStats()
         self.stats_at = info.clock.monotonic
         self.vitals = EngineVitals()

@@ -1,8 +1,8 @@
 """Validates requests against the model and tokenizes them."""
 
 import operator
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import get_type_hints
 
 import msgspec
@@ -13,10 +13,12 @@ from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
 from hookline.frontend.encoded_texts import TextEncoder, bad_word_spellings
 from hookline.frozen import frozen_json, plain
 from hookline.payloads import EngineFacts
-from hookline.pooling import Pooling, PoolingParams, resolved
+from hookline.pooling import POOLING, PoolingParams, refuse_embedding
 from hookline.request import EngineRequest, RequestFacts
 from hookline.request_limits import check_token_lists
+from hookline.request_part import PreparingFacts, RequestPart
 from hookline.sampling_params import SamplingParams
+from hookline.sections import NO_SECTIONS
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 
@@ -33,7 +35,7 @@ class PreparedRequest:
         cache_salt: See `EngineRequest`.
         kv_transfer_params: See `EngineRequest`.
         prompt: Text of the prompt; None if it was given as token ids.
-        pooling: See `EngineRequest`.
+        parts: Parts of extensions, by their names.
     """
 
     prompt_token_ids: list[int]
@@ -43,7 +45,7 @@ class PreparedRequest:
     cache_salt: str | None
     kv_transfer_params: dict[str, object] | None = None
     prompt: str | None = None
-    pooling: Pooling | None = None
+    parts: Mapping[str, RequestPart] = field(default_factory=dict)
 
     def child(
         self,
@@ -66,9 +68,20 @@ class PreparedRequest:
             kv_transfer_params=self.kv_transfer_params,
             timeout_seconds=timeout_seconds,
             completion_index=index,
-            pooling=self.pooling,
             is_moved=is_moved,
+            is_prefill_only=self.is_prefill_only,
+            skip_reading_prefix_cache=any(
+                each.skip_reading_prefix_cache for each in self.parts.values()
+            ),
+            sections={name: each.section for name, each in self.parts.items()}
+            if self.parts
+            else NO_SECTIONS,
         )
+
+    @property
+    def is_prefill_only(self) -> bool:
+        """Whether nothing is generated."""
+        return _is_prefill_only(self.parts)
 
 
 class InputProcessor:
@@ -81,6 +94,11 @@ class InputProcessor:
     def __init__(self, facts: EngineFacts, tokenizer: Tokenizer) -> None:
         self._facts = facts
         self._tokenizer = tokenizer
+        self._preparing = {
+            name: facts
+            for name, facts in facts.sections.items()
+            if isinstance(facts, PreparingFacts)
+        }
         self.text_bounds = TextBounds.of(tokenizer, facts.max_model_len)
 
     def prepare(
@@ -101,11 +119,12 @@ class InputProcessor:
         Raises:
             RequestError: The request cannot be served; the message has the reason.
         """
-        its_pooling = resolved(pooling, self._facts.pooling)
+        parts = self._parts(pooling)
         self._check_lengths(params)
         _check_types(params, facts, cache_salt, kv_transfer_params)
         encoder = encoder or self._tokenizer
-        room = 1 if its_pooling is None else 0
+        is_prefill_only = _is_prefill_only(parts)
+        room = 0 if is_prefill_only else 1
         token_ids = self._token_ids(prompt, encoder, room)
         if not token_ids:
             raise RequestError("the prompt is empty", param="prompt")
@@ -116,14 +135,31 @@ class InputProcessor:
         self._check_structured_outputs(params)
         return PreparedRequest(
             prompt_token_ids=token_ids,
-            params=self._fitted(params, len(token_ids), its_pooling),
+            params=self._fitted(
+                params, len(token_ids), is_prefill_only=is_prefill_only
+            ),
             bad_words_token_ids=_bad_words(params.bad_words, encoder),
             facts=facts,
             cache_salt=cache_salt,
             kv_transfer_params=kv_transfer_params,
             prompt=prompt if isinstance(prompt, str) else None,
-            pooling=its_pooling,
+            parts=parts,
         )
+
+    def _parts(self, pooling: PoolingParams | None) -> Mapping[str, RequestPart]:
+        """Returns what extensions of the engine make of a request.
+
+        Raises:
+            RequestError: The engine does not serve it.
+        """
+        if pooling is not None and POOLING not in self._preparing:
+            raise refuse_embedding()
+        asked = {POOLING: pooling}
+        found = (
+            (name, facts.prepared(asked.get(name)))
+            for name, facts in self._preparing.items()
+        )
+        return {name: part for name, part in found if part is not None}
 
     def _check_structured_outputs(self, params: SamplingParams) -> None:
         if params.structured_outputs is None:
@@ -176,11 +212,11 @@ class InputProcessor:
         )
 
     def _fitted(
-        self, params: SamplingParams, prompt: int, pooling: Pooling | None
+        self, params: SamplingParams, prompt: int, *, is_prefill_only: bool
     ) -> SamplingParams:
         """Checks a prompt's length; sets `max_tokens` unless nothing is generated."""
         room = self._facts.max_model_len - prompt
-        if pooling is not None:
+        if is_prefill_only:
             if room < 0:
                 raise PromptTooLongError(
                     prompt, self._facts.max_model_len, is_embedded=True
@@ -197,6 +233,10 @@ class InputProcessor:
                 prompt, self._facts.max_model_len, max_tokens=params.min_tokens
             )
         return msgspec.structs.replace(params, max_tokens=room)
+
+
+def _is_prefill_only(parts: Mapping[str, RequestPart]) -> bool:
+    return any(each.is_prefill_only for each in parts.values())
 
 
 def _bad_words(

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection, Sequence
 
+from msgspec.structs import force_setattr
+
 from hookline.clock import Clock
 from hookline.events import Finished, NewTokens, StepOutput
 from hookline.exceptions import EngineDeadError
@@ -11,6 +13,8 @@ from hookline.frontend.admitted_request import AdmittedRequest
 from hookline.frontend.client_request import ClientRequest, Completion, Deliver
 from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.text_stream import TextStream
+from hookline.pooling import VECTORS
+from hookline.sections import NO_SECTIONS
 from hookline.stats import IterationStats
 
 Stopped = dict[FinishCause, list[int]]
@@ -119,9 +123,6 @@ class OutputProcessor:
             if end is None and completion.finish_cause is not None:
                 ids = stopped.setdefault(completion.finish_cause, [])
                 ids.append(tokens.request_id)
-        for pooled in output.pooled:
-            if (owner := self._completions.get(pooled.request_id)) is not None:
-                owner.request.vectors = pooled.vectors
         for event in output.finished:
             if (ended := self._take_end(event, now)) is not None:
                 touched[ended.request] = None
@@ -230,9 +231,15 @@ class OutputProcessor:
 
     def _take_end(self, event: Finished, now: int) -> Completion | None:
         """Forgets a completion; returns it if its client was still waiting."""
-        if (completion := self._completions.pop(event.request_id, None)) is None:
+        completion = self._completions.pop(event.request_id, None)
+        sections = event.sections
+        if sections:
+            force_setattr(event, "sections", NO_SECTIONS)  # observers follow
+        if completion is None:
             return None
         request = completion.request
+        if sections:
+            request.vectors = VECTORS.read(sections)
         params = event.kv_transfer_params
         if request.kv_transfer_params is None and params is not None:
             request.kv_transfer_params = dict(params)

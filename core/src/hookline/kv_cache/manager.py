@@ -35,10 +35,9 @@ class KVCacheManager:
         """Whether the request may reuse cached blocks.
 
         One that asks for prompt logprobs needs every position computed, and so does one
-        whose pooling reads them all.
+        of which an extension reads them all.
         """
-        pooling = request.inner.pooling
-        if pooling is not None and pooling.needs_every_position:
+        if request.inner.skip_reading_prefix_cache:
             return False
         return self._is_caching and request.params.prompt_logprobs is None
 

@@ -15,6 +15,9 @@ PROPOSER = PluginKind(
 CONNECTOR = PluginKind(
     name="connector", group="hookline.connectors", hook="create_kv_connector"
 )
+EXTENSION = PluginKind(
+    name="extension", group="hookline.extensions", hook="create_extension"
+)
 QUANTIZATION_METHOD = PluginKind(
     name="quantization_method",
     group="hookline.quantization_methods",
@@ -76,6 +79,7 @@ KINDS = (
     RECORDER,
     PROPOSER,
     CONNECTOR,
+    EXTENSION,
     QUANTIZATION_METHOD,
     LOGITS_PROCESSOR,
     TOOL_PARSER,

@@ -7,10 +7,12 @@ from hookline.finish_cause import Failed, FinishCause, TimedOut
 from hookline.kv_cache import KVCacheManager
 from hookline.request import EngineRequest, Request, RequestFacts, RequestStatus
 from hookline.scheduler.deadlines import Deadlines
+from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.step_events import StepEvents
 from hookline.scheduler.transfers import Transfers
+from hookline.sections import NO_SECTIONS, Sections
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +32,7 @@ class RequestLifecycle:
         queues: RequestQueues,
         cache: KVCacheManager,
         transfers: Transfers,
+        extensions: SchedulerExtensions,
         *,
         max_model_len: int,
     ) -> None:
@@ -40,6 +43,7 @@ class RequestLifecycle:
         self._deadlines = Deadlines()
         self._cache = cache
         self._transfers = transfers
+        self._extensions = extensions
         self._max_model_len = max_model_len
         self._arrivals = 0
 
@@ -48,7 +52,8 @@ class RequestLifecycle:
         events, self.events = self.events, StepEvents()
         events.loads = self._transfers.ledger.take_loads()
         events.connector = self._transfers.take_events()
-        events.compilings = self.queues.held.take_compilings()
+        if self._extensions.news:
+            events.sections = self._extensions.take_news()
         return events
 
     def add(self, inner: EngineRequest, now: int) -> None:
@@ -58,14 +63,14 @@ class RequestLifecycle:
             ValueError: The id is in use, or the prompt does not fit the context.
         """
         room = self._max_model_len - len(inner.prompt_token_ids)
-        if inner.pooling is not None:
+        if inner.is_prefill_only:
             room += 1  # its end takes the place of a first token, but no room
         if inner.request_id in self.requests or room < 1 or not inner.prompt_token_ids:
             raise ValueError(
                 f"request {inner.request_id} with {len(inner.prompt_token_ids)} prompt "
                 f"tokens cannot be added"
             )
-        limit = inner.params.max_tokens if inner.pooling is None else 1
+        limit = 1 if inner.is_prefill_only else inner.params.max_tokens
         self._arrivals += 1
         request = Request(
             inner,
@@ -103,9 +108,24 @@ class RequestLifecycle:
         self.ledger.end(cause.reason, 0)
         self.events.finished.append(Finished(inner.request_id, now, cause, 0, None))
 
-    def end(self, request: Request, cause: FinishCause, now: int) -> None:
-        """Ends a request, wherever it is; frees its blocks."""
+    def end(
+        self,
+        request: Request,
+        cause: FinishCause,
+        now: int,
+        sections: Sections = NO_SECTIONS,
+    ) -> None:
+        """Ends a request, wherever it is; frees its blocks.
+
+        Args:
+            request: The request.
+            cause: Why it ends.
+            now: Time, ns.
+            sections: Results of extensions for its client.
+        """
         self.queues.remove(request)
+        if self._extensions.finishes:
+            sections = {**sections, **self._extensions.finished(request, now)}
         transfer_params = self._transfers.finish(request, now)
         self._cache.free(request)
         request.status = RequestStatus.FINISHED
@@ -123,6 +143,7 @@ class RequestLifecycle:
                 outputs,
                 transfer_params,
                 request.num_stored_prompt_tokens,
+                sections,
             )
         )
 

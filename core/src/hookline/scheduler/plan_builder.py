@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from hookline.kv_transfer.orders import TransferOrders
 from hookline.request import Request
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.step.plan import AdmittedSequence, SlotMoves, StepPlan
 
 
@@ -72,6 +73,7 @@ class PlanBuilder:
         *,
         has_tokens: bool = False,
         moves: Sequence[SlotMoves] = (),
+        sections: Sections = NO_SECTIONS,
     ) -> StepPlan:
         """Returns the plan of all entries.
 
@@ -81,6 +83,7 @@ class PlanBuilder:
             transfers: Orders of the KV connector; None without one.
             has_tokens: Whether it tells the tokens sampled since the last plan.
             moves: What the last pipeline stage has moved since the last plan.
+            sections: What extensions add.
         """
         entries = self.entries
         entries.sort(key=_kind)
@@ -107,6 +110,7 @@ class PlanBuilder:
                 if each.drafts
             },
             transfers=transfers,
+            sections=sections,
         )
 
 
@@ -154,6 +158,6 @@ def _admission(request: Request) -> AdmittedSequence:
         eos_token_ids=tuple(request.stop_token_ids),
         bad_words_token_ids=request.inner.bad_words_token_ids,
         completion_index=request.inner.completion_index,
-        grammar=request.grammar,
-        pooling=request.inner.pooling,
+        is_prefill_only=request.inner.is_prefill_only,
+        sections=request.sections,
     )

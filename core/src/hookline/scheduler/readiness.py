@@ -9,12 +9,11 @@ it takes the place in the queue again that its arrival or priority gives it.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from hookline.finish_cause import Failed, FinishCause
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.oldest_request import OldestRequest
-from hookline.stats import GrammarCompiling, GrammarStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +60,6 @@ class ReadinessGate(Protocol):
 
     def close(self) -> None:
         """The engine ends, after its last request."""
-
-
-@runtime_checkable
-class CompilingGate(Protocol):
-    """A gate at which requests wait for grammars."""
-
-    @property
-    def grammar_stats(self) -> GrammarStats:
-        """Totals since the engine's start."""
-
-    def take_compilings(self) -> list[GrammarCompiling]:
-        """Returns what was compiled since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,19 +123,6 @@ class HeldRequests:
         gate = self._held[request.request_id].gate
         self.release(request)
         gate.cancel(request)
-
-    @property
-    def grammar_stats(self) -> GrammarStats:
-        """Statistics of the gate that has grammars compiled, if there is one."""
-        for gate in self._gates:
-            if isinstance(gate, CompilingGate):
-                return gate.grammar_stats
-        return GrammarStats()
-
-    def take_compilings(self) -> list[GrammarCompiling]:
-        """Returns what gates have had compiled since the last call."""
-        compiling = [gate for gate in self._gates if isinstance(gate, CompilingGate)]
-        return [each for gate in compiling for each in gate.take_compilings()]
 
     def close(self) -> None:
         """Closes the gates."""

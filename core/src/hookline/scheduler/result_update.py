@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable
 
-from hookline.events import NewTokens, Pooled, PreemptionCause
-from hookline.finish_cause import Embedded, Failed
+from hookline.events import NewTokens, PreemptionCause
+from hookline.finish_cause import Failed, FinishCause
 from hookline.kv_cache import KVCacheManager
-from hookline.pooling import PooledVectors
 from hookline.request import Request, RequestStatus
+from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.lifecycle import RequestLifecycle
 from hookline.scheduler.loads import LoadEnd
 from hookline.scheduler.stopping import stop_after
 from hookline.scheduler.transfers import Transfers
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.step.plan import StepResult
 
 
@@ -18,18 +19,29 @@ class ResultUpdate:
     """Changes requests by what the executor has computed for them."""
 
     def __init__(
-        self, lifecycle: RequestLifecycle, cache: KVCacheManager, transfers: Transfers
+        self,
+        lifecycle: RequestLifecycle,
+        cache: KVCacheManager,
+        transfers: Transfers,
+        extensions: SchedulerExtensions,
     ) -> None:
         self._lifecycle = lifecycle
         self._cache = cache
         self._transfers = transfers
+        self._extensions = extensions
 
-    def update(self, result: StepResult, now: int) -> None:
+    def update(self, result: StepResult, now: int) -> Sections:
         """Appends the new tokens and ends the requests that they end.
 
         Tokens of requests that have ended since the step was planned are dropped.
+
+        Returns:
+            What extensions tell observers of the step.
         """
         self.end_loads(self._transfers.settle(result.transfers, now), now)
+        told = NO_SECTIONS
+        if result.sections:
+            told = self._extensions.updated(result.sections, now)
         requests = self._lifecycle.requests
         for request_id, cause in result.failed.items():
             if (request := requests.get(request_id)) is not None:
@@ -44,13 +56,11 @@ class ResultUpdate:
                 request.transfer.num_doomed_results -= 1
             else:
                 self._append(request, token_ids, result, now)
-        for request_id, vectors in result.pooled.items():
-            if (request := requests.get(request_id)) is not None:
-                self._end_pooled(request, vectors, now)
         for request_id, draft_token_ids in result.drafts.items():
             request = requests.get(request_id)
             if request is not None and request.status is RequestStatus.RUNNING:
                 request.draft_token_ids = draft_token_ids
+        return told
 
     def _append(
         self, request: Request, token_ids: list[int], result: StepResult, now: int
@@ -84,13 +94,16 @@ class ResultUpdate:
         if cause is not None:
             self._lifecycle.end(request, cause, now)
 
-    def _end_pooled(self, request: Request, vectors: PooledVectors, now: int) -> None:
-        """Ends a request whose prompt is pooled, unless its KV was wrong."""
+    def complete(
+        self, request_id: int, cause: FinishCause, sections: Sections, now: int
+    ) -> None:
+        """Ends a request whose prompt was all there was, unless its KV was wrong."""
+        if (request := self._lifecycle.requests.get(request_id)) is None:
+            return
         if request.transfer.num_doomed_results:
             request.transfer.num_doomed_results -= 1
             return
-        self._lifecycle.events.pooled.append(Pooled(request.request_id, vectors))
-        self._lifecycle.end(request, Embedded(), now)
+        self._lifecycle.end(request, cause, now, sections)
 
     def _accept(self, request: Request, num_accepted: int, num_kept: int) -> int:
         """Counts the accepted drafts as computed; frees what only others used.

@@ -16,6 +16,8 @@ from hookline.kv_cache import EvictionWork, KVCacheManager
 from hookline.request import EngineRequest, Request, RequestStatus
 from hookline.scheduler.admission import Admission, chunk
 from hookline.scheduler.draft_planning import DraftPlanning
+from hookline.scheduler.extension import SchedulerExtensions
+from hookline.scheduler.extension_port import ExtensionPort
 from hookline.scheduler.lifecycle import RequestLifecycle
 from hookline.scheduler.pipeline import Pipeline, Share
 from hookline.scheduler.plan_builder import PlanBuilder
@@ -26,6 +28,7 @@ from hookline.scheduler.result_update import ResultUpdate
 from hookline.scheduler.state import stats_of
 from hookline.scheduler.step_events import StepEvents, VerifiedDrafts
 from hookline.scheduler.transfers import Transfers
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.spec_decode.tree import DraftTree
 from hookline.stats import BlockEviction, SchedulerStats
 from hookline.step.plan import StepPlan, StepResult
@@ -47,6 +50,7 @@ class Scheduler:
         draft_tree: DraftTree | None = None,
         transfers: Transfers | None = None,
         gates: Sequence[ReadinessGate] = (),
+        extensions: SchedulerExtensions | None = None,
         num_batches: int = 1,
     ) -> None:
         """Creates a scheduler without requests.
@@ -57,22 +61,32 @@ class Scheduler:
             max_model_len: Maximum number of tokens per request.
             draft_tree: Shape of drafts; None if they are chains.
             transfers: Moves KV; None without a connector.
-            gates: Conditions for the admission of requests.
+            gates: Conditions for the admission of requests, before those of extensions.
+            extensions: Sides of extensions; None without any.
             num_batches: Number of batches in flight that requests are divided among.
         """
         self._config = config
         self._cache = cache
         self._transfers = transfers or Transfers(cache)
-        self._queues = RequestQueues(config, gates)
+        self._extensions = extensions or SchedulerExtensions()
+        self._queues = RequestQueues(config, [*gates, *self._extensions.gates])
         self._lifecycle = RequestLifecycle(
-            self._queues, cache, self._transfers, max_model_len=max_model_len
+            self._queues,
+            cache,
+            self._transfers,
+            self._extensions,
+            max_model_len=max_model_len,
         )
         self._pipeline = Pipeline(config, num_batches)
         self._admission = Admission(config, cache, self._transfers, self._pipeline)
         self._drafts = DraftPlanning(
             cache, max_model_len=max_model_len, tree=draft_tree
         )
-        self._update = ResultUpdate(self._lifecycle, cache, self._transfers)
+        self._update = ResultUpdate(
+            self._lifecycle, cache, self._transfers, self._extensions
+        )
+        for name, side in self._extensions.sides.items():
+            side.start(ExtensionPort(name, self._extensions, self._update))
         self._steps = 0
         self.is_held = False
 
@@ -150,6 +164,9 @@ class Scheduler:
             self._transfers.orders(),
             has_tokens=self._pipeline.is_divided,
             moves=self._pipeline.take_moves(),
+            sections=self._extensions.planned(builder)
+            if self._extensions.plans
+            else NO_SECTIONS,
         )
         for entry in builder.entries:
             count_planned(entry, self._lifecycle.ledger, self._steps)
@@ -164,10 +181,14 @@ class Scheduler:
             transfers=self._transfers.orders(),
         )
 
-    def update(self, result: StepResult, now: int) -> None:
-        """Processes the executor's result of a step."""
+    def update(self, result: StepResult, now: int) -> Sections:
+        """Processes the executor's result of a step.
+
+        Returns:
+            What extensions tell observers of it.
+        """
         self._pipeline.ended(result)
-        self._update.update(result, now)
+        return self._update.update(result, now)
 
     def _schedule_running(self, builder: PlanBuilder, share: Share, now: int) -> bool:
         """Plans each running request's tokens; returns whether any was preempted."""
@@ -236,7 +257,11 @@ class Scheduler:
     def stats(self) -> SchedulerStats:
         """Returns the state now, and totals since the start."""
         return stats_of(
-            self._queues, self._cache.pool, self._lifecycle.ledger, self._transfers
+            self._queues,
+            self._cache.pool,
+            self._lifecycle.ledger,
+            self._transfers,
+            self._extensions.statistics,
         )
 
     def audit(self) -> None:
@@ -252,3 +277,4 @@ class Scheduler:
     def close(self) -> None:
         self._queues.held.close()
         self._transfers.close()
+        self._extensions.close()

@@ -5,11 +5,16 @@ from hookline.request import RequestStatus
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.transfers import Transfers
+from hookline.sections import Sections
 from hookline.stats import SchedulerStats
 
 
 def stats_of(
-    queues: RequestQueues, pool: BlockPool, ledger: Ledger, transfers: Transfers
+    queues: RequestQueues,
+    pool: BlockPool,
+    ledger: Ledger,
+    transfers: Transfers,
+    sections: Sections,
 ) -> SchedulerStats:
     """Returns the state now, and totals since the start."""
     held = queues.held
@@ -26,7 +31,6 @@ def stats_of(
         preemptions=ledger.preemptions,
         computed_tokens=ledger.computed_tokens,
         recomputed_tokens=ledger.recomputed_tokens,
-        grammars=held.grammar_stats,
         waiting_for_grammar=held.count(RequestStatus.WAITING_FOR_GRAMMAR),
         waiting_for_remote_kv=held.count(RequestStatus.WAITING_FOR_REMOTE_KV),
         oldest_waiting_at=queues.oldest_waiting_at,
@@ -41,4 +45,5 @@ def stats_of(
         preempted_prompt_tokens=ledger.preempted_prompt_tokens,
         preempted_output_tokens=ledger.preempted_output_tokens,
         evicted_blocks=pool.evictions.total,
+        sections=sections,
     )

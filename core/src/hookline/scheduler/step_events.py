@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from hookline.events import (
     Finished,
     NewTokens,
-    Pooled,
     Preempted,
     Queued,
     Scheduled,
 )
-from hookline.stats import ConnectorEvent, GrammarCompiling, KVLoad
+from hookline.sections import Sections
+from hookline.stats import ConnectorEvent, KVLoad
 
 
 @dataclass(slots=True)
@@ -52,8 +52,7 @@ class StepEvents:
     verified: VerifiedDrafts = field(default_factory=VerifiedDrafts)
     loads: list[KVLoad] = field(default_factory=list)
     connector: list[ConnectorEvent] = field(default_factory=list)
-    pooled: list[Pooled] = field(default_factory=list)
-    compilings: list[GrammarCompiling] = field(default_factory=list)
+    sections: Sections = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:

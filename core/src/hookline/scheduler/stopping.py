@@ -19,7 +19,8 @@ def stop_after(
     """
     output = request.num_output_tokens
     # Sampled before `min_tokens` only if the grammar allows nothing else.
-    least = 0 if request.grammar is not None else request.params.min_tokens
+    params = request.params
+    least = params.min_tokens if params.structured_outputs is None else 0
     for index, token_id in enumerate(token_ids):
         count = output + index + 1
         if token_id in request.stop_token_ids and count >= least:

@@ -18,8 +18,13 @@ from hookline.stats.finished_request import (
     RequestTimes,
 )
 from hookline.stats.grammars import (
+    GRAMMAR_NEWS,
+    GRAMMAR_STATS,
+    GRAMMAR_USE,
+    GRAMMARS,
     NO_GRAMMARS,
     GrammarCompiling,
+    GrammarNews,
     GrammarStats,
     GrammarUse,
 )
@@ -37,6 +42,10 @@ from hookline.stats.thread_use import NO_THREADS, ThreadUse
 from hookline.stats.transfers import MOST_TIERS, TierStats, TransferStats
 
 __all__ = [
+    "GRAMMARS",
+    "GRAMMAR_NEWS",
+    "GRAMMAR_STATS",
+    "GRAMMAR_USE",
     "MAX_STALLS",
     "MOST_EVENTS",
     "MOST_TENANTS",
@@ -53,6 +62,7 @@ __all__ = [
     "FirstScheduled",
     "FirstToken",
     "GrammarCompiling",
+    "GrammarNews",
     "GrammarStats",
     "GrammarUse",
     "HitRateWindow",

@@ -5,6 +5,10 @@ from collections.abc import Mapping
 import msgspec
 
 from hookline.frozen import EMPTY
+from hookline.sections import Section
+
+GRAMMARS = "grammars"
+"""Name of the extension that follows grammars."""
 
 
 class GrammarStats(msgspec.Struct, frozen=True, array_like=True):
@@ -51,3 +55,19 @@ class GrammarUse(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 NO_GRAMMARS = GrammarUse()
 """The use of a step without grammars."""
+
+
+class GrammarNews(msgspec.Struct, array_like=True):
+    """What has happened to grammars since the last output.
+
+    Attributes:
+        compilings: Grammars whose compiling has ended.
+    """
+
+    compilings: list[GrammarCompiling] = []
+
+
+GRAMMAR_STATS = Section(GRAMMARS, GrammarStats)
+GRAMMAR_USE = Section(GRAMMARS, GrammarUse)
+GRAMMAR_NEWS = Section(GRAMMARS, GrammarNews)
+"""Sections of states, of records and results, and of outputs."""

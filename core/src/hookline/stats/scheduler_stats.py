@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import msgspec
 
 from hookline.frozen import EMPTY
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.expert_stats import ExpertStats
-from hookline.stats.grammars import GrammarStats
+from hookline.stats.grammars import GRAMMAR_STATS, GrammarStats
 from hookline.stats.prefix_cache import PrefixCacheCounts
 from hookline.stats.transfers import TransferStats
 
@@ -82,10 +83,10 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
         preempted_output_tokens: Total tokens generated for preempted requests before,
             likewise.
         evicted_blocks: Total blocks evicted from the prefix cache.
-        grammars: Grammars of structured outputs.
         taken_over: Total requests that another engine had received before it ended;
             they are not in `received`.
         experts: What its whole experts have done, if it has any.
+        sections: Totals of extensions, by their names.
     """
 
     running: int = 0
@@ -114,9 +115,14 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     preempted_prompt_tokens: int = 0
     preempted_output_tokens: int = 0
     evicted_blocks: int = 0
-    grammars: GrammarStats = GrammarStats()
     taken_over: int = 0
     experts: ExpertStats = ExpertStats()
+    sections: Sections = NO_SECTIONS
+
+    @property
+    def grammars(self) -> GrammarStats:
+        """Grammars of structured outputs."""
+        return GRAMMAR_STATS.read(self.sections) or GrammarStats()
 
     @property
     def kv_usage(self) -> float:

@@ -6,7 +6,6 @@ from typing import Self
 
 from hookline.cost import ModelCost, sum_of_costs
 from hookline.kv_transfer.layout import KVLayout
-from hookline.pooling import PoolingFacts
 from hookline.spec_decode.tree import DraftTree
 
 
@@ -34,7 +33,6 @@ class ModelShape:
             `mla_attention` for latents.
         sliding_window: Maximum number of tokens that layers with a sliding window
             attend to; None without such layers.
-        pooling: How it embeds; None if it only generates.
     """
 
     architecture: str
@@ -51,7 +49,6 @@ class ModelShape:
     kv_layout: KVLayout | None = None
     kv_cache_spec_kind: str = "full_attention"
     sliding_window: int | None = None
-    pooling: PoolingFacts | None = None
 
     def of_ranks(self, ranks: Sequence[Self], tensor_parallel_size: int) -> Self:
         """Returns the whole model's shape, if this is that of the output rank.

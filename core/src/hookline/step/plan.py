@@ -5,18 +5,15 @@ from dataclasses import dataclass, field
 
 from hookline.finish_cause import FinishCause
 from hookline.kv_transfer.orders import TransferOrders, TransferReport
-from hookline.pooling import PooledVectors, Pooling
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
+from hookline.sections import Sections
 from hookline.stats import (
-    NO_GRAMMARS,
     NO_RANKS,
     NO_THREADS,
-    GrammarUse,
     RankUse,
     ThreadUse,
 )
-from hookline.structured_outputs import CompiledGrammar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +31,8 @@ class AdmittedSequence:
         bad_words_token_ids: Token sequences that must not be completed.
         completion_index: Index among the completions of the client's request. They
             share `params` and `bad_words_token_ids`, the same objects.
-        grammar: The compiled grammar that its output has to match; None without one.
-        pooling: How its hidden states are pooled; None if tokens are sampled for it.
+        is_prefill_only: Whether nothing is sampled for it.
+        sections: What extensions get of it, by their names.
     """
 
     request_id: int
@@ -47,8 +44,8 @@ class AdmittedSequence:
     eos_token_ids: tuple[int, ...]
     bad_words_token_ids: tuple[tuple[int, ...], ...]
     completion_index: int = 0
-    grammar: CompiledGrammar | None = None
-    pooling: Pooling | None = None
+    is_prefill_only: bool = False
+    sections: Sections = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +88,7 @@ class StepPlan:
             `num_tokens`.
         transfers: Orders of the KV connector; None without one. A plan without requests
             only polls transfers.
+        sections: What extensions add, by their names.
     """
 
     step: int
@@ -107,6 +105,7 @@ class StepPlan:
     prefill_tokens: int = 0
     drafts: dict[int, list[int]] = field(default_factory=dict)
     transfers: TransferOrders | None = None
+    sections: Sections = field(default_factory=dict)
 
     @property
     def total_tokens(self) -> int:
@@ -135,8 +134,7 @@ class StepResult:
         kernels_compiling: Torch computed it, because its kernels are being compiled.
         thread_use: The CPU threads that computed the step.
         rank_use: What it cost that several processes computed the step.
-        grammar_use: What grammars did in it.
-        pooled: Vectors by request id, of requests whose prompts are finished.
+        sections: What extensions add, by their names.
     """
 
     tokens: dict[int, list[int]] = field(default_factory=dict)
@@ -153,5 +151,4 @@ class StepResult:
     kernels_compiling: bool = False
     thread_use: ThreadUse = NO_THREADS
     rank_use: RankUse = NO_RANKS
-    grammar_use: GrammarUse = NO_GRAMMARS
-    pooled: dict[int, PooledVectors] = field(default_factory=dict)
+    sections: Sections = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Factories of executors, the values of the entry-point group `hookline.executors`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hookline.clock import Clock
@@ -11,7 +11,6 @@ from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import EXECUTOR
 from hookline.spec_decode.proposer import Proposer
 from hookline.step.capabilities import ExecutorCapabilities
-from hookline.structured.own_backends import MatcherSource
 from hookline.worker.executor import Executor
 from hookline.worker.experts.links import ExpertLinks
 from hookline.worker.startup_timer import StartupTimer
@@ -32,7 +31,7 @@ class ExecutorContext:
         proposer: Drafts tokens; None without speculation. It uses only what the
             factory's capabilities offer.
         connector: The worker's side of the KV connector; None without one.
-        matchers: Makes matchers of grammars; None without structured outputs.
+        extensions: The engine's extensions, by their names.
         experts: Links to engines that share the experts; None if it has all of them.
     """
 
@@ -41,7 +40,7 @@ class ExecutorContext:
     timer: StartupTimer
     proposer: Proposer | None = None
     connector: WorkerConnector | None = None
-    matchers: MatcherSource | None = None
+    extensions: Mapping[str, object] = field(default_factory=dict)
     experts: ExpertLinks | None = None
 
 

@@ -80,7 +80,7 @@ class InputBatch:
             current step.
         shown_token_ids: The same, read-only for whoever gets it.
         num_tokens: [rows] prompt and output tokens; one more than it will have for a
-            request that is pooled, so that nothing is sampled after its prompt.
+            request that is a prefill alone, so that nothing is sampled after it.
         num_prompt_tokens: [rows] prompt tokens.
         num_computed: [rows] tokens in the cache.
         params: Sampling parameters by row; None if the row is free.
@@ -123,7 +123,7 @@ class InputBatch:
         self.request_ids[row] = sequence.request_id
         count = len(sequence.token_ids)
         self.token_ids[row, :count] = sequence.token_ids
-        self.num_tokens[row] = count + (sequence.pooling is not None)
+        self.num_tokens[row] = count + sequence.is_prefill_only
         self.num_prompt_tokens[row] = sequence.num_prompt_tokens
         self.num_computed[row] = sequence.num_computed_tokens
         self.params[row] = sequence.params

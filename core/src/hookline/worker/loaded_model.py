@@ -17,13 +17,11 @@ from hookline.models.fingerprint import fingerprint_of
 from hookline.models.loading import load_model
 from hookline.models.probe import LayerAttention, LayerCache, probe
 from hookline.models.quantized_layer import bits_in_words
-from hookline.models.sentence import pooling_facts
 from hookline.models.sharding.rank_reduction import RankReduction
 from hookline.models.shared_weights import shared_weights, stored_tables
 from hookline.models.stages.stage import ONLY, Stage
 from hookline.models.stages.staged_model import part_of
 from hookline.plugin_loading.proposers import prepare_proposer
-from hookline.pooling import PoolingFacts
 from hookline.spec_decode.proposer import (
     Proposer,
     feature_layers_of,
@@ -60,7 +58,6 @@ class LoadedModel:
         eos_token_ids: Tokens that end its texts.
         cost: FLOPs and bytes of its steps, on all ranks together.
         fingerprint: Digest of weights and configuration; empty without a KV connector.
-        pooling: How it embeds; None if it only generates.
         with_kernels: Makes the forward pass with kernels, once they are compiled; None
             if `forward` is the final one.
         reduce: Joins its results with other ranks'; None if it is the whole model.
@@ -81,7 +78,6 @@ class LoadedModel:
     eos_token_ids: tuple[int, ...]
     cost: ModelCost
     fingerprint: bytes
-    pooling: PoolingFacts | None = None
     with_kernels: Callable[[], Forward] | None = None
     reduce: RankReduction | None = None
 
@@ -115,6 +111,7 @@ def load(
     *,
     proposer: Proposer | None,
     needs_fingerprint: bool,
+    states_option: str = "",
     ranks: RankParts = ALONE,
 ) -> LoadedModel:
     """Loads the configured model and prepares the proposer for it.
@@ -125,6 +122,8 @@ def load(
         timer: Measures the phases.
         proposer: Prepared with the model's weights if it needs hidden states.
         needs_fingerprint: Whether to compute `fingerprint`, which reads all weights.
+        states_option: The option for which extensions need hidden states; empty if
+            they need none.
         ranks: What this rank has of those that share the model's layers.
 
     Raises:
@@ -136,7 +135,6 @@ def load(
     stage = Stage(parallel.stage, parallel.pipeline_parallel_size)
     with timer.phase("read config"):
         description = describe(config.model)
-        pooling = pooling_facts(config)
     max_model_len = description.max_model_len(config.model.max_model_len)
     reduce = _reduction(ranks)
     with timer.phase("load weights"):
@@ -176,8 +174,8 @@ def load(
         cache_dtype=cache_dtype,
         max_model_len=max_model_len,
         platform=platform,
-        needs_hidden_states=needs_states or (pooling is not None and stage.is_last),
-        states_option=OPTION if needs_states else "convert",
+        needs_hidden_states=needs_states or bool(states_option),
+        states_option=OPTION if needs_states else states_option,
         feature_layers=feature_layers_of(proposer),
         reduce=reduce,
     )
@@ -201,7 +199,6 @@ def load(
         eos_token_ids=description.eos_token_ids,
         cost=cost if reduce is None else cost.on_ranks(reduce.size),
         fingerprint=fingerprint,
-        pooling=pooling,
         forward=_joined(first.forward, reduce if stage.is_last else None, vocab_size),
         with_kernels=first.with_kernels,
         reduce=reduce,

@@ -12,20 +12,20 @@ from hookline.kv_transfer.layout import KVLayout
 from hookline.kv_transfer.orders import TransferReport
 from hookline.models.forward_batch import ForwardBatch
 from hookline.models.forward_output import ForwardOutput
-from hookline.pooling import PooledVectors
 from hookline.request import TokenLogprobs
+from hookline.sections import NO_SECTIONS
 from hookline.spec_decode.target import HiddenStates
 from hookline.step.plan import SlotMoves, StepPlan, StepResult
 from hookline.worker.drafting.computed_step import ComputedStep
 from hookline.worker.drafting.draft_trees import TreeArrays, moves_of, verify_tree
 from hookline.worker.drafting.drafter import Drafter, StepDrafts
-from hookline.worker.drafting.grammar_drafts import GrammarDrafts
 from hookline.worker.drafting.verification import Verified, first_of_each, verify
+from hookline.worker.extension import WorkerStep
 from hookline.worker.feed import Feed
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.pooler import Pooler
 from hookline.worker.sampling.prompt_logprobs import logits_indices
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.sampling.step_sampler import Samples, StepSampler
@@ -36,7 +36,6 @@ from hookline_registry import Failure, isolate
 _log = logging.getLogger(__name__)
 
 NO_DRAFTS = StepDrafts()
-NO_VECTORS: dict[int, PooledVectors] = {}
 
 
 class _Sampled(NamedTuple):
@@ -65,8 +64,7 @@ class ModelRunner:
         needs_hidden_states: bool = False,
         tree: TreeArrays | None = None,
         transferring: Transferring | None = None,
-        grammar_drafts: GrammarDrafts | None = None,
-        pooler: Pooler | None = None,
+        extensions: FollowedRows | None = None,
     ) -> None:
         """Joins the parts of a worker.
 
@@ -82,19 +80,22 @@ class ModelRunner:
             needs_hidden_states: Compute hidden states, for the drafter.
             tree: Shape of the drafts; None if they are chains.
             transferring: Calls the KV connector, if there is one.
-            grammar_drafts: Fits drafts to grammars; None without these.
-            pooler: Pools hidden states; None if the engine does not embed.
+            extensions: The worker's sides of extensions; None without any.
         """
         self._forward, self._batch = forward, batch
         self._sampling, self._sampler = sampling, sampler
         self._feed, self._stopwatch = feed, stopwatch
         self._drafter, self._needs_hidden_states = drafter, needs_hidden_states
-        self._cache, self._tree, self._pooler = cache, tree, pooler
-        self._transferring, self._grammar_drafts = transferring, grammar_drafts
+        self._cache, self._tree = cache, tree
+        self._transferring = transferring
+        self._extensions = extensions or None
+        self._begins = () if extensions is None else extensions.begins
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
         """Applies the plan's changes to the batch, then computes its tokens."""
+        for begin in self._begins:
+            begin(plan)
         started = time.perf_counter_ns()
         self._begin_transfers(plan)
         if not plan.request_ids:
@@ -106,9 +107,11 @@ class ModelRunner:
         logits, output = self._compute(self._feed.batch(inputs, indices))
         transfers = self._end_transfers()
         scores = self._sampler.score_prompts(inputs, prompts, logits)
-        pooled = NO_VECTORS
-        if self._pooler and output is not None:
-            pooled = self._pooler.take(inputs, output.final, failed)
+        extensions, seen = self._extensions, None
+        if extensions is not None and extensions.is_active:
+            final = None if output is None else output.final
+            seen = WorkerStep(plan, inputs, final, failed)
+            extensions.computed(seen)
         rows = inputs.samples.rows
         before = self._batch.num_computed[inputs.rows]
         if inputs.num_drafts is None:
@@ -121,22 +124,23 @@ class ModelRunner:
             taken = time.perf_counter_ns() - started
             step = ComputedStep.of(plan, sampled.tokens, taken)
             drafts = self._drafter.propose(rows[first_of_each(rows)], step, states)
-        if (fitting := self._grammar_drafts) is not None:
-            drafts = fitting.fit(rows, plan, sampled.tokens, drafts)
+        if seen is not None and extensions is not None:
+            seen.rows, seen.tokens = rows, sampled.tokens
+            seen.drafts = drafts.token_ids
+            extensions.sampled(seen)
         return StepResult(
             tokens=sampled.tokens,
             logprobs=sampled.logprobs,
             failed={**failed, **sampled.failed} if failed else sampled.failed,
-            pooled=pooled,
             prompt_logprobs=scores,
             forward_ns=self._stopwatch.nanoseconds(),
-            drafts=drafts.token_ids,
+            drafts=drafts.token_ids if seen is None else seen.drafts,
             draft_ns=drafts.nanoseconds,
             moves=sampled.moves,
             most_drafts=drafts.most_drafts,
-            grammar_use=drafts.grammar_use,
             proposer_failures=drafts.failures,
             transfers=transfers,
+            sections=NO_SECTIONS if seen is None else seen.sections,
         )
 
     @property
@@ -242,14 +246,14 @@ class ModelRunner:
         for request_id in plan.released:
             row = self._batch.release(request_id)
             self._sampling.release(row)
-            if self._pooler is not None:
-                self._pooler.release(row)
+            if self._extensions is not None and self._extensions.is_active:
+                self._extensions.release(row)
             if self._drafter is not None:
                 self._drafter.release(request_id)
         for sequence in plan.admitted:
             row = self._batch.admit(sequence)
-            if sequence.pooling is not None and self._pooler is not None:
-                self._pooler.admit(row, sequence)
+            if self._extensions is not None:
+                self._extensions.admit(row, sequence)
             outcome = isolate(self._sampling.admit, row, sequence)
             if isinstance(outcome, Failure):
                 self._sampling.reset(row)
@@ -269,7 +273,10 @@ class ModelRunner:
         """Logits [W, vocabulary] of the batch, and hidden states if needed."""
         output = None
         self._stopwatch.start()
-        if self._needs_hidden_states or self._pooler:
+        extensions = self._extensions
+        if self._needs_hidden_states or (
+            extensions is not None and extensions.needs_states
+        ):
             output = self._forward.with_hidden(batch)
             logits = output.logits
         else:

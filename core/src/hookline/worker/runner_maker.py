@@ -10,15 +10,15 @@ from hookline.spec_decode.proposer import (
     needs_hidden_states,
 )
 from hookline.spec_decode.tree import tree_of
-from hookline.structured.own_backends import MatcherSource
 from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
 from hookline.worker.drafting.draft_trees import TreeArrays, arrays_for
 from hookline.worker.drafting.drafter import Drafter
-from hookline.worker.drafting.grammar_drafts import GrammarDrafts
 from hookline.worker.drafting.guard import ProposerGuard
+from hookline.worker.extension import RunnerParts
 from hookline.worker.feed import Feed, HostFeed
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward, PassingForward
 from hookline.worker.gpu.device_feed import DeviceFeed
 from hookline.worker.graph_plan import GraphPlan
@@ -27,12 +27,10 @@ from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.machine import Machine
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.pooler import Pooler
 from hookline.worker.rank_parts import ALONE, RankParts
 from hookline.worker.sampling.logits_processor import LogitsProcessorContext
 from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline.worker.sampling.processor_loading import logits_processors
-from hookline.worker.sampling.processors.grammar_masks import GrammarMasks
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.stage_links import LinkedFeed
@@ -54,12 +52,10 @@ class BatchState:
     Attributes:
         batch: The requests' tokens and blocks.
         sampling: The requests' sampling parameters and state.
-        pooler: Pools the hidden states of requests; None if the engine does not embed.
     """
 
     batch: InputBatch
     sampling: SamplingState
-    pooler: Pooler | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +68,7 @@ class RunnerMaker:
         model: The loaded model.
         proposer: Drafts tokens; None without speculation.
         connector: Moves KV; None without a KV connector.
-        matchers: Makes matchers of grammars; None without structured outputs.
+        extensions: The worker's sides of extensions.
         tree: The shape of the proposer's drafts; None if they are chains.
         sampling: Picks tokens.
         graphs: CUDA graphs of the model.
@@ -84,7 +80,7 @@ class RunnerMaker:
     model: LoadedModel
     proposer: Proposer | None
     connector: WorkerConnector | None
-    matchers: MatcherSource | None
+    extensions: FollowedRows
     tree: TreeArrays | None
     sampling: ChosenSampling
     graphs: GraphPlan
@@ -99,7 +95,7 @@ class RunnerMaker:
         *,
         proposer: Proposer | None,
         connector: WorkerConnector | None,
-        matchers: MatcherSource | None,
+        extensions: FollowedRows,
         ranks: RankParts = ALONE,
     ) -> "RunnerMaker":
         """Chooses the sampling kernels, and lays out the tree of drafts.
@@ -114,7 +110,7 @@ class RunnerMaker:
             model=model,
             proposer=proposer,
             connector=connector,
-            matchers=matchers,
+            extensions=extensions,
             tree=arrays_for(
                 tree_of(proposer) or ranks.draft_tree, machine.platform, windows
             ),
@@ -193,19 +189,16 @@ class RunnerMaker:
         return BatchState(
             InputBatch(rows, length, block_size, self.tree),
             SamplingState(rows, vocab_size, seed, processors),
-            None if self.model.pooling is None else Pooler(),
         )
 
     def _logits_processors(self) -> LogitsProcessors:
-        return logits_processors(
-            LogitsProcessorContext(
-                config=self.config,
-                vocab_size=self.model.vocab_size,
-                max_num_seqs=self.config.scheduler.max_num_seqs,
-                device=self.machine.platform.device,
-            ),
-            self.matchers,
+        context = LogitsProcessorContext(
+            config=self.config,
+            vocab_size=self.model.vocab_size,
+            max_num_seqs=self.config.scheduler.max_num_seqs,
+            device=self.machine.platform.device,
         )
+        return logits_processors(context, self.extensions.logits_processors(context))
 
     def transferring(self, cache: PagedCache) -> Transferring | None:
         """Shows a cache to the connector; None without one.
@@ -254,6 +247,7 @@ class RunnerMaker:
         *,
         drafter: Drafter | None = None,
         transferring: Transferring | None = None,
+        serves: bool = False,
     ) -> StepRunner:
         """Binds the forward pass to a cache and builds the runner of its steps.
 
@@ -264,6 +258,7 @@ class RunnerMaker:
             state: The requests in the batch.
             drafter: Calls the proposer after each step; None without speculation.
             transferring: Calls the connector around each step; None without one.
+            serves: Whether requests are served, and extensions called.
         """
         forward.bind(cache)
         device = self.machine.platform.device
@@ -280,6 +275,8 @@ class RunnerMaker:
                     cache=cache,
                     transferring=transferring,
                 )
+        if serves:
+            self.extensions.bind(self._parts(state, drafter))
         sampler = Sampler(state.batch, state.sampling, self.sampling, device)
         return ModelRunner(
             forward,
@@ -293,23 +290,19 @@ class RunnerMaker:
             needs_hidden_states=self.needs_hidden_states,
             tree=self.tree,
             transferring=transferring,
-            grammar_drafts=self._grammar_drafts(state, drafter),
-            pooler=state.pooler,
+            extensions=self.extensions if serves else None,
         )
 
-    def _grammar_drafts(
-        self, state: BatchState, drafter: Drafter | None
-    ) -> GrammarDrafts | None:
-        """Returns None without structured outputs.
+    def _parts(self, state: BatchState, drafter: Drafter | None) -> RunnerParts:
+        """Returns what extensions work with.
 
-        Drafts are left alone where they are trees, which have a fixed shape. Without a
-        proposer, steps may be planned ahead of drafts, and CUDA graphs verify none.
+        They leave drafts alone where these are trees, which have a fixed shape. Without
+        a proposer, steps may be planned ahead of drafts, and CUDA graphs verify none.
         """
-        grammars = state.sampling.processors.find(GrammarMasks)
         ahead = self.config.scheduler.async_scheduling
-        is_gpu = self.machine.platform.is_gpu
-        if grammars is None:
-            return None
-        can_verify = drafter is not None or not (ahead or is_gpu)
-        changes = can_verify and self.tree is None
-        return GrammarDrafts(grammars, state.batch, drafter, changes=changes)
+        can_verify = drafter is not None or not (ahead or self.machine.platform.is_gpu)
+        return RunnerParts(
+            batch=state.batch,
+            drafter=drafter,
+            can_change_drafts=can_verify and self.tree is None,
+        )

@@ -35,6 +35,8 @@ from hookline.worker.compiling.first_forward import without_kernels
 from hookline.worker.compiling.upgrade import KernelUpgrade
 from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
+from hookline.worker.extension import worker_sides
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import PassingForward
 from hookline.worker.kernels_in_use import kernels_in_use
 from hookline.worker.loaded_model import load
@@ -72,7 +74,9 @@ class Worker:
         self._proposer = context.proposer
         self._drafts = context.proposer is not None
         self._connector = context.connector
-        self._matchers = context.matchers
+        self._extensions = FollowedRows(
+            worker_sides(context.extensions.values(), context.config.parallel)
+        )
         self._machine: Machine | None = None
         self._feature_layers: tuple[int, ...] = ()
         self._maker: RunnerMaker | None = None
@@ -114,6 +118,7 @@ class Worker:
             self._timer,
             proposer=self._proposer,
             needs_fingerprint=self._connector is not None,
+            states_option=self._extensions.states_option,
             ranks=self._ranks,
         )
         if self._allocated is not None and (
@@ -135,7 +140,7 @@ class Worker:
             model,
             proposer=self._proposer,
             connector=self._connector,
-            matchers=self._matchers,
+            extensions=self._extensions,
             ranks=self._ranks,
         )
 
@@ -309,6 +314,7 @@ class Worker:
         self._close_drafter()
         if self._allocated is not None:
             self._allocated.close()
+        self._extensions.close()
         if self._governor is not None:
             self._governor.close()
         gc.unfreeze()
@@ -333,6 +339,7 @@ class Worker:
             kept.state,
             drafter=self._drafter,
             transferring=kept.transferring,
+            serves=True,
         )
         model = maker.model
         return ModelShape(
@@ -357,7 +364,6 @@ class Worker:
             kv_layout=self._runner.kv_layout,
             kv_cache_spec_kind=kept.cache.spec_kind,
             sliding_window=model.sliding_window,
-            pooling=model.pooling,
         )
 
     def _build_with_kernels(self) -> tuple[RunnerMaker, Allocation]:
@@ -373,7 +379,7 @@ class Worker:
             model,
             proposer=None,
             connector=None,
-            matchers=self._matchers,
+            extensions=self._extensions,
             ranks=self._ranks,
         )
         cache = self._allocated.cache.with_kernels()

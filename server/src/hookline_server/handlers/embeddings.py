@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from hookline.exceptions import PromptTooLongError
-from hookline.pooling import PoolingType, resolved
+from hookline.pooling import embedder_of
 from hookline.request_limits import POOLED_VALUES
 from hookline.sampling_params import NO_SAMPLING
 from hookline_server.answers.embedding import EmbeddingAnswer
@@ -68,15 +68,13 @@ async def _answer(
         admission = await admit(request, kind, check)
         engine, body = admission.engine, admission.body
         asked = pooling_params(body)
-        its_pooling = resolved(asked, facts := engine.facts.pooling)
+        embedder = embedder_of(engine.facts.sections)
+        embedder.prepared(asked)
         given = inputs(body)
         found = [
             await _tokens(engine, body, each, client_of(request)) for each in given
         ]
-        if facts is not None and its_pooling is not None:
-            has_all = its_pooling.kind is PoolingType.ALL
-            vectors = sum(map(len, found)) if has_all else len(found)
-            POOLED_VALUES.check(vectors * facts.size(its_pooling))
+        POOLED_VALUES.check(embedder.num_values(asked, [*map(len, found)]))
     identity = make_identity(request, prefix)
     submission = admission.submission(identity, found, NO_SAMPLING, pooling=asked)
     answer = EmbeddingAnswer(identity, body)

@@ -170,7 +170,11 @@ SCHEDULER = SchedulerStats(
         }
     ),
     evicted_blocks=7,
-    grammars=GrammarStats(hits=5, misses=2, ended={"compiled": 2}, cache_bytes=2048),
+    sections={
+        "grammars": GrammarStats(
+            hits=5, misses=2, ended={"compiled": 2}, cache_bytes=2048
+        )
+    },
 )
 
 PARSERS = ParserFailures(failures=(("tool", "hermes", 4),))

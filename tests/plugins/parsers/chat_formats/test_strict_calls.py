@@ -9,9 +9,9 @@ import jsonschema
 import numpy as np
 import pytest
 
-from hookline.structured.backend import BackendContext, GrammarMatcher
-from hookline.structured.loading import make_backend
 from hookline.structured_outputs import StructuredOutputsParams
+from hookline_grammars.backend import BackendContext, GrammarMatcher
+from hookline_grammars.loading import make_backend
 from hookline_server.reply_parsing.parts import CallArguments, CallBegun, Content
 from hookline_server.reply_parsing.tool_parser import (
     StrictToolParser,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import pytest
 import xgrammar
 
-from hookline.structured.backend import BackendContext
 from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline_grammars.backend import BackendContext
 from hookline_xgrammar.backend import XGrammarBackend
 
 STOP = 256

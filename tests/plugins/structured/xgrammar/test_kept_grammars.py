@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from hookline.structured.backend import BackendContext
 from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline_grammars.backend import BackendContext
 from hookline_xgrammar import XGrammarBackend, backend
 
 END = 256

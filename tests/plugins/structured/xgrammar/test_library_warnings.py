@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hookline import StructuredOutputsParams
-from hookline.structured.backend import BackendContext, RefusedGrammarError
-from hookline.structured.loading import make_backend
+from hookline_grammars.backend import BackendContext, RefusedGrammarError
+from hookline_grammars.loading import make_backend
 from hookline_xgrammar.library_warnings import warnings_into
 
 CONTEXT = BackendContext(

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hookline.structured.backend import BackendContext, GrammarMatcher
-from hookline.structured.many_matchers import accept_tokens, fill_masks
 from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline_grammars.backend import BackendContext, GrammarMatcher
+from hookline_grammars.many_matchers import accept_tokens, fill_masks
 from hookline_xgrammar import XGrammarBackend, backend
 
 END = 256

@@ -1,6 +1,6 @@
 """Engine cores without a model, on a virtual clock."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hookline.clock import Clock, VirtualClock
 from hookline.config import (
@@ -15,8 +15,10 @@ from hookline.config import (
 from hookline.core.engine_core import EngineCore
 from hookline.cost import ModelCost
 from hookline.events import StepOutput
+from hookline.frozen import EMPTY
 from hookline.request import EngineRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.scheduler.extension import SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.step.model_shape import ModelShape
 from hookline.worker.drafting.control import DraftControl
@@ -46,6 +48,7 @@ def simulated_core(
     guard: ProposerGuard | None = None,
     control: DraftControl | None = None,
     gates: Sequence[ReadinessGate] = (),
+    extensions: Mapping[str, SchedulerSide] = EMPTY,
     stages: int = 1,
     engine_index: int = 0,
     has_cache_events: bool = False,
@@ -63,6 +66,7 @@ def simulated_core(
         guard: Guard of a proposer, for speculative decoding.
         control: Controls the number of drafts; None always uses the maximum.
         gates: What requests have to wait for before they are admitted.
+        extensions: Scheduler's sides of extensions, by their names.
         stages: Number of pipeline stages.
         engine_index: Index of the engine among several.
         has_cache_events: Whether it reports the changes of its prefix cache.
@@ -91,7 +95,7 @@ def simulated_core(
         simulation, clock, shape, guard, control, stages=stages
     )
     executor = wrap(executor) if wrap else executor
-    return EngineCore(config, executor, clock, gates=gates)
+    return EngineCore(config, executor, clock, gates=gates, extensions=extensions)
 
 
 def engine_request(

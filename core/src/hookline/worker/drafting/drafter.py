@@ -13,7 +13,6 @@ import numpy.typing as npt
 from hookline.spec_decode.proposer import DraftRequest
 from hookline.spec_decode.target import HiddenStates
 from hookline.spec_decode.tree import DraftTree
-from hookline.stats import NO_GRAMMARS, GrammarUse
 from hookline.step.plan import StepPlan
 from hookline.worker.drafting.computed_step import ComputedStep
 from hookline.worker.drafting.control import DraftControl
@@ -34,14 +33,12 @@ class StepDrafts:
         nanoseconds: Time that the proposer took.
         most_drafts: Current maximum number of drafts of a request.
         failures: Failures of the proposer since the last step, by cause.
-        grammar_use: What grammars did in the step.
     """
 
     token_ids: dict[int, list[int]] = field(default_factory=dict)
     nanoseconds: int = 0
     most_drafts: int = 0
     failures: dict[str, int] = field(default_factory=dict)
-    grammar_use: GrammarUse = NO_GRAMMARS
 
 
 class Drafter:

@@ -15,10 +15,8 @@ from hookline.stats import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
-from hookline.structured.settings import GrammarSettings
 from hookline.worker.importing import import_torch
 from hookline.worker.ranks.ends import RankEnd
-from hookline.worker.ranks.grammars import RankGrammars
 from hookline.worker.ranks.messages import (
     Allocate,
     Answer,
@@ -75,7 +73,6 @@ class RankServer:
         self._end = end
         self._clock = SystemClock()
         self._timer = StartupTimer(self._clock)
-        self._grammars: RankGrammars | None = None
         self._made: RankWorker | None = None
         self._decoder = msgspec.msgpack.Decoder(Order)
         self._encoder = msgspec.msgpack.Encoder(enc_hook=plain)
@@ -135,8 +132,6 @@ class RankServer:
 
     def _execute(self, plan: StepPlan) -> Computed | None:
         started = time.perf_counter_ns()
-        if self._grammars is not None:
-            self._grammars.expect(plan)
         result = self._worker.execute(_with_shared(plan))
         self._end.end_step()
         if not self._end.is_output:
@@ -154,12 +149,7 @@ class RankServer:
                 rank_config,
             )
         config = rank_config(config, self._end)
-        settings = GrammarSettings.of(config) if self._end.is_output else None
-        if settings is not None:
-            self._grammars = RankGrammars(settings)
-        self._made = make_worker(
-            config, self._end, self._clock, self._timer, self._grammars
-        )
+        self._made = make_worker(config, self._end, self._clock, self._timer)
         self._worker.init_device()
 
     def _next(self) -> Order:

@@ -8,13 +8,13 @@ from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.plugin_loading.connectors import load_worker_connector
+from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.spec_decode.proposer import needs_hidden_states
 from hookline.spec_decode.tree import tree_of
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
 from hookline.worker.ranks.ends import RankEnd
-from hookline.worker.ranks.grammars import RankGrammars
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.worker import Worker
 
@@ -33,11 +33,7 @@ def rank_config(config: EngineConfig, end: RankEnd) -> EngineConfig:
 
 
 def make_worker(
-    config: EngineConfig,
-    end: RankEnd,
-    clock: Clock,
-    timer: StartupTimer,
-    grammars: RankGrammars | None,
+    config: EngineConfig, end: RankEnd, clock: Clock, timer: StartupTimer
 ) -> Worker:
     """Makes the worker of a rank.
 
@@ -64,7 +60,7 @@ def make_worker(
         timer=timer,
         proposer=proposer,
         connector=connector,
-        matchers=grammars,
+        extensions=load_extensions(config, is_rank=True),
     )
     return Worker(context, ranks)
 

@@ -1,9 +1,9 @@
 """Creates the logits processors that a configuration names."""
 
-from hookline.config import Kernels
+from collections.abc import Sequence
+
 from hookline.exceptions import ConfigError
 from hookline.plugin_loading.logits_processors import OPTION, load_processor_factory
-from hookline.structured.own_backends import MatcherSource
 from hookline.worker.sampling.guarded_processor import GuardedProcessor
 from hookline.worker.sampling.logits_processor import (
     LogitsProcessor,
@@ -15,26 +15,20 @@ from hookline_registry import Failure, isolate
 
 
 def logits_processors(
-    context: LogitsProcessorContext, matchers: MatcherSource | None = None
+    context: LogitsProcessorContext, extensions: Sequence[LogitsProcessor] = ()
 ) -> LogitsProcessors:
     """Creates the built-in processors and those of the configuration, in that order.
 
     Args:
         context: Context of the configuration's processors.
-        matchers: Makes matchers of grammars; None without structured outputs.
+        extensions: Processors of extensions, which come among the built-in ones.
 
     Raises:
         ConfigError: A plugin is broken or refuses the configuration.
     """
     names = context.config.logits_processors
     plugins = [GuardedProcessor(name, _create(name, context)) for name in names]
-    kernels = context.config.executor.kernels
-    builtin = builtin_processors(
-        context.max_num_seqs,
-        context.vocab_size,
-        matchers,
-        may_compile=kernels is not Kernels.TORCH and context.device.type == "cpu",
-    )
+    builtin = builtin_processors(context.max_num_seqs, context.vocab_size, extensions)
     return LogitsProcessors(context.max_num_seqs, builtin, plugins)
 
 

@@ -5,7 +5,7 @@ runs the scheduler through hours of traffic in seconds.
 """
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from hookline.clock import NANOSECONDS, Clock
 from hookline.config import SimulationConfig
+from hookline.frozen import EMPTY
 from hookline.kv_transfer.orders import TransferReport
-from hookline.pooling import PooledVectors, Pooling, PoolingType
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.spec_decode.proposer import DraftRequest
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
@@ -25,6 +26,7 @@ from hookline.worker.drafting.computed_step import ComputedStep
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.executor import DeferredStep
+from hookline.worker.extension import SimulatedExtension
 from hookline_simulated.memory import SimulatedCache
 
 _MULTIPLIER = 6364136223846793005
@@ -50,6 +52,7 @@ class SimulatedExecutor:
         control: DraftControl | None = None,
         *,
         cache: SimulatedCache | None = None,
+        extensions: Mapping[str, SimulatedExtension] = EMPTY,
         stages: int = 1,
     ) -> None:
         """Builds the executor.
@@ -61,12 +64,14 @@ class SimulatedExecutor:
             guard: Asks a proposer for drafts; None without speculation.
             control: Chooses the number of drafts; None always takes the maximum.
             cache: Simulated KV that a connector moves; None without one.
+            extensions: Extensions that have results without a model, by their names.
             stages: Number of pipeline stages, each with an equal part of a step's time.
         """
         self.shape = shape
         if cache is not None:
             self.shape = replace(shape, kv_layout=cache.layout)
         self._cache = cache
+        self._extensions = extensions
         self._guard = guard
         self._control = control
         self._config = config
@@ -124,7 +129,7 @@ class SimulatedExecutor:
         self._change_batch(plan)
         self._clock.sleep(max(0, ends_at - self._clock.now()) / NANOSECONDS)
         prompt_logprobs = self._prompt_logprobs(plan)
-        tokens, pooled = self._compute(plan)
+        tokens, prefilled = self._compute(plan)
         transfers = self._read(tokens)
         proposed_at = self._clock.now()
         drafts = self._propose(ComputedStep.of(plan, tokens, step_ns), tokens)
@@ -142,7 +147,7 @@ class SimulatedExecutor:
             most_drafts=self._most_drafts,
             proposer_failures=self._guard.take_failures() if self._guard else {},
             transfers=transfers,
-            pooled=pooled,
+            sections=self._sections(prefilled) if prefilled else NO_SECTIONS,
         )
 
     def _change_batch(self, plan: StepPlan) -> None:
@@ -157,9 +162,9 @@ class SimulatedExecutor:
 
     def _compute(
         self, plan: StepPlan
-    ) -> tuple[dict[int, list[int]], dict[int, PooledVectors]]:
-        """Returns new tokens, or vectors, by request id; of requests up to date."""
-        tokens, pooled = {}, {}
+    ) -> tuple[dict[int, list[int]], list[AdmittedSequence]]:
+        """Returns new tokens by request id, and complete prompts without any."""
+        tokens, prefilled = {}, []
         for request_id, num_tokens in zip(
             plan.request_ids, plan.num_tokens, strict=True
         ):
@@ -169,12 +174,19 @@ class SimulatedExecutor:
             self._write(request_id)
             if sequence.num_computed < sequence.num_tokens:
                 continue
-            if sequence.pooling is not None and self.shape.pooling is not None:
-                size = self.shape.pooling.size(sequence.pooling)
-                pooled[request_id] = sequence.vectors(sequence.pooling, size)
+            if sequence.admitted.is_prefill_only:
+                prefilled.append(sequence.admitted)
             else:
                 tokens[request_id] = sequence.verify(drafts, self.shape.vocab_size)
-        return tokens, pooled
+        return tokens, prefilled
+
+    def _sections(self, prefilled: Collection[AdmittedSequence]) -> Sections:
+        """Returns what extensions make of complete prompts."""
+        found = (
+            (name, extension.simulated(prefilled))
+            for name, extension in self._extensions.items()
+        )
+        return {name: section for name, section in found if section is not None}
 
     def _prompt_logprobs(self, plan: StepPlan) -> dict[int, list[TokenLogprobs]]:
         """Returns entries of the prompt tokens that follow those of the step."""
@@ -276,18 +288,18 @@ class _Sequence:
     """A request in the simulated batch."""
 
     __slots__ = (
+        "admitted",
         "banned",
         "num_computed",
         "num_prompt_tokens",
         "params",
-        "pooling",
         "seed",
         "token_ids",
     )
 
     def __init__(self, admitted: AdmittedSequence) -> None:
         self.params: SamplingParams = admitted.params
-        self.pooling = admitted.pooling
+        self.admitted = admitted
         self.token_ids = list(admitted.token_ids)
         self.num_computed = admitted.num_computed_tokens
         self.num_prompt_tokens = admitted.num_prompt_tokens
@@ -311,15 +323,6 @@ class _Sequence:
                 break
             self.num_computed += 1
         return self.token_ids[before:]
-
-    def vectors(self, pooling: Pooling, size: int) -> PooledVectors:
-        """Returns vectors of this size that depend on the prompt alone."""
-        count = self.num_tokens if pooling.kind is PoolingType.ALL else 1
-        angles = np.arange(1, size + 1) * (1 + self.seed % 997)
-        values = np.sin(angles[None] + np.arange(count)[:, None])
-        if pooling.normalize:
-            values /= np.linalg.norm(values, axis=1, keepdims=True)
-        return PooledVectors(count, values.astype("<f4").tobytes())
 
     def next_token(self, vocab_size: int) -> int:
         """Returns a token that does not end the request, if there is any."""

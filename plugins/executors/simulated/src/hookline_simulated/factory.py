@@ -3,11 +3,11 @@
 from hookline.config import EngineConfig
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.models.description import describe
-from hookline.models.sentence import pooling_facts
 from hookline.step.model_shape import ModelShape
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.executor_factory import ExecutorContext, ExecutorFactory
+from hookline.worker.extension import SimulatedExtension
 from hookline.worker.transfers.connecting import connect
 from hookline_simulated.executor import SimulatedExecutor
 from hookline_simulated.memory import SimulatedCache, SimulatedMemory
@@ -41,6 +41,11 @@ def create(context: ExecutorContext) -> SimulatedExecutor:
         guard,
         control,
         cache=cache,
+        extensions={
+            name: each
+            for name, each in context.extensions.items()
+            if isinstance(each, SimulatedExtension)
+        },
         stages=config.parallel.pipeline_parallel_size,
     )
 
@@ -62,7 +67,6 @@ def simulated_shape(config: EngineConfig) -> ModelShape:
         max_model_len=max_model_len,
         num_kv_blocks=config.cache.num_kv_blocks or max(SIMULATED_BLOCKS, needed),
         eos_token_ids=description.eos_token_ids,
-        pooling=pooling_facts(config),
     )
 
 

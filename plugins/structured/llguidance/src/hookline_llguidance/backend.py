@@ -9,14 +9,14 @@ import numpy.typing as npt
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 from hookline.json_options import refuse_unknown
-from hookline.structured.backend import (
+from hookline.structured_outputs import GrammarSpec
+from hookline_grammars.backend import (
     BackendContext,
     GrammarMatcher,
     RefusedGrammarError,
 )
-from hookline.structured.json_text import JsonText, JsonTextMatcher
-from hookline.structured.spelling import LongestTokens
-from hookline.structured_outputs import GrammarSpec
+from hookline_grammars.json_text import JsonText, JsonTextMatcher
+from hookline_grammars.spelling import LongestTokens
 from hookline_llguidance.grammar_text import grammar_text
 
 _KEPT_BYTES = 16 * 2**20

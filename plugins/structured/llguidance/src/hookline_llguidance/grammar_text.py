@@ -5,8 +5,8 @@ from typing import Any
 
 from llguidance import LLMatcher, StructTag, grammar_from
 
-from hookline.structured.json_schemas import every_schema, formats_as_patterns
 from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline_grammars.json_schemas import every_schema, formats_as_patterns
 from hookline_llguidance.schema_check import check_schema
 
 _FORMATS = (

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from hookline.structured.json_schemas import every_schema, has_repeated_names
-from hookline.structured.pattern_parts import CharacterSet, parts
+from hookline_grammars.json_schemas import every_schema, has_repeated_names
+from hookline_grammars.pattern_parts import CharacterSet, parts
 
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _QUOTED = '"\\'

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from hookline.json_options import refuse_unknown
-from hookline.structured.backend import (
+from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline_grammars.backend import (
     BackendContext,
     GrammarMatcher,
     RefusedGrammarError,
 )
-from hookline.structured.json_schemas import formats_as_patterns
-from hookline.structured.json_text import JsonText, JsonTextMatcher
-from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline_grammars.json_schemas import formats_as_patterns
+from hookline_grammars.json_text import JsonText, JsonTextMatcher
 from hookline_xgrammar import forced_length
 from hookline_xgrammar.grammar_text import choices, modern_tag
 from hookline_xgrammar.library_warnings import warnings_into

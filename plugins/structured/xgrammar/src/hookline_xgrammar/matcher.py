@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hookline.structured.spelling import LongestTokens
+from hookline_grammars.spelling import LongestTokens
 
 _PIECE_BYTES = 16
 """Of a long token that are accepted before the time is looked at."""

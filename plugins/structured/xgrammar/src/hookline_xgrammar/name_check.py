@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hookline.structured.json_schemas import has_repeated_names
+from hookline_grammars.json_schemas import has_repeated_names
 from hookline_xgrammar.pattern_check import pattern_problems
 
 _ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')

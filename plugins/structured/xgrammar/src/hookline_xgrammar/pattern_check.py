@@ -6,7 +6,7 @@ ASCII characters, but leaves them in everywhere else in a pattern.
 
 from collections.abc import Iterator
 
-from hookline.structured.pattern_parts import CharacterSet, parts
+from hookline_grammars.pattern_parts import CharacterSet, parts
 from hookline_xgrammar.pattern_loops import is_too_wide
 
 _ESCAPED = frozenset('"\\') | frozenset(map(chr, range(32)))

@@ -7,7 +7,7 @@ client gets an error before anything is generated.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hookline.structured.json_schemas import every_schema
+from hookline_grammars.json_schemas import every_schema
 from hookline_xgrammar.name_check import name_problems
 from hookline_xgrammar.pattern_check import pattern_problems
 

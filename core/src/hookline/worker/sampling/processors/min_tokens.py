@@ -24,7 +24,7 @@ class MinTokens:
     def admit(self, row: int, sequence: AdmittedSequence) -> bool:
         params, stops = sequence.params, sequence.eos_token_ids
         least = params.min_tokens
-        if params.ignore_eos and sequence.grammar is not None:
+        if params.ignore_eos and params.structured_outputs is not None:
             # As long as the grammar can go on: it needs them for its end.
             least = sys.maxsize
             stops = tuple(set(stops).difference(params.stop_token_ids))

@@ -9,7 +9,6 @@ from hookline.events import (
     Finished,
     NewTokens,
     OthersWork,
-    Pooled,
     Preempted,
     Queued,
     Scheduled,
@@ -17,7 +16,7 @@ from hookline.events import (
 )
 from hookline.request_ids import client_of
 
-E = TypeVar("E", Queued, Scheduled, Preempted, NewTokens, Finished, Pooled)
+E = TypeVar("E", Queued, Scheduled, Preempted, NewTokens, Finished)
 
 
 def split_output(
@@ -36,7 +35,7 @@ def split_output(
     """
     queued, scheduled = _by_client(output.queued), _by_client(output.scheduled)
     preempted, tokens = _by_client(output.preempted), _by_client(output.new_tokens)
-    finished, pooled = _by_client(output.finished), _by_client(output.pooled)
+    finished = _by_client(output.finished)
     shared = StepOutput(
         engine_index=output.engine_index,
         at=output.at,
@@ -60,7 +59,6 @@ def split_output(
             preempted=preempted.get(client, []),
             new_tokens=tokens.get(client, []),
             finished=ended,
-            pooled=pooled.get(client, []),
         )
         yield client, part
 

@@ -1,0 +1,124 @@
+"""Loads the extensions that a configuration needs, and no others."""
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+from hookline.config import Convert, EngineConfig, Runner
+from hookline.config.extensions import (
+    OPTION,
+    POOLER_OPTION,
+    STRUCTURED_OUTPUTS_OPTION,
+)
+from hookline.frozen import EMPTY, frozen_json, frozen_map
+from hookline.models.description import find_folder
+from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts
+from hookline.plugins.calling import call_plugin
+from hookline.plugins.kinds import EXTENSION
+from hookline.pooling import POOLING
+from hookline.stats import GRAMMARS
+from hookline_registry import installed
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """An extension that a configuration needs.
+
+    Attributes:
+        name: Its name.
+        options: Its section of the configuration.
+        option: The command's option, for errors.
+        is_optional: Whether the engine does without it if it is not installed.
+    """
+
+    name: str
+    options: Mapping[str, object]
+    option: str
+    is_optional: bool = False
+
+
+def load_extensions(
+    config: EngineConfig, *, has_logits: bool = True, is_rank: bool = False
+) -> dict[str, object]:
+    """Makes the extensions of an engine or of a rank, by their names.
+
+    Args:
+        config: The engine's configuration.
+        has_logits: Whether the executor has logits, which extensions can change.
+        is_rank: Whether this is a rank in a process of its own.
+
+    Raises:
+        ConfigError: An extension is unknown or broken, or an option is invalid.
+        ModelLoadError: The model's description is missing or damaged.
+    """
+    found = {}
+    for need in _needs(config):
+        if need.is_optional and not _is_installed(need.name):
+            continue
+        context = ExtensionContext(
+            config=deepcopy(config),  # its maps can be changed
+            options=frozen_json(need.options),
+            has_logits=has_logits,
+            is_rank=is_rank,
+        )
+        made = call_plugin(EXTENSION, need.name, context, option=need.option)
+        if made is not None:
+            found[need.name] = made
+    return found
+
+
+def typed_facts(facts: EngineFacts) -> EngineFacts:
+    """Returns an engine's facts with its extensions' sections as objects of their own.
+
+    They come from other processes as plain data.
+
+    Raises:
+        ConfigError: An extension is unknown here, or broken.
+    """
+    plain = {
+        name: section
+        for name, section in facts.sections.items()
+        if isinstance(section, Mapping | list)
+    }
+    if not plain:
+        return replace(facts, sections=frozen_map(facts.sections))
+    typed = {
+        name: call_plugin(
+            EXTENSION,
+            name,
+            ExtensionFacts(section=section),
+            option=name,
+            hook="create_extension_facts",
+        )
+        for name, section in plain.items()
+    }
+    return replace(facts, sections=frozen_map({**facts.sections, **typed}))
+
+
+def _needs(config: EngineConfig) -> Iterator[_Need]:
+    if _embeds(config):
+        yield _Need(POOLING, config.pooler or EMPTY, POOLER_OPTION)
+    backend = config.structured_outputs.get("backend", "auto")
+    if backend != "none":
+        yield _Need(
+            GRAMMARS,
+            config.structured_outputs,
+            STRUCTURED_OUTPUTS_OPTION,
+            is_optional=backend == "auto",
+        )
+    for name, options in config.extensions.items():
+        yield _Need(name, options, OPTION)
+
+
+def _is_installed(name: str) -> bool:
+    return any(each.name == name for each in installed(EXTENSION.group))
+
+
+def _embeds(config: EngineConfig) -> bool:
+    """Whether options or the model's folder may ask for embeddings."""
+    model = config.model
+    if config.pooler is not None or model.runner is Runner.POOLING:
+        return True
+    if model.convert is not Convert.AUTO or model.runner is not Runner.AUTO:
+        return model.convert is Convert.EMBED
+    return (find_folder(model.model) / "modules.json").is_file()

@@ -1,1 +1,0 @@
-"""Structured outputs: grammar backends, and the process that compiles."""

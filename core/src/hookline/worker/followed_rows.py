@@ -1,0 +1,86 @@
+"""Calls the workers' sides of extensions, for the requests that they follow."""
+
+from collections.abc import Sequence
+
+from hookline.step.plan import AdmittedSequence
+from hookline.worker.extension import RunnerParts, WorkerSide, WorkerStep
+from hookline.worker.sampling.logits_processor import (
+    LogitsProcessor,
+    LogitsProcessorContext,
+)
+
+
+class FollowedRows:
+    """The sides of a worker, resolved once, and the rows that each of them follows.
+
+    Attributes:
+        begins: What to call when a step begins.
+        states_option: The option for which a side needs hidden states; empty if none
+            does.
+        needs_states: Whether this step's hidden states are needed.
+        is_active: Whether any side follows a request.
+    """
+
+    def __init__(self, sides: Sequence[WorkerSide]) -> None:
+        self._sides = sides
+        options = (side.states_option for side in sides if side.states_option)
+        self.states_option = next(options, "")
+        self.begins = tuple(
+            side.begin for side in sides if type(side).begin is not WorkerSide.begin
+        )
+        self._admitting = [
+            side for side in sides if type(side).admit is not WorkerSide.admit
+        ]
+        self._rows: dict[WorkerSide, set[int]] = {}
+        self.needs_states = self.is_active = False
+
+    def __bool__(self) -> bool:
+        return bool(self._sides)
+
+    def logits_processors(
+        self, context: LogitsProcessorContext
+    ) -> list[LogitsProcessor]:
+        """Returns the sides' logits processors."""
+        making = [
+            side.logits_processors
+            for side in self._sides
+            if type(side).logits_processors is not WorkerSide.logits_processors
+        ]
+        return [each for make in making for each in make(context)]
+
+    def bind(self, parts: RunnerParts) -> None:
+        for side in self._sides:
+            side.bind(parts)
+
+    def admit(self, row: int, sequence: AdmittedSequence) -> None:
+        for side in self._admitting:
+            if side.admit(row, sequence):
+                self._rows.setdefault(side, set()).add(row)
+                self._count()
+
+    def release(self, row: int) -> None:
+        """A request has left its row; does nothing for one that nobody follows."""
+        for side, rows in list(self._rows.items()):
+            if row not in rows:
+                continue
+            side.release(row)
+            rows.remove(row)
+            if not rows:
+                del self._rows[side]
+            self._count()
+
+    def computed(self, step: WorkerStep) -> None:
+        for side in self._rows:
+            side.computed(step)
+
+    def sampled(self, step: WorkerStep) -> None:
+        for side in self._rows:
+            side.sampled(step)
+
+    def close(self) -> None:
+        for side in self._sides:
+            side.close()
+
+    def _count(self) -> None:
+        self.is_active = bool(self._rows)
+        self.needs_states = any(side.states_option for side in self._rows)

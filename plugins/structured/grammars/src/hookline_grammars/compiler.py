@@ -1,0 +1,94 @@
+"""Lets the backends try a grammar one after the other, within one limit of time."""
+
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from hookline.child_limits import LENGTH_BYTES
+from hookline.structured_outputs import GrammarSpec
+from hookline_grammars.compiling_fork import CompilingFork
+from hookline_grammars.messages import (
+    ENDED,
+    Attempt,
+    Compiled,
+    Refused,
+    Reply,
+    too_slow,
+)
+
+_SHARE = 0.7
+"""Part of the remaining time that a backend gets if there is another one after it."""
+
+
+class Compiler:
+    """The fork that compiles, and is replaced whenever it ends."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        serve: Callable[[socket.socket], None],
+        cpu_seconds: float,
+    ) -> None:
+        """Forks nothing yet.
+
+        Args:
+            names: The backends.
+            serve: Answers each `Attempt` with a `Reply`; runs in the fork.
+            cpu_seconds: Processor time for one grammar, of all backends together.
+        """
+        self._names = names
+        self._serve = serve
+        self._cpu_seconds = cpu_seconds
+        self._fork: CompilingFork | None = None
+        self._decoder: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
+
+    def reply(self, spec: GrammarSpec, owner: socket.socket) -> Compiled | Refused:
+        """Returns what the first backend that takes the grammar makes of it.
+
+        A backend that exceeds its share of the time, or its memory, only refuses the
+        grammar: what explodes in one of them may be small in the next.
+        """
+        reasons: list[str] = []
+        is_limit = False
+        left, spent = self._cpu_seconds, 0.0
+        for index in range(len(self._names)):
+            is_last = index == len(self._names) - 1
+            share = left if is_last else left * _SHARE
+            begun = time.perf_counter()
+            reply = self._attempt(Attempt(index, share, spec), owner)
+            seconds = time.perf_counter() - begun
+            spent += seconds
+            left -= min(share, seconds)
+            if isinstance(reply, Compiled):
+                return Compiled(reply.data, spent, reply.backend)
+            reasons.append(self._reason(index, reply))
+            is_limit |= reply.is_limit
+            if reply.is_final:
+                break
+        return Refused("; ".join(reasons), spent, is_limit=is_limit)
+
+    def close(self) -> None:
+        """Ends the fork."""
+        if self._fork is not None:
+            self._fork.end()
+
+    def _attempt(self, attempt: Attempt, owner: socket.socket) -> Compiled | Refused:
+        self._fork = self._fork or CompilingFork(self._serve)
+        reply = self._fork.reply(msgspec.msgpack.encode(attempt), owner)
+        if isinstance(reply, bytes):
+            decoded = self._decoder.decode(memoryview(reply)[LENGTH_BYTES:])
+            assert isinstance(decoded, Compiled | Refused)
+            return decoded
+        self._fork = None
+        is_slow = reply == -signal.SIGPROF
+        reason = too_slow(attempt.cpu_seconds) if is_slow else ENDED
+        return Refused(reason, 0.0, is_limit=True)
+
+    def _reason(self, index: int, reply: Refused) -> str:
+        """Returns why a backend has refused; its own reasons name it."""
+        if reply.is_limit and len(self._names) > 1:
+            return f"{self._names[index]}: {reply.reason}"
+        return reply.reason

@@ -1,0 +1,147 @@
+"""Compiles grammars: `python -m hookline_grammars.process FD SECONDS BYTES OWNER`.
+
+FD is a file with the `Setup`, OWNER the process id of the engine. Standard input is a
+socket: specifications come in, replies go out, and the process ends when the engine
+closes it or has ended. A fork of it compiles: the kernel ends that when a grammar
+takes more than SECONDS of processor time, whatever the backend does, and refuses memory
+beyond BYTES.
+"""
+
+import gc
+import os
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+
+from hookline.child_limits import (
+    end_with_owner,
+    frame,
+    limit_memory,
+    next_frame,
+    processor_time,
+    whole_file,
+)
+from hookline.structured_outputs import GrammarSpec
+from hookline_grammars.backend import (
+    BackendContext,
+    GrammarBackend,
+    RefusedGrammarError,
+)
+from hookline_grammars.compiler import Compiler
+from hookline_grammars.loading import make_backend
+from hookline_grammars.messages import (
+    Attempt,
+    Broken,
+    Compiled,
+    Ready,
+    Refused,
+    Reply,
+    Setup,
+)
+from hookline_grammars.trial import DeadEndError, Trial, Way
+from hookline_registry import Failure, isolate
+
+_NICENESS = 5
+"""Lets the engine's steps go first."""
+MOST_BYTES = 32 * 2**20
+"""Maximum size of a compiled grammar."""
+_MOST_REASON = 500
+"""Maximum characters of a backend's reason."""
+
+
+def main(setup_fd: int, cpu_seconds: float, memory_bytes: int, owner: int) -> None:
+    """Has grammars compiled until the engine closes the socket, or has ended."""
+    end_with_owner(owner)
+    os.nice(_NICENESS)
+    setup = msgspec.msgpack.decode(whole_file(setup_fd), type=Setup)
+    with socket.socket(fileno=0) as channel, channel.makefile("rb") as incoming:
+        context = _context(setup)
+        backends = isolate(_backends, setup.backends, context)
+        if isinstance(backends, Failure):
+            channel.sendall(frame(Broken(backends.summary)))
+            return
+        gc.freeze()  # so that forks share these objects
+        channel.sendall(frame(Ready()))
+        serve = partial(_serve, backends, context, memory_bytes)
+        compiler = Compiler(setup.backends, serve, cpu_seconds)
+        decoder = msgspec.msgpack.Decoder(GrammarSpec)
+        while (data := next_frame(incoming)) is not None:
+            reply = compiler.reply(decoder.decode(data), channel)
+            channel.sendall(frame(reply))
+        compiler.close()
+
+
+def _serve(
+    backends: Sequence[GrammarBackend],
+    context: BackendContext,
+    memory_bytes: int,
+    channel: socket.socket,
+) -> None:
+    """Compiles the grammars that arrive; runs in the fork."""
+    limit_memory(memory_bytes)
+    decoder = msgspec.msgpack.Decoder(Attempt)
+    trial = Trial(context)
+    with channel.makefile("rb") as incoming:
+        while (data := next_frame(incoming)) is not None:
+            attempt = decoder.decode(data)
+            backend = backends[attempt.backend]
+            channel.sendall(frame(_compile(backend, attempt, trial)))
+
+
+def _context(setup: Setup) -> BackendContext:
+    return BackendContext(
+        tokens=setup.tokens,
+        vocab_size=setup.vocab_size,
+        eos_token_ids=setup.eos_token_ids,
+        options=setup.options,
+    )
+
+
+def _backends(names: Sequence[str], context: BackendContext) -> list[GrammarBackend]:
+    return [make_backend(name, context) for name in names]
+
+
+def _compile(backend: GrammarBackend, attempt: Attempt, trial: Trial) -> Reply:
+    begun = time.perf_counter()
+    with processor_time(attempt.cpu_seconds):
+        outcome = isolate(compiled_and_tried, backend, attempt.spec, trial)
+    seconds = time.perf_counter() - begun
+    if not isinstance(outcome, Failure):
+        return Compiled(outcome, seconds, attempt.backend)
+    error = outcome.error
+    if isinstance(error, MemoryError):
+        reason = "compiling it takes too much memory"
+        return Refused(reason, seconds, is_limit=True)
+    if isinstance(error, TimeoutError):
+        reason = "following it takes too much processor time"
+        return Refused(reason, seconds, is_limit=True)
+    is_own = isinstance(error, RefusedGrammarError)
+    reason = str(error) if is_own else outcome.summary
+    is_final = isinstance(error, DeadEndError) or not is_own
+    return Refused(reason[:_MOST_REASON], seconds, is_final=is_final)
+
+
+def compiled_and_tried(
+    backend: GrammarBackend, spec: GrammarSpec, trial: Trial
+) -> bytes:
+    """Compiles a grammar and follows it for a while.
+
+    Some grammars compile at once, but slow down as the text grows.
+    """
+    data = backend.compile(spec)
+    if len(data) > MOST_BYTES:
+        raise RefusedGrammarError(
+            f"it takes {len(data)} bytes once compiled, and at most {MOST_BYTES} are "
+            "allowed"
+        )
+    for way in Way:
+        trial.walk(backend.matcher(data, trial.stop_token_ids), way)
+    return data
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
