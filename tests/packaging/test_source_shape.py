@@ -33,7 +33,7 @@ LONG_FUNCTIONS = {
 """Functions of more lines than `MOST_FUNCTION_LINES`."""
 LONG_CONSTRUCTORS = {
     "core/src/hookline/frontend/front_end.py FrontEnd",
-    "core/src/hookline/transport/connected_ranks.py ConnectedRanks",
+    "plugins/scale/cluster/src/hookline_cluster/ranks/connected_ranks.py ConnectedRanks",
     "plugins/scale/ranks/src/hookline_ranks/experts/memory.py ExpertMemory",
     "core/src/hookline/worker/paged_cache.py PagedCache",
     "plugins/scale/ranks/src/hookline_ranks/processes/links.py ExecutorLinks",
@@ -52,7 +52,7 @@ COMPLETED_LATER = {
 """Attributes that a function sets of an object that it has just made."""
 TASKS_THAT_GO_ON = {
     # Whoever asked may leave meanwhile.
-    "core/src/hookline/frontend/scaling.py changing",
+    "plugins/scale/cluster/src/hookline_cluster/scaling/scaling.py changing",
     # It ends with its connection.
     "server/src/hookline_server/connections/accepting.py task",
     # It loads a model in a thread, which nothing can end but the process.
