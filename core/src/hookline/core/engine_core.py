@@ -70,7 +70,7 @@ class EngineCore:
         shape = executor.shape
         check_capacity(config, shape)
         self.clock = clock
-        sides = SchedulerExtensions(extensions)
+        sides = SchedulerExtensions(extensions, gates)
         self.facts = sides.described(engine_facts(config, shape, connector))
         self._executor = executor
         self.sharing = executor if isinstance(executor, SharingExecutor) else None
@@ -78,13 +78,10 @@ class EngineCore:
         self._lead = config.num_steps_ahead
         self._is_pipeline = config.parallel.pipeline_parallel_size > 1
         self._in_flight: deque[StepInFlight] = deque()
-        self._last_executed = clock.now()
-        self._cache_sequence = 0
+        self._last_executed, self._cache_sequence = clock.now(), 0
         self._has_connector = connector is not None
         self.sleep_level: SleepLevel | None = None
-        self._scheduler = make_scheduler(
-            config, shape, clock, connector, gates=gates, extensions=sides
-        )
+        self._scheduler = make_scheduler(config, shape, clock, connector, sides)
 
     # -- requests ----------------------------------------------------------------
 
