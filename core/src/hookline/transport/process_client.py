@@ -82,9 +82,8 @@ class ProcessClient:
         self._starting: set[int] = set()
         self._num_launched = dict.fromkeys(self._configs, 1)
         self._dropped_there = dict.fromkeys(self._configs, 0)
-        self._is_closed = False
         self._ended: EngineDied | None = None
-        self._looks_at = 0.0
+        self._is_closed, self._looks_at = False, 0.0
         self._folder = private_folder()
         release_in_forked_children(self._folder, self._pipes)
         me = Party(Role.CLIENT, client_index)
