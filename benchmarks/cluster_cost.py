@@ -14,7 +14,7 @@ from hookline.frontend.input_processor import PreparedRequest
 from hookline.frozen import plain
 from hookline.sampling_params import SamplingParams
 from hookline.transport.messages import Output
-from hookline.transport.output_split import split_output
+from hookline_cluster.clients.output_split import split_output
 from hookline_testing.cluster.engine import SimulatedEngine
 from hookline_testing.cluster.events import Events
 from hookline_testing.cluster.front_end import (
@@ -112,13 +112,13 @@ def cost(engines: int) -> Cost:
     score, prefix = (
         Bench(engines, each) for each in (LoadBalancing.SCORE, LoadBalancing.PREFIX)
     )
-    place = prefix.front.front_end.placement.place
+    place = prefix.front.front_end.router.place
     prompts = prefix.prompts(REQUESTS)
     new = microseconds([lambda each=each: place(each) for each in prompts])  # type: ignore[misc]
     for index in range(engines):
         place(prompts[0], index)
     known = microseconds([lambda: place(prompts[0])] * REQUESTS)
-    by_score = score.front.front_end.placement.place
+    by_score = score.front.front_end.router.place
     least = microseconds([lambda each=each: by_score(each) for each in prompts])  # type: ignore[misc]
     score.run()
     full = [each for each in score.outputs if len(each.new_tokens) == RUNNING]

@@ -24,6 +24,7 @@ from bench_models import WITH_EXPERTS, write_models
 from ranks import prompts, step_ms
 
 from hookline import LLM
+from hookline.transport.process_client import ProcessClient
 
 MIB = 1 << 20
 EXCHANGE, WAIT = "hookline_rank_exchange_seconds", "hookline_expert_wait_seconds"
@@ -57,11 +58,11 @@ def total(llm: LLM, name: str) -> float:
 
 def megabytes(llm: LLM) -> str:
     """Memory of each process that computes, shared pages divided by its users."""
-    processes = llm.front_end.engines.client.processes
+    client = llm.front_end.engines.client
     engines = [each.facts for each in llm.front_end.engines]
     pids = [pid for facts in engines for pid in facts.rank_pids]
-    if not pids and processes is not None:
-        pids = list(processes.pids.values())  # type: ignore[attr-defined]
+    if not pids and isinstance(client, ProcessClient):
+        pids = list(client.pids.values())
     found = []
     for pid in pids:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hookline.transport.endpoint import Endpoint
-from hookline.transport.guest_relay import GuestRelay
 from hookline.transport.ipc import IpcTransport, ipc_address
-from hookline.transport.link_keys import LinkKeys
 from hookline.transport.mailbox import make_key
-from hookline.transport.tcp import TcpHub, TcpLink
 from hookline.transport.transport import Party, Role
+from hookline_cluster.machines.client_relay import ClientRelay
+from hookline_cluster.machines.endpoint import Endpoint
+from hookline_cluster.machines.link_keys import LinkKeys
+from hookline_cluster.machines.tcp import TcpHub, TcpLink
 
 SIZES = (300, 1_000, 4_000, 32_000)
 HEAD, GUEST = Party(Role.CLIENT, 0), Party(Role.CLIENT, 1)
@@ -38,7 +38,7 @@ class Relayed:
 
     def __init__(self) -> None:
         keys = LinkKeys.derive(secrets.token_bytes(32))
-        self.relay = GuestRelay()
+        self.relay = ClientRelay()
         self.hub = TcpHub(Endpoint("127.0.0.1", 0), keys, self.relay)
         endpoint = Endpoint("127.0.0.1", self.hub.port)
         self.link = TcpLink(endpoint, keys, max_waiting=0, on_lost=lambda: None)

@@ -1,16 +1,17 @@
 """One request of up to 8 MB that names millions of parameters, values or choices."""
 
 import json
+import operator
 import resource
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from hookline_testing.server_process import Server, serving
+from hookline_testing.waiting import wait_for_value
 
 pytestmark = pytest.mark.hostile
 
@@ -73,6 +74,16 @@ def ask_for_health(server: Server, watch: Watch, is_over: threading.Event) -> No
         is_over.wait(0.01)
 
 
+def await_more(watches: Sequence[Watch]) -> None:
+    """Waits until each client has got something several times more."""
+    wanted = [watch.count + 3 for watch in watches]
+    wait_for_value(
+        lambda: [watch.count for watch in watches],
+        lambda counts: all(map(operator.ge, counts, wanted)),
+        "a neighbour gets nothing",
+    )
+
+
 @contextmanager
 def neighbours(server: Server) -> Iterator[None]:
     """Another client's stream and health checks, which must not have to wait."""
@@ -84,17 +95,16 @@ def neighbours(server: Server) -> Iterator[None]:
     ]
     for thread in threads:
         thread.start()
-    time.sleep(0.3)
     try:
+        await_more(watches)
         yield
-        time.sleep(0.3)
+        await_more(watches)
     finally:
         is_over.set()
         for thread in threads:
             thread.join(LONGEST_WAIT_SECONDS * 2)
     for watch in watches:
         watch.tick()
-        assert watch.count > 5
         assert watch.longest < LONGEST_WAIT_SECONDS
     assert not any(thread.is_alive() for thread in threads)
 

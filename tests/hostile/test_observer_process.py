@@ -113,7 +113,7 @@ def observers_of(pid: int) -> list[int]:
         with suppress(FileNotFoundError, ProcessLookupError):
             for child in path.read_text().split():
                 words = Path(f"/proc/{child}/cmdline").read_bytes()
-                if b"observer_process" in words:
+                if b"hookline_observer.process" in words:
                     found.append(int(child))
     return found
 

@@ -15,19 +15,19 @@ from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig
 from hookline.exceptions import EngineDeadError
 from hookline.owned_process import describe_exit
-from hookline.transport.connected_ranks import RankEnded
-from hookline.transport.rank_messages import RankEnlistment
+from hookline_cluster.ranks.connected_ranks import RankEnded
+from hookline_cluster.ranks.rank_messages import RankEnlistment
 from hookline_testing.oracle import make_oracle
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.second_machine import SecondMachine, second_machine
 
 pytestmark = pytest.mark.hostile
 
-MODULE = "hookline.transport.connected_rank_process"
+MODULE = "hookline_cluster.ranks.connected_rank_process"
 EXECUTOR = """
-from hookline.transport.connected_ranks import ConnectedRanks
+from hookline_cluster.ranks.connected_ranks import ConnectedRanks
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
-from hookline.worker.ranks.executor import RanksExecutor
+from hookline_ranks.processes.executor import RanksExecutor
 
 make_nodes = []
 

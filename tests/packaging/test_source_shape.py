@@ -33,10 +33,11 @@ LONG_FUNCTIONS = {
 """Functions of more lines than `MOST_FUNCTION_LINES`."""
 LONG_CONSTRUCTORS = {
     "core/src/hookline/frontend/front_end.py FrontEnd",
-    "core/src/hookline/transport/connected_ranks.py ConnectedRanks",
-    "core/src/hookline/worker/experts/memory.py ExpertMemory",
+    "plugins/scale/cluster/src/hookline_cluster/ranks/connected_ranks.py "
+    "ConnectedRanks",
+    "plugins/scale/ranks/src/hookline_ranks/experts/memory.py ExpertMemory",
     "core/src/hookline/worker/paged_cache.py PagedCache",
-    "core/src/hookline/worker/ranks/links.py ExecutorLinks",
+    "plugins/scale/ranks/src/hookline_ranks/processes/links.py ExecutorLinks",
     "tools/testing/src/hookline_testing/scripted_server.py FakeEngine",
 }
 """Constructors of more lines than `MOST_CONSTRUCTOR_LINES`."""
@@ -50,6 +51,15 @@ COMPLETED_LATER = {
     "core/kernels/src/hookline_kernels/cpu/time_slices.py _Attributes.runtime",
 }
 """Attributes that a function sets of an object that it has just made."""
+TASKS_THAT_GO_ON = {
+    # Whoever asked may leave meanwhile.
+    "plugins/scale/cluster/src/hookline_cluster/scaling/scaling.py changing",
+    # It ends with its connection.
+    "server/src/hookline_server/connections/accepting.py task",
+    # It loads a model in a thread, which nothing can end but the process.
+    "server/src/hookline_server/serving.py starting",
+}
+"""Tasks in a variable that the function leaves running if it is broken off."""
 PRODUCT = ("core/", "metrics/", "plugins/", "registry/", "server/")
 """Folders of what users install."""
 FOLDERS = (*PRODUCT, "benchmarks/", "models/", "tools/")
@@ -219,3 +229,37 @@ def test_no_name_of_ours_is_used_nowhere() -> None:
     unused = {name for name, count in definitions.items() if words[name] == count}
 
     assert unused <= OVERRIDES
+
+
+def tasks_left(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """Yields variables of tasks that no `finally` of a function mentions."""
+    ended = {
+        node.id
+        for each in ast.walk(function)
+        if isinstance(each, ast.Try)
+        for last in each.finalbody
+        for node in ast.walk(last)
+        if isinstance(node, ast.Name)
+    }
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        called = ast.unparse(node.value.func).rpartition(".")[2]
+        if called not in {"create_task", "ensure_future"}:
+            continue
+        names = [each.id for each in node.targets if isinstance(each, ast.Name)]
+        if len(names) == len(node.targets):  # else it is an attribute, too
+            yield from set(names) - ended
+
+
+def test_tasks_end_however_their_function_ends() -> None:
+    """A task beside a function is ended in a `finally`, as errors come in between."""
+    found = {
+        f"{name} {task}"
+        for name, tree in sources().items()
+        if name.startswith(PRODUCT)
+        for _, function in functions(tree)
+        for task in tasks_left(function)
+    }
+
+    assert found == TASKS_THAT_GO_ON

@@ -175,6 +175,11 @@ def connect_engine_client(context: EngineConfig) -> object | None:
 
 
 @hookspec(firstresult=True)
+def create_cluster() -> object | None:
+    """Called when a front end starts; returns the `Cluster` that connects engines."""
+
+
+@hookspec(firstresult=True)
 def open_engine_nodes(context: EngineConfig) -> object | None:
     """Called to start engines on other machines; returns the `EngineNodes`.
 

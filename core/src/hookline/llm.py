@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
+from hookline.config.scalable import check_fixed
 from hookline.core.commands import EngineCommand, ResetPrefixCache, Sleep, WakeUp
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import (
@@ -31,7 +32,6 @@ from hookline.frontend.prompts import (
     parse_prompts,
     per_prompt,
 )
-from hookline.frontend.scalable import check_fixed
 from hookline.frontend.starting import start_front_end
 from hookline.outputs import RequestOutput
 from hookline.plugin_loading.recorders import MetricFamily, load_recorder

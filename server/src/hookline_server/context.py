@@ -5,13 +5,15 @@ import time
 from aiohttp import web
 
 from hookline.frontend.observing import RemotePages
+from hookline.frontend.scaling_state import EngineNumber
 from hookline_server.api_servers.shared_parts import AllowanceOf, SharedParts
 from hookline_server.auth.allowance import Allowance, OwnAllowance
 from hookline_server.auth.key import ApiKey, Scope
 from hookline_server.auth.key_ring import KEY_RING, KeyRing
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.deep_health import DeepHealth
-from hookline_server.engine import EngineNumber, ServingEngine
+from hookline_server.engine import ServingEngine
+from hookline_server.fixed_number import FixedNumber
 from hookline_server.heap_trimmer import HeapTrimmer
 from hookline_server.kept_responses import KeptResponses, OwnResponses
 from hookline_server.replies.parsers import ChosenParsers, choose_parsers
@@ -63,9 +65,13 @@ def fill(
     app[ALLOWANCE_OF] = (
         _own_allowances(app[KEY_RING]) if shared is None else shared.allowance_of
     )
-    app[SCALING] = engine.scaling if shared is None else shared.scaling
+    app[SCALING] = _own_number(engine) if shared is None else shared.scaling
     app[HEAP] = HeapTrimmer()
     app[STARTED] = int(time.time())
+
+
+def _own_number(engine: ServingEngine) -> EngineNumber:
+    return engine.capability(EngineNumber) or FixedNumber(engine.facts)
 
 
 def _own_allowances(ring: KeyRing) -> AllowanceOf:

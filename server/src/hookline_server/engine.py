@@ -9,7 +9,6 @@ from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observing import RemotePages
 from hookline.frontend.probe_result import ProbeResult
-from hookline.frontend.scaling_state import ScalingReport, ScalingState
 from hookline.frozen import EMPTY
 from hookline.outputs import RequestOutput
 from hookline.pages import RoutesOf
@@ -19,6 +18,7 @@ from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class OutputStream(Protocol):
@@ -52,31 +52,6 @@ class OutputStream(Protocol):
         ...
 
 
-class EngineNumber(Protocol):
-    """Changes the number of engines, which this or another process owns."""
-
-    async def report(self) -> ScalingReport:
-        """Returns the engines, and whether their number is being changed.
-
-        Raises:
-            ApiError: 503; the process that owns them does not answer.
-        """
-        ...
-
-    async def scale(self, number: int, *, drain_seconds: float) -> ScalingState:
-        """Brings the engines to a number, and waits until they have come or gone.
-
-        Raises:
-            RequestError: It is not a possible number.
-            ConfigError: The number is fixed, by the option that the error names.
-            ScalingBusyError: It cannot be changed now.
-            StartFailedError: An engine cannot be started.
-            DrainTimeoutError: Requests of engines that leave have not ended in time.
-            EngineDeadError: The server is being stopped, or all engines have ended.
-        """
-        ...
-
-
 class ServingEngine(Protocol):
     """An engine that is shared by many requests on one event loop.
 
@@ -90,12 +65,14 @@ class ServingEngine(Protocol):
     model: str
     failed: asyncio.Event
 
-    @property
-    def scaling(self) -> EngineNumber:
-        """Changes the number of engines.
+    def capability(self, kind: type[T]) -> T | None:
+        """Returns what an installed distribution can do with the engines.
 
-        Raises:
-            ConfigError: Another process owns them.
+        Args:
+            kind: A Protocol, such as `EngineNumber`.
+
+        Returns:
+            An object of that kind; None if there is none.
         """
         ...
 

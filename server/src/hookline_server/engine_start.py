@@ -9,9 +9,8 @@ from hookline.frontend.observation import Observers
 from hookline.frontend.observer_choice import observe, observe_at
 from hookline.frontend.observing import Observing
 from hookline.observer_context import ObserverAddress
-from hookline.transport.attached_client import AttachedClient
+from hookline.transport.cluster import SharedEngines, require_cluster
 from hookline.transport.engine_client import EngineClient
-from hookline.transport.native import SharedClient, connect_for_guests
 from hookline_server.api_servers.messages import ObserverSeat
 from hookline_server.engine import ServingEngine
 from hookline_server.texts.engine import TextEngine
@@ -25,12 +24,12 @@ class Owner(NamedTuple):
 
     Attributes:
         engine: A front end that no client uses.
-        client: Owns the engines.
+        shared: Lets other processes attach to the engines.
         observers: The loggers, in an observer process if there are any.
     """
 
     engine: ServingEngine
-    client: SharedClient
+    shared: SharedEngines
     observers: Observing
 
 
@@ -51,24 +50,27 @@ async def start_owner(config: EngineConfig) -> Owner:
         ModelLoadError: The model cannot be loaded or served.
         RegistryError: A plugin is unknown or broken.
     """
-    clients: list[SharedClient] = []
+    cluster = require_cluster("api-server-count")
+    clients: list[EngineClient] = []
     made: list[Observing] = []
 
     def connect(config: EngineConfig) -> EngineClient:
-        clients.append(connect_for_guests(config))
+        clients.append(cluster.connect_shared(config))
         return clients[0]
 
     def observe_for_all(config: EngineConfig, recorder: object | None) -> Observing:
         made.append(observe(config, recorder, pages=OBSERVER_PAGES))
         return made[0]
 
-    shared = _with_shared_loggers(config)
-    engine = await TextEngine.start(shared, observe=observe_for_all, connect=connect)
-    return Owner(engine, clients[0], made[0])
+    config = _with_shared_loggers(config)
+    engine = await TextEngine.start(config, observe=observe_for_all, connect=connect)
+    shared = clients[0].capability(SharedEngines)
+    assert shared is not None, "it was connected for that"
+    return Owner(engine, shared, made[0])
 
 
 async def attach_to_engines(
-    config: EngineConfig, client: AttachedClient, observer: ObserverAddress | None
+    config: EngineConfig, client: EngineClient, observer: ObserverAddress | None
 ) -> ServingEngine:
     """Starts a front end of engines and loggers that another process owns.
 

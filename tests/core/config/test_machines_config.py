@@ -7,7 +7,11 @@ import pytest
 from hookline.config import EngineConfig, ParallelConfig
 from hookline.core.config_hash import config_hash
 from hookline.exceptions import ConfigError
-from hookline.transport.local_options import contradiction, localized, shared_options
+from hookline_cluster.machines.local_options import (
+    contradiction,
+    localized,
+    shared_options,
+)
 
 
 def made(**options: object) -> EngineConfig:

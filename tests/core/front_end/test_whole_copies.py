@@ -10,7 +10,7 @@ from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.slo import Slo
 from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.rank_use import RankUse
-from hookline.transport.output_split import split_output
+from hookline_cluster.clients.output_split import split_output
 
 OWN_EVENTS = ("queued", "scheduled", "preempted", "new_tokens", "finished", "pooled")
 """Fields of an output whose events belong to one client each."""

@@ -35,7 +35,8 @@ HOOKS = {
     for name, spec in vars(hookspecs).items()
     if isinstance(spec, FunctionType)
     and hasattr(spec, "hookline_spec")
-    and not name.startswith(("add_", "create_", "train_"))
+    and inspect.signature(spec).return_annotation is None
+    and not name.startswith("add_")
 }
 """Each hook that tells of what happens, with its argument."""
 BUILT_BY_CALLERS = {HttpAnswered, RecordsLogged}

@@ -14,14 +14,14 @@ import pytest
 
 from hookline import AsyncEngine, EngineConfig, SamplingParams
 from hookline.config import MachinesConfig, ParallelConfig, SupervisionConfig
-from hookline.frontend import headless_node
-from hookline.frontend.headless_node import HeadlessNode
 from hookline.owned_process import OwnedProcess
 from hookline.transport import process_client
 from hookline.transport.launched_engine import LaunchedEngine
 from hookline.watcher import Watcher
-from hookline.worker.ranks import rank_processes
-from hookline.worker.ranks.rank_processes import RankProcesses
+from hookline_cluster.machines import headless_node
+from hookline_cluster.machines.headless_node import HeadlessNode
+from hookline_ranks.processes import rank_processes
+from hookline_ranks.processes.rank_processes import RankProcesses
 
 StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from hookline.config import LoadBalancing, SimulationConfig
-from hookline.frontend.scaling_policy import ScalingPolicy
+from hookline_cluster.scaling.policy import ScalingPolicy
 from hookline_testing.cluster.autoscaling import ScaledCluster
 from hookline_testing.cluster.cluster import Cluster
 from hookline_testing.cluster.spec import ClusterSpec

@@ -9,19 +9,17 @@ from typing import Self, TypeVar
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
+from hookline.config.scalable import check_autoscale
 from hookline.core.commands import EngineCommand
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import (
     CommandTimeoutError,
-    ConfigError,
     EngineDeadError,
 )
 from hookline.finish_cause import Rejected
-from hookline.front_end_parts import LinkStats, TransportStats
+from hookline.front_end_parts import TransportStats
 from hookline.frontend.admission import Admission
-from hookline.frontend.autoscaler import start_autoscaling
 from hookline.frontend.calls import CALL_SECONDS
-from hookline.frontend.engine_following import EngineFollowing
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.loop_watch import LoopWatch
@@ -32,8 +30,6 @@ from hookline.frontend.probe import probe_engine
 from hookline.frontend.probe_result import ProbeResult
 from hookline.frontend.reporting import FrontEndReporter, ReadPart
 from hookline.frontend.request_encoder import RequestEncoder, ThreadedEncoder
-from hookline.frontend.scalable import check_autoscale
-from hookline.frontend.scaling import Scaling
 from hookline.frontend.starting import Connect, start_front_end
 from hookline.frontend.watchdog import Watchdog
 from hookline.pages import RoutesOf
@@ -87,7 +83,7 @@ class AsyncEngine:
             target=self._receive, name="engine-outputs", daemon=True
         )
         self._receiver.start()
-        self._scaling = self._make_scaling(config)
+        self._extension = front_end.extension
         self._watchdog = self._watch(config)
 
     @classmethod
@@ -116,11 +112,10 @@ class AsyncEngine:
         client = self._front_end.engines.client
         self.report(lambda: loop_watch.stats)
         self.report(lambda: TransportStats(dropped=client.dropped))
-        self.report(lambda: self._front_end.placement.stats)
-        if (scaling := self._scaling) is not None:
-            self.report(lambda: scaling.stats)
-        if (processes := client.processes) is not None and processes.links is not None:
-            self.report(lambda: processes.links or LinkStats())
+        self.report(lambda: self._front_end.router.stats)
+        if self._extension is not None:
+            for read in self._extension.serve(self._resize):
+                self.report(read)
         return Watchdog(
             self._front_end.engines,
             lambda health: self._front_end.front_end_changed((health,)),
@@ -131,29 +126,16 @@ class AsyncEngine:
             changed=lambda index, stall: self._post(self._take_stall, (index, stall)),
         )
 
-    def _make_scaling(self, config: EngineConfig) -> Scaling | None:
-        """Takes charge of the number of engines, unless another process does."""
-        front_end = self._front_end
-        if isinstance(front_end.scaling, EngineFollowing):
-            engines = front_end.engines
-            front_end.scaling.changed = lambda: self._resize(engines.most)
-            return None
-        scaling = Scaling(front_end, config, resized=self._resize)
-        start_autoscaling(scaling, front_end, config.parallel, self._clock)
-        return scaling
+    def capability(self, kind: type[T]) -> T | None:
+        """Returns what an installed distribution lets a server do with the engines.
 
-    @property
-    def scaling(self) -> Scaling:
-        """Changes the number of engines.
+        Args:
+            kind: A Protocol, such as `EngineNumber`.
 
-        Raises:
-            ConfigError: Another process owns the engines.
+        Returns:
+            An object of that kind; None if there is none.
         """
-        if self._scaling is None:
-            raise ConfigError(
-                "api-server-count", "the process that owns the engines scales them"
-            )
-        return self._scaling
+        return None if self._extension is None else self._extension.capability(kind)
 
     @property
     def is_ready(self) -> bool:
@@ -313,8 +295,8 @@ class AsyncEngine:
     async def drain(self, timeout_seconds: float) -> bool:
         """Refuses new requests and waits for open ones; False if some remain."""
         self._is_draining = True
-        if self._scaling is not None:
-            self._scaling.stop()
+        if self._extension is not None:
+            self._extension.stop()
         try:
             await asyncio.wait_for(self._is_quiet.wait(), timeout_seconds)
         except TimeoutError:
@@ -326,8 +308,8 @@ class AsyncEngine:
         if self._is_closing.is_set():
             return
         self._is_closing.set()
-        if self._scaling is not None:
-            await self._scaling.close()
+        if self._extension is not None:
+            await self._extension.close()
         await asyncio.to_thread(self._watchdog.close)
         self._reporter.close()
         await asyncio.to_thread(self._receiver.join)

@@ -18,6 +18,7 @@ from hookline.transport.engine_client import (
     EngineClient,
     EngineDied,
     EngineInfo,
+    EngineProcesses,
     Received,
 )
 from hookline.transport.process_inspector import ProcessInspector
@@ -283,7 +284,7 @@ class EngineSet:
 
     def inspector(self, engine_index: int) -> ProcessInspector | None:
         """Returns an inspector of an engine's process, if it has its own."""
-        processes = self.client.processes
+        processes = self.client.capability(EngineProcesses)
         return None if processes is None else processes.inspector(engine_index)
 
     def heard(self, received: Received) -> None:

@@ -8,12 +8,19 @@ from typing import TypeVar
 
 from hookline.clock import Clock, SystemClock
 from hookline.config import (
-    LoadBalancing,
     ObserverConfig,
     SleepPolicy,
     SupervisionConfig,
 )
-from hookline.core.commands import Add, EngineCommand, Finish, Reply, Sleep, WakeUp
+from hookline.core.commands import (
+    Add,
+    EngineCommand,
+    Finish,
+    Reply,
+    ResetPrefixCache,
+    Sleep,
+    WakeUp,
+)
 from hookline.events import StepOutput
 from hookline.exceptions import (
     EngineDeadError,
@@ -28,13 +35,11 @@ from hookline.frontend.encoded_texts import TextEncoder
 from hookline.frontend.engine_outputs import make_outputs
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
-from hookline.frontend.guest_observation import GuestObservers
+from hookline.frontend.extension import Extend, FrontEndParts
 from hookline.frontend.input_processor import InputProcessor, PreparedRequest
 from hookline.frontend.observing import Observing
-from hookline.frontend.placement import Placement
 from hookline.frontend.request_context import RequestContext
-from hookline.frontend.saturation_watch import SaturationWatch
-from hookline.frontend.scaling_kinds import make_scaling
+from hookline.frontend.router import EngineRouter
 from hookline.frontend.sleep_operations import SleepOperations
 from hookline.frontend.supervisor import Supervisor
 from hookline.frontend.told_loggers import ToldLoggers
@@ -47,9 +52,8 @@ from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import (
     EngineClient,
-    EngineNews,
-    EngineNumberNews,
-    GuestCall,
+    EngineDied,
+    EngineReplaced,
     Received,
 )
 
@@ -64,9 +68,8 @@ class FrontEnd(ToldLoggers):
 
     Attributes:
         engines: The engines, and the state of each.
-        scaling: Adds engines and lets others leave, or follows who does.
-        saturations: The saturation of each engine; None unless it is followed.
-        placement: Chooses engines for requests.
+        extension: What an installed distribution adds; None if nothing does.
+        router: Chooses engines for requests.
         tokenizer: The model's tokenizer.
     """
 
@@ -79,8 +82,7 @@ class FrontEnd(ToldLoggers):
         config: ObserverConfig | None = None,
         sleep_policy: SleepPolicy = SleepPolicy.WAIT,
         supervision: SupervisionConfig | None = None,
-        load_balancing: LoadBalancing = LoadBalancing.SCORE,
-        follows_saturation: bool = False,
+        extend: Extend | None = None,
         clock: Clock | None = None,
     ) -> None:
         config = config or ObserverConfig()
@@ -92,31 +94,40 @@ class FrontEnd(ToldLoggers):
             clock,
             supervision.engine_restart,
         )
-        self.placement = Placement(self.engines, load_balancing)
         self.tokenizer = tokenizer
         self._clock = clock
         self._is_closed = False
         self._refuses_asleep = sleep_policy is SleepPolicy.REFUSE
-        if not client.owns_engines:
-            observers = GuestObservers(observers)
-        self.saturations = SaturationWatch(observers) if follows_saturation else None
-        observers = self.saturations or observers
-        super().__init__(observers)
+        self._calls = PendingCalls(client.index)
+        extension = None if extend is None else extend(self._parts(observers))
+        self.extension = extension
+        self.router = extension.router if extension else EngineRouter(self.engines)
+        self._look = extension.look if extension else None
+        super().__init__(extension.observers if extension else observers)
         self._inputs = InputProcessor(self.facts, tokenizer)
         self._context = RequestContext(config)
         self._ids = RequestIds(client.index)
-        self._calls = PendingCalls(client.index)
+        observers = self._observers
         self._sleep_operations = SleepOperations(clock, observers.front_end_changed)
         policy = supervision.on_engine_stall
         self._supervisor = Supervisor(
-            self.engines, self.placement, self._calls, observers, policy
-        )
-        end = self._supervisor.fail
-        self.scaling = make_scaling(
-            self.engines, self.placement, self._calls, observers, clock, end=end
+            self.engines, self._calls, observers, policy, extension
         )
         for engine in self.engines:
             observers.started(engine.facts, engine.clock)
+
+    def _parts(self, observers: Observing) -> FrontEndParts:
+        return FrontEndParts(
+            engines=self.engines,
+            calls=self._calls,
+            observers=observers,
+            clock=self._clock,
+            take_stall=self.take_stall,
+            end=self._end_engine,
+        )
+
+    def _end_engine(self, engine: EngineState, reason: str) -> None:
+        self._supervisor.fail(engine, reason)
 
     @property
     def facts(self) -> EngineFacts:
@@ -192,7 +203,7 @@ class FrontEnd(ToldLoggers):
             EngineSleepingError: The engine sleeps and refuses requests.
             EngineStalledError: The engine has been given up.
         """
-        engine = self.placement.place(prepared, to)
+        engine = self.router.place(prepared, to)
         if engine.stall is not None and self._supervisor.gives_up(engine.stall):
             raise EngineStalledError(engine.stall.reason)
         if self._refuses_asleep and engine.is_asleep:
@@ -257,7 +268,9 @@ class FrontEnd(ToldLoggers):
             if isinstance(command, Sleep | WakeUp):
                 engine.vitals.begin_slow_call(future)
             self.engines.send(engine, call)
-        self.placement.called(command)
+        if isinstance(command, ResetPrefixCache | Sleep):
+            for engine in self.engines:
+                self.router.cache_lost(engine.index)
         self._sleep_operations.begin(command, futures)
         return futures
 
@@ -267,25 +280,32 @@ class FrontEnd(ToldLoggers):
 
     def take(self, received: Received) -> None:
         """Processes a message of an engine."""
-        if isinstance(received, Reply):
-            self._calls.settle(received)
-        elif isinstance(received, EngineNumberNews):
-            self.scaling.take(received)
-        elif (engine := self.engines.get(received.engine_index)) is not None:
-            self.placement.take(received)
-            self._take_of(engine, received)
-        # Else it has left: these are its last words.
-        self.scaling.look()
-
-    def _take_of(self, engine: EngineState, received: EngineNews) -> None:
         if isinstance(received, StepOutput):
-            self._take_output(engine, received)
-        elif isinstance(received, GuestCall):
-            engine.vitals.num_slow_calls += 1 if received.is_open else -1
+            # Else it has left: these are its last words.
+            if (engine := self.engines.get(received.engine_index)) is not None:
+                self._take_output(engine, received)
+        elif isinstance(received, Reply):
+            self._calls.settle(received)
+        elif isinstance(received, EngineDied | EngineReplaced):
+            self._take_change(received)
+        elif self.extension is not None:
+            self.extension.take(received)
+        if self._look is not None:
+            self._look()
+
+    def _take_change(self, received: EngineDied | EngineReplaced) -> None:
+        index = received.engine_index
+        if self.engines.get(index) is None:
+            return  # it has left
+        self.router.cache_lost(index)
+        if isinstance(received, EngineDied):
+            self._supervisor.take_death(received)
         else:
-            self._supervisor.take(received)
+            self._supervisor.take_replacement(received)
 
     def _take_output(self, engine: EngineState, output: StepOutput) -> None:
+        if output.cache_changes is not None:
+            self.router.cache_changed(output.engine_index, output.cache_changes)
         engine.update(output)
         facts = engine.accounting.facts_of(self._observers.requests_told(output))
         iteration, stopped = engine.outputs.take(output)

@@ -42,7 +42,7 @@ from hookline.plugin_loading.logger_options import check_logger_options
 from hookline.plugins.kinds import LOGGER
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats
-from hookline.transport.engine_client import GuestEnded
+from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_registry import (
     BrokenPluginError,
     Fanout,
@@ -199,7 +199,7 @@ class Observers:
         """Ids of the requests whose facts `observe` needs with this output."""
         return told_requests(output, self.listens)
 
-    def front_end_ended(self, ended: GuestEnded) -> None:
+    def front_end_ended(self, ended: SecondaryClientEnded) -> None:
         """Does nothing: front ends that can end share an observer process."""
 
     def http_answered(self, answered: HttpAnswered) -> None:

@@ -10,8 +10,13 @@ from hookline.pages import PageRoute, RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats
-from hookline.transport.engine_client import GuestEnded
+from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_registry import LaneStats
+
+REQUESTS = "requests"
+"""Cause of an output with requests alone, of a front end that does not own its engines.
+
+Its scheduler state is older than the one that their owner reports."""
 
 
 class RemotePages(Protocol):
@@ -107,7 +112,7 @@ class Observing(Protocol):
         """Ids of the requests whose facts `observe` needs with this output."""
         ...
 
-    def front_end_ended(self, ended: GuestEnded) -> None:
+    def front_end_ended(self, ended: SecondaryClientEnded) -> None:
         """Reports what another front end may not have reported before it ended."""
         ...
 

@@ -1,6 +1,7 @@
 """What a server's engines do while their number changes."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +42,24 @@ class ScalingReport:
     state: ScalingState
     wanted: int
     is_changing: bool
+
+
+class EngineNumber(Protocol):
+    """The capability to change the number of engines, of this or another process."""
+
+    async def report(self) -> ScalingReport:
+        """Returns the engines, and whether their number is being changed."""
+        ...
+
+    async def scale(self, number: int, *, drain_seconds: float) -> ScalingState:
+        """Brings the engines to a number, and waits until they have come or gone.
+
+        Raises:
+            RequestError: It is not a possible number.
+            ConfigError: The number is fixed, by the option that the error names.
+            ScalingBusyError: It cannot be changed now.
+            StartFailedError: An engine cannot be started.
+            DrainTimeoutError: Requests of engines that leave have not ended in time.
+            EngineDeadError: The server is being stopped, or all engines have ended.
+        """
+        ...

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 from hookline.config import EngineConfig
+from hookline.frontend.extension import Extend, ExtendsFrontEnds
 from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
 from hookline.frontend.observer_choice import Observe, observe
 from hookline.models.description import find_folder
@@ -13,6 +15,7 @@ from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import ENGINE
 from hookline.text.probing import probe_tokenizer
 from hookline.tokenizer import Tokenizer
+from hookline.transport.cluster import find_cluster
 from hookline.transport.engine_client import EngineClient
 from hookline_kernels.runtime.openmp import wait_patiently
 
@@ -58,10 +61,14 @@ def start_front_end(
         config=config.observers,
         sleep_policy=config.scheduler.sleep_policy,
         supervision=config.supervision,
-        load_balancing=config.parallel.load_balancing,
-        follows_saturation=client.owns_engines
-        and config.parallel.autoscale is not None,
+        extend=_installed_extension(config),
     )
+
+
+def _installed_extension(config: EngineConfig) -> Extend | None:
+    if (cluster := find_cluster()) is None:
+        return None
+    return partial(cast("ExtendsFrontEnds", cluster).extend, config)
 
 
 def _connecting(name: str) -> Connect:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from hookline.config import StallPolicy
-from hookline.core.commands import Finish
+from hookline.core.commands import Add, Finish
 from hookline.events import Finished, StepOutput
 from hookline.exceptions import (
     EngineDeadError,
@@ -16,56 +16,54 @@ from hookline.exceptions import (
 )
 from hookline.finish_cause import Aborted, Failed
 from hookline.frontend.calls import PendingCalls
+from hookline.frontend.client_request import Completion
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
-from hookline.frontend.moving import Moving, resubmit
+from hookline.frontend.extension import FrontEndExtension
 from hookline.frontend.observing import Observing
-from hookline.frontend.placement import Placement
 from hookline.request import FinishReason
 from hookline.transport.engine_client import (
     DeathKind,
     EngineDied,
-    EngineLeaving,
+    EngineProcesses,
     EngineReplaced,
-    EngineVerdict,
 )
 
 _log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Ends, moves or begins again the requests of engines; for the front end's thread.
+    """Ends requests of engines, or begins them again; for the front end's thread.
 
-    That of the engines' owner also kills and replaces them, and tells other front ends.
+    That of the engines' owner also kills and replaces their processes.
     """
 
     def __init__(
         self,
         engines: EngineSet,
-        placement: Placement,
         calls: PendingCalls,
         observers: Observing,
         stall_policy: StallPolicy,
+        extension: FrontEndExtension | None = None,
     ) -> None:
+        """Supervises these engines.
+
+        Args:
+            engines: The engines.
+            calls: Open calls to them.
+            observers: The loggers.
+            stall_policy: What becomes of the requests of an engine that has stalled.
+            extension: Hears of deaths and stalls, and may move requests elsewhere.
+        """
         self._engines = engines
         self._calls = calls
         self._observers = observers
-        self._moving = Moving(engines, placement, observers)
+        self._extension = extension
         self._stall_policy = stall_policy
 
-    def take(
-        self, news: EngineDied | EngineReplaced | EngineLeaving | EngineVerdict
-    ) -> None:
-        """Handles news of an engine's process from its owner."""
-        match news:
-            case EngineDied():
-                self.take_death(news)
-            case EngineReplaced():
-                self.take_replacement(news)
-            case EngineVerdict():
-                self.take_verdict(news)
-            case EngineLeaving(index):
-                self._engines[index].is_leaving = True
+    @property
+    def _processes(self) -> EngineProcesses | None:
+        return self._engines.client.capability(EngineProcesses)
 
     # -- stalls ------------------------------------------------------------------
 
@@ -79,27 +77,20 @@ class Supervisor:
         if engine.failure is not None or engine.death is not None:
             return
         engine.stall = stall
-        client = self._engines.client
-        if client.processes is not None:
-            client.processes.tell_verdict(_verdict(engine_index, stall))
+        if self._extension is not None:
+            self._extension.judged(engine_index, stall)
         if stall is None or not self.gives_up(stall):
             return
-        if engine.is_surplus and client.processes is not None:
-            client.processes.kill(engine_index, f"it stalled: {stall.reason}")
+        processes = self._processes
+        if engine.is_surplus and processes is not None:
+            processes.kill(engine_index, f"it stalled: {stall.reason}")
         elif self._stall_policy is not StallPolicy.RESTART:
             self._give_up_requests(engine, stall)
-        elif client.processes is not None:
+        elif processes is not None:
             reason = f"its process was killed, because {stall.reason}"
-            client.processes.kill(engine_index, reason)
-        elif client.owns_engines:  # in this process
+            processes.kill(engine_index, reason)
+        elif self._engines.client.owns_engines:  # in this process
             self._give_up_requests(engine, stall)
-
-    def take_verdict(self, verdict: EngineVerdict) -> None:
-        """Takes the owner's verdict on an engine."""
-        stall = None
-        if verdict.reason is not None:
-            stall = Stall(verdict.reason, verdict.seconds, verdict.is_final)
-        self.take_stall(verdict.engine_index, stall)
 
     def _give_up_requests(self, engine: EngineState, stall: Stall) -> None:
         """Ends all open requests for their clients; the engine does so if it wakes."""
@@ -113,35 +104,38 @@ class Supervisor:
     # -- deaths ------------------------------------------------------------------
 
     def take_death(self, death: EngineDied) -> None:
-        """Moves requests to other engines; ends those that neither move nor wait.
+        """Ends the requests that neither move to other engines nor wait.
 
         The engine's process is replaced if that is allowed; else it is dead.
         """
-        engine = self._engines[death.engine_index]
-        leaving = self._moving.leaving(engine, death)
-        self._bury(engine, death, {i for each in leaving for i in each.open_ids})
-        self._moving.move(engine, leaving)
+        engine, extension = self._engines[death.engine_index], self._extension
+        if extension is None:
+            self._mark_dead(engine, death, set())
+            return
+        leaving = extension.leaving(engine, death)
+        self._mark_dead(engine, death, {i for each in leaving for i in each.open_ids})
+        extension.move(engine, leaving)
 
-    def _bury(self, engine: EngineState, death: EngineDied, keep: set[int]) -> None:
+    def _mark_dead(
+        self, engine: EngineState, death: EngineDied, keep: set[int]
+    ) -> None:
         """Ends requests that are neither in `keep` nor wait for the engine."""
-        processes = self._engines.client.processes
-        is_ours = processes is not None and processes.returns(engine.index)
-        if is_ours or death.returns:
-            self._await_return(engine, death, keep)
+        extension, processes = self._extension, self._processes
+        if extension is not None and extension.returns(death):
+            # None of them waits for that: nobody knows when it will be.
+            self._await_replacement(engine, death, keep)
+            extension.ended(death, is_replaced=True)
             return
         may_return = processes is not None and not engine.is_surplus
         delay = engine.restarts.take() if may_return else None
-        is_replaced = death.is_replaced or delay is not None
-        if not is_replaced:
+        if not (death.is_replaced or delay is not None):
             self.fail(engine, death.reason, death.kind, keep)
             return
-        if processes is not None:
-            processes.tell_death(death, is_replaced=True)
+        if extension is not None:
+            extension.ended(death, is_replaced=True)
         if engine.death is None:
             keep |= {i for each in engine.outputs.untouched for i in each.open_ids}
-            error = EngineRestartingError(death.reason)
-            self._report_failure(engine, death.reason, error, keep, is_final=False)
-        engine.await_replacement(death)
+        self._await_replacement(engine, death, keep)
         if processes is None or delay is None:
             return
         _log.error(
@@ -153,25 +147,13 @@ class Supervisor:
         )
         processes.replace(engine.index, delay)
 
-    def _await_return(
+    def _await_replacement(
         self, engine: EngineState, death: EngineDied, keep: Collection[int]
     ) -> None:
-        """Ends the requests of an engine on another machine, which may come back.
-
-        None of them waits for that: nobody knows when it will be.
-        """
         if engine.death is None:
             error = EngineRestartingError(death.reason)
             self._report_failure(engine, death.reason, error, keep, is_final=False)
         engine.await_replacement(death)
-        if (processes := self._engines.client.processes) is None:
-            return
-        processes.tell_death(death, is_replaced=True)
-        _log.error(
-            "engine %d has ended: %s; it serves again once its machine starts it again",
-            engine.index,
-            death.reason,
-        )
 
     def fail(
         self,
@@ -185,11 +167,10 @@ class Supervisor:
             error, was_up = EngineDeadError(reason), engine.death is None
             self._report_failure(engine, reason, error, keep, was_up=was_up)
             engine.end(reason)
-            client = self._engines.client
-            if client.processes is not None:
+            if self._extension is not None:
                 death = EngineDied(engine.index, reason, kind)
-                client.processes.tell_death(death, is_replaced=False)
-            if client.owns_engines:
+                self._extension.ended(death, is_replaced=False)
+            if self._engines.client.owns_engines:
                 _log.error(
                     "engine %d has ended: %s; its last log lines are before this one",
                     engine.index,
@@ -286,7 +267,21 @@ class Supervisor:
         self._end_all(engine, cause, "failed", error, keep, was_up=False)
 
 
-def _verdict(engine_index: int, stall: Stall | None) -> EngineVerdict:
-    if stall is None:
-        return EngineVerdict(engine_index, None, 0.0, is_final=False)
-    return EngineVerdict(engine_index, stall.reason, stall.seconds, stall.is_final)
+def resubmit(engines: EngineSet, engine: EngineState, completion: Completion) -> None:
+    """Sends a completion that begins again, with the time that it has left.
+
+    Args:
+        engines: All engines.
+        engine: The one that gets it.
+        completion: The completion; its accounting is the engine's already.
+    """
+    request, account = completion.request, completion.account
+    child = request.prepared.child(
+        completion.index,
+        completion.request_id,
+        engine.facts.eos_token_ids,
+        request.seconds_left(engines.clock.now()),
+        is_moved=account.is_moved,
+    )
+    engine.sent(1, account.admitted.arrived_at)
+    engines.send(engine, Add(child))

@@ -53,6 +53,7 @@ ENGINE = PluginKind(
     hook="connect_engine_client",
     bare="factory",
 )
+CLUSTER = PluginKind(name="cluster", group="hookline.clusters", hook="create_cluster")
 ENGINE_NODES = PluginKind(
     name="data_parallel_backend",
     group="hookline.data_parallel_backends",
@@ -85,6 +86,7 @@ KINDS = (
     REASONING_PARSER,
     GRAMMAR_BACKEND,
     ENGINE,
+    CLUSTER,
     ENGINE_NODES,
     EXECUTOR,
     COMMAND,

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from hookline.core.commands import Command, Reply
 from hookline.events import ClockPair, Finished, StepOutput
-from hookline.front_end_parts import LinkStats
 from hookline.payloads import EngineFacts
 from hookline.transport.process_inspector import ProcessInspector
+
+T = TypeVar("T")
 
 
 class EngineInfo(NamedTuple):
@@ -66,23 +67,7 @@ class EngineReplaced(NamedTuple):
     info: EngineInfo
 
 
-class EngineVerdict(NamedTuple):
-    """What an engine's owner thinks of it, for its guests.
-
-    Attributes:
-        engine_index: Its index.
-        reason: What it does not do, in one clause; None if it works.
-        seconds: How long it has not done it.
-        is_final: Whether its requests are given up.
-    """
-
-    engine_index: int
-    reason: str | None
-    seconds: float
-    is_final: bool
-
-
-class GuestEnded(NamedTuple):
+class SecondaryClientEnded(NamedTuple):
     """Another client has ended without a word; for the owner.
 
     Attributes:
@@ -96,114 +81,23 @@ class GuestEnded(NamedTuple):
     recent: Sequence[Finished]
 
 
-class GuestCall(NamedTuple):
-    """Another client's call that may take long begins or ends; for the owner.
+class News(Protocol):
+    """What only an extension of the front end understands, such as a new engine."""
 
-    Attributes:
-        engine_index: The engine that it calls.
-        is_open: Whether it begins.
-    """
-
-    engine_index: int
-    is_open: bool
+    @property
+    def engine_index(self) -> int:
+        """Index of the engine that it concerns."""
+        ...
 
 
-class EngineLeaving(NamedTuple):
-    """An engine finishes its requests and then ends; it should get no more."""
-
-    engine_index: int
-
-
-class EngineJoined(NamedTuple):
-    """An engine that was added is ready; it has no requests."""
-
-    engine_index: int
-    info: EngineInfo
-
-
-class EngineNotJoined(NamedTuple):
-    """An engine that was added cannot be started, and was forgotten.
-
-    Attributes:
-        engine_index: Its index.
-        reason: Why, in one clause.
-    """
-
-    engine_index: int
-    reason: str
-
-
-class EngineLeft(NamedTuple):
-    """An engine that was removed has ended; nothing more comes from it."""
-
-    engine_index: int
-
-
-class EngineUnwanted(NamedTuple):
-    """The engine's owner wants this client to leave it, once it has nothing open there.
-
-    Attributes:
-        engine_index: Its index.
-        number: Number of the wish, for `EngineVisits.leave`.
-    """
-
-    engine_index: int
-    number: int
-
-
-class EngineOffered(NamedTuple):
-    """The engine's owner wants this client to stay there, or to come back."""
-
-    engine_index: int
-
-
-class GuestLeft(NamedTuple):
-    """Another client has left an engine, as its owner wants; for the owner.
-
-    Attributes:
-        engine_index: The engine.
-        client: Index of the client.
-        number: Number of the owner's wish.
-    """
-
-    engine_index: int
-    client: int
-    number: int
-
-
-EngineNumberNews = (
-    EngineJoined
-    | EngineNotJoined
-    | EngineLeft
-    | EngineUnwanted
-    | EngineOffered
-    | GuestEnded
-    | GuestLeft
-)
-"""Which engines come and go, and who leaves them."""
-
-EngineNews = (
-    StepOutput | EngineDied | EngineReplaced | EngineLeaving | EngineVerdict | GuestCall
-)
-"""What concerns an engine that is there."""
-
-Received = EngineNews | EngineNumberNews | Reply
+Received = StepOutput | EngineDied | EngineReplaced | Reply | News
 
 
 class EngineProcesses(Protocol):
-    """The processes of engines that have their own; for any thread."""
-
-    @property
-    def links(self) -> LinkStats | None:
-        """The connections to other machines; None if all engines run on this one."""
-        ...
+    """The capability of a client whose engines have processes; for any thread."""
 
     def inspector(self, engine_index: int) -> ProcessInspector | None:
         """Returns a new inspector of the engine's process, if it is on this machine."""
-        ...
-
-    def returns(self, engine_index: int) -> bool:
-        """Whether the engine comes back by itself, because another machine runs it."""
         ...
 
     def kill(self, engine_index: int, reason: str) -> None:
@@ -214,73 +108,6 @@ class EngineProcesses(Protocol):
         """Starts a new process for an engine whose death has been reported.
 
         `receive` reports its readiness, or another death.
-        """
-        ...
-
-    def tell_death(self, death: EngineDied, *, is_replaced: bool) -> None:
-        """Tells other clients that an engine has ended, and what comes of it."""
-        ...
-
-    def tell_verdict(self, verdict: EngineVerdict) -> None:
-        """Tells other clients whether an engine works."""
-        ...
-
-
-class ElasticEngines(Protocol):
-    """Starts and ends engines of a client that serves; for any thread."""
-
-    def add(self, engine_index: int, num_blocks: int) -> None:
-        """Begins to start an engine in the place of one that has ended, or of none.
-
-        `receive` reports `EngineJoined` or `EngineNotJoined`.
-
-        Args:
-            engine_index: Its index.
-            num_blocks: Number of KV blocks that it gets, as the others have.
-        """
-        ...
-
-    def remove(self, engine_index: int) -> None:
-        """Begins to end an engine, which may be starting, and to forget it.
-
-        `receive` reports `EngineLeft` in the end.
-        """
-        ...
-
-    def vacate(self, engine_index: int) -> None:
-        """Has other clients leave an engine once they have nothing open there."""
-        ...
-
-    def keep(self, engine_index: int) -> None:
-        """Offers an engine to other clients again, after `vacate`."""
-        ...
-
-    def guest_left(self, engine_index: int, client: int, number: int | None) -> None:
-        """Takes note that another client has left an engine, or has been expelled.
-
-        Args:
-            engine_index: The engine, which tells it.
-            client: Index of the client.
-            number: Number of the wish that it fulfils; None if it has been expelled.
-        """
-        ...
-
-    def is_vacated(self, engine_index: int) -> bool:
-        """Whether no other client has anything open at an engine, after `vacate`."""
-        ...
-
-
-class EngineVisits(Protocol):
-    """A client's stay at engines that another client owns; for any thread."""
-
-    def leave(self, engine_index: int, number: int) -> None:
-        """Leaves an engine where this client has nothing open, for the n-th wish."""
-        ...
-
-    def come_back(self, engine_index: int) -> None:
-        """Begins to attach again to an engine that it has left.
-
-        `receive` reports `EngineJoined`.
         """
         ...
 
@@ -305,28 +132,19 @@ class EngineClient(Protocol):
         ...
 
     @property
-    def processes(self) -> EngineProcesses | None:
-        """The engines' processes; None if it has none or does not own them."""
-        ...
-
-    @property
-    def hosts(self) -> Mapping[int, str]:
-        """The machine of each engine that is, or was, on another one."""
-        ...
-
-    @property
-    def elastic(self) -> ElasticEngines | None:
-        """Starts and ends engines; None if their number is fixed."""
-        ...
-
-    @property
-    def visits(self) -> EngineVisits | None:
-        """Leaves engines and comes back; None for a client that owns them."""
-        ...
-
-    @property
     def dropped(self) -> int:
         """Number of messages dropped on either side, because they were not valid."""
+        ...
+
+    def capability(self, kind: type[T]) -> T | None:
+        """Returns what this client can do beyond this interface.
+
+        Args:
+            kind: A Protocol, such as `EngineProcesses`.
+
+        Returns:
+            An object of that kind, always the same one; None if the client cannot.
+        """
         ...
 
     def send(self, engine_index: int, command: Command) -> None:

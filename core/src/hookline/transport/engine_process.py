@@ -1,10 +1,10 @@
 """The engine process: `python -m hookline.transport.engine_process`.
 
 Its arguments are the folder of the sockets, which only this user may enter, the index
-of the engine, the index of the client that owns it, the links to engines that share
-its experts in JSON, the owner's process id, and the file descriptor and the level of
-the log. The owner holds the other end of standard input, and sends the key of the
-messages through it. Once that closes, or the owner has ended, the process ends.
+of the engine, the index of the client that owns it, the owner's process id, and the
+file descriptor and the level of the log. The owner holds the other end of standard
+input, and sends the key of the messages through it. Once that closes, or the owner has
+ended, the process ends.
 """
 
 import faulthandler
@@ -13,9 +13,8 @@ import shutil
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-
-import msgspec
 
 from hookline.clock import SystemClock
 from hookline.core.building import build_core, build_loop
@@ -27,8 +26,9 @@ from hookline.transport.engine_wire import EngineWire
 from hookline.transport.mailbox import KEY_BYTES
 from hookline.transport.messages import Ready
 from hookline.transport.process_inspector import STACKS_SIGNAL, stacks_file
-from hookline.worker.experts.links import ExpertLinks
+from hookline.worker.executor_factory import AdaptFactory
 
+MakeWire = Callable[[Path, int, int, bytes], EngineWire]
 _IDLE_SECONDS = 60.0
 
 
@@ -37,13 +37,25 @@ def main(
     engine_index: int,
     owner_index: int,
     owner_pid: int,
-    experts: ExpertLinks | None,
+    *,
+    make_wire: MakeWire = EngineWire,
+    adapt: AdaptFactory | None = None,
 ) -> int:
-    """Serves until the owner goes away."""
+    """Serves until the owner goes away.
+
+    Args:
+        folder: Folder of the sockets.
+        engine_index: Index of the engine.
+        owner_index: Index of the client that owns it.
+        owner_pid: The owner's process.
+        make_wire: Connects to the owner.
+        adapt: As of `build_core`.
+
+    Returns:
+        The process's exit status.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the front end decides when to end
-    for descriptor in () if experts is None else experts.descriptors:
-        os.set_inheritable(descriptor, False)  # by what plugins start
     stdin = sys.stdin.fileno()
     key = os.read(stdin, KEY_BYTES)
     if len(key) < KEY_BYTES:
@@ -51,19 +63,19 @@ def main(
     threading.Thread(
         target=_end_with_owner, args=[stdin, owner_pid, folder], daemon=True
     ).start()
-    wire = EngineWire(folder, engine_index, owner_index, key)
+    wire = make_wire(folder, engine_index, owner_index, key)
     _write_stacks_on_signal(stacks_file(folder, engine_index))
     try:
         with FailureNotice(wire.failed):
-            return _serve(wire, experts)
+            return _serve(wire, adapt)
     finally:
         wire.close()
 
 
-def _serve(wire: EngineWire, experts: ExpertLinks | None) -> int:
+def _serve(wire: EngineWire, adapt: AdaptFactory | None) -> int:
     config = wire.receive_config()
     try:
-        core = build_core(config, SystemClock(), experts)
+        core = build_core(config, SystemClock(), adapt)
         loop = build_loop(config, core)
     except ConfigError as error:
         wire.start_failed("config", error.option, error.detail)
@@ -74,7 +86,8 @@ def _serve(wire: EngineWire, experts: ExpertLinks | None) -> int:
     except (EngineDeadError, RankError) as error:  # said in one line
         wire.failed(describe_failure(error))
         return 1
-    wire.listen_to(core.together.bell)
+    if core.sharing is not None:
+        wire.listen_to(core.sharing.bell)
     wire.ready(Ready(core.facts, core.clock_pair()))
     while True:
         for message in loop.turn(wire.receive, _IDLE_SECONDS):
@@ -101,8 +114,6 @@ def _end_with_owner(stdin: int, owner_pid: int, folder: Path) -> None:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    engine_index, owner_index = map(int, sys.argv[2:4])
-    experts = msgspec.json.decode(sys.argv[4], type=ExpertLinks | None)
-    owner_pid, log_end, level = map(int, sys.argv[5:])
+    engine_index, owner_index, owner_pid, log_end, level = map(int, sys.argv[2:])
     with forwarding_log(log_end, level):
-        sys.exit(main(folder, engine_index, owner_index, owner_pid, experts))
+        sys.exit(main(folder, engine_index, owner_index, owner_pid))

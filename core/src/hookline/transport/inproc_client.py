@@ -2,21 +2,17 @@
 
 import queue
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from hookline.core.commands import Command, EngineMessage
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import EngineDeadError
-from hookline.transport.engine_client import (
-    ElasticEngines,
-    EngineDied,
-    EngineInfo,
-    Received,
-)
+from hookline.transport.engine_client import EngineDied, EngineInfo, Received
 
+T = TypeVar("T")
 _CLOSED = "it was closed"
 _TURN_SECONDS = 0.01
 """Maximum wait of an idle engine for commands while others may have work."""
@@ -68,24 +64,12 @@ class InprocClient:
         self._is_closed = False
 
     @property
-    def processes(self) -> None:
-        return None
-
-    @property
-    def hosts(self) -> Mapping[int, str]:
-        return {}
-
-    @property
-    def elastic(self) -> ElasticEngines | None:
-        return None
-
-    @property
-    def visits(self) -> None:
-        return None
-
-    @property
     def dropped(self) -> int:
         return 0
+
+    def capability(self, kind: type[T]) -> T | None:
+        del kind
+        return None
 
     def send(self, engine_index: int, command: Command) -> None:
         driven = self._driven[engine_index]

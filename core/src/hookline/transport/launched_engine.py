@@ -1,16 +1,14 @@
 """Starts an engine process and gives it the secret of its messages."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-
-import msgspec
 
 from hookline.config import EngineConfig
 from hookline.owned_process import OwnedProcess
 from hookline.transport.mailbox import make_key
-from hookline.worker.experts.links import ExpertLinks
 
-_MODULE = "hookline.transport.engine_process"
+MODULE = "hookline.transport.engine_process"
 
 
 class LaunchedEngine(OwnedProcess):
@@ -25,7 +23,10 @@ class LaunchedEngine(OwnedProcess):
         folder: Path,
         engine_index: int,
         owner_index: int,
-        experts: ExpertLinks | None = None,
+        *,
+        module: str = MODULE,
+        arguments: Sequence[object] = (),
+        pass_fds: Sequence[int] = (),
     ) -> None:
         """Starts the process.
 
@@ -33,14 +34,15 @@ class LaunchedEngine(OwnedProcess):
             folder: Folder of the sockets.
             engine_index: Index of the engine.
             owner_index: Index of the client that owns it.
-            experts: Links to engines that share its experts; None without any.
+            module: What the process runs.
+            arguments: Its arguments after these three.
+            pass_fds: Descriptors that it inherits under the same numbers.
         """
-        links = msgspec.json.encode(experts).decode()
         super().__init__(
-            _MODULE,
-            (folder, engine_index, owner_index, links),
+            module,
+            (folder, engine_index, owner_index, *arguments),
             name=f"engine {engine_index}",
-            pass_fds=() if experts is None else experts.descriptors,
+            pass_fds=pass_fds,
         )
         self.key = make_key()
         # The pipe, unlike arguments and environment, is not shown by /proc.

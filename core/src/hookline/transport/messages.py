@@ -1,12 +1,10 @@
-"""The messages between clients and engine processes."""
-
-from pathlib import Path
+"""The messages between a client and engine processes that it owns."""
 
 import msgspec
 
 from hookline.config import EngineConfig
 from hookline.core.commands import Add, Call, Finish, Reply
-from hookline.events import ClockPair, Finished, StepOutput
+from hookline.events import ClockPair, StepOutput
 from hookline.payloads import EngineFacts
 
 
@@ -16,43 +14,7 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     config: EngineConfig
 
 
-class Attach(msgspec.Struct, frozen=True, tag=True):
-    """Adds another client; the engine replies with `Ready`.
-
-    Attributes:
-        address: Address of the client's inbox.
-    """
-
-    address: str
-
-
-class Detach(msgspec.Struct, frozen=True, tag=True):
-    """Removes the client that sends it, and aborts its requests, unheard by anyone."""
-
-
-class Expel(msgspec.Struct, frozen=True, tag=True):
-    """Removes a guest that has ended; from the owner only.
-
-    Its requests are aborted, and the owner gets their FINISHED.
-
-    Attributes:
-        client: Index of the guest.
-    """
-
-    client: int
-
-
-class Depart(msgspec.Struct, frozen=True, tag=True):
-    """Removes the guest that sends it, which has nothing open; the owner is told.
-
-    Attributes:
-        number: Number of the owner's `Vacate`.
-    """
-
-    number: int
-
-
-ToEngine = Start | Attach | Detach | Depart | Expel | Add | Finish | Call
+ToEngine = Start | Add | Finish | Call
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
@@ -105,173 +67,4 @@ class Output(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     dropped: int = 0
 
 
-class Overrun(msgspec.Struct, frozen=True, tag=True):
-    """A guest has not taken its outputs for too long and gets no more.
-
-    Attributes:
-        client: Index of the guest.
-    """
-
-    client: int
-
-
-class SlowCall(msgspec.Struct, frozen=True, tag=True):
-    """A guest's call that may take long begins or ends; to the owner.
-
-    Attributes:
-        is_open: Whether it begins.
-    """
-
-    is_open: bool
-
-
-class Expelled(msgspec.Struct, frozen=True, tag=True):
-    """The reply to `Expel`.
-
-    Attributes:
-        client: Index of the guest.
-        recent: The latest ends of its requests that were sent to it.
-    """
-
-    client: int
-    recent: list[Finished]
-
-
-class Departed(msgspec.Struct, frozen=True, tag=True):
-    """A guest has left as the owner wants; nothing of it is open any more.
-
-    Attributes:
-        client: Index of the guest.
-        number: Number of the owner's `Vacate`.
-    """
-
-    client: int
-    number: int
-
-
-class EngineDown(msgspec.Struct, frozen=True, tag=True):
-    """An engine has ended; from its owner to the guests.
-
-    Attributes:
-        engine_index: Its index.
-        reason: Why, in one clause.
-        kind: A `DeathKind`.
-        is_replaced: Whether a new process is to take its place.
-        returns: Whether another machine starts it, whenever it may be, so that no
-            request waits for it.
-    """
-
-    engine_index: int
-    reason: str
-    kind: str
-    is_replaced: bool
-    returns: bool = False
-
-
-class Leaves(msgspec.Struct, frozen=True, tag=True):
-    """An engine of another machine ends by itself once it has nothing to do.
-
-    From its owner to the guests, which send it no more if there are others.
-    """
-
-    engine_index: int
-
-
-class EngineStalled(msgspec.Struct, frozen=True, tag=True):
-    """The owner's verdict on an engine that does not work; to the guests.
-
-    Attributes:
-        engine_index: Its index.
-        reason: What it does not do; None once it works again.
-        seconds: How long it has not done it.
-        is_final: Whether its requests are given up.
-    """
-
-    engine_index: int
-    reason: str | None
-    seconds: float = 0.0
-    is_final: bool = False
-
-
-class Vacate(msgspec.Struct, frozen=True, tag=True):
-    """The owner wants to end an engine; to the guests.
-
-    They send it no more requests, and leave it with `Depart` once those that it has
-    have ended. A `Seat` of the same process takes it back.
-
-    Attributes:
-        engine_index: Its index.
-        number: Number of the wish, to be returned.
-    """
-
-    engine_index: int
-    number: int
-
-
-class Gone(msgspec.Struct, frozen=True, tag=True):
-    """An engine is there no longer and is to be forgotten; from its owner."""
-
-    engine_index: int
-
-
-class Seat(msgspec.Struct, frozen=True, tag=True):
-    """An engine process to which a guest may attach; from its owner.
-
-    Attributes:
-        key: The secret of the messages from and to the process.
-        address: Address of its inbox.
-        facts: What it reported when it was ready.
-        clock: Its clocks then.
-        down: Its end, if it has ended.
-        host: Its machine, if that is another one.
-    """
-
-    engine_index: int
-    key: bytes
-    address: str
-    facts: EngineFacts
-    clock: ClockPair
-    down: EngineDown | None = None
-    host: str = ""
-
-
-class Invitation(msgspec.Struct, frozen=True):
-    """What a process needs to become a guest; for a private channel.
-
-    Attributes:
-        folder: Folder of the sockets.
-        client_index: The guest's index.
-        owner_index: The owner's.
-        key: The secret of the messages from the owner to the guest.
-        seats: All engines.
-    """
-
-    folder: str
-    client_index: int
-    owner_index: int
-    key: bytes
-    seats: list[Seat]
-
-    @property
-    def folders(self) -> set[Path]:
-        """The folders of the owner's sockets."""
-        inboxes = [Path(seat.address.removeprefix("ipc://")) for seat in self.seats]
-        return {Path(self.folder), *(inbox.parent for inbox in inboxes)}
-
-
-OfGuests = Expelled | Departed | SlowCall
-"""What an engine reports to its owner about other clients."""
-
-ToClient = Hello | Ready | StartFailed | Failed | Output | Reply | Overrun | OfGuests
-ToGuest = (
-    Ready
-    | Failed
-    | Output
-    | Reply
-    | EngineDown
-    | EngineStalled
-    | Leaves
-    | Vacate
-    | Gone
-    | Seat
-)
+ToClient = Hello | Ready | StartFailed | Failed | Output | Reply

@@ -4,6 +4,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import ClassVar, TypeVar, cast
 
 import msgspec
 
@@ -18,27 +19,20 @@ from hookline.exceptions import (
 )
 from hookline.transport.engine_client import (
     DeathKind,
-    ElasticEngines,
     EngineDied,
     EngineInfo,
+    EngineProcesses,
     EngineReplaced,
-    EngineVerdict,
     Received,
 )
-from hookline.transport.expert_memory import ExpertMemory
 from hookline.transport.forked_children import release_in_forked_children
-from hookline.transport.guest_list import GuestList, guest_news
 from hookline.transport.ipc import IpcTransport, private_folder
 from hookline.transport.launched_engine import LaunchedEngine, config_of_process
 from hookline.transport.mailbox import Mail, Mailbox
 from hookline.transport.messages import (
-    Expel,
     Failed,
     Hello,
-    Invitation,
-    OfGuests,
     Output,
-    Overrun,
     Ready,
     Start,
     StartFailed,
@@ -48,6 +42,7 @@ from hookline.transport.process_inspector import ProcessInspector, stacks_file
 from hookline.transport.transport import Party, Role
 from hookline.worker.startup_timer import StartupTimer
 
+T = TypeVar("T")
 _LIVENESS_SECONDS = 0.1
 """Interval of liveness checks while an engine sends nothing."""
 _LOOK_SECONDS = 0.05
@@ -57,9 +52,14 @@ _CLOSED = "it was closed"
 
 
 class ProcessClient:
-    """An `EngineClient` that owns an engine process for each configuration."""
+    """An `EngineClient` that owns an engine process for each configuration.
+
+    Attributes:
+        message_type: What engine processes may send.
+    """
 
     owns_engines = True
+    message_type: ClassVar[object] = ToClient
 
     def __init__(self, *configs: EngineConfig, client_index: int = 0) -> None:
         """Starts the processes and waits until their models are ready.
@@ -85,17 +85,18 @@ class ProcessClient:
         self._is_closed = False
         self._ended: EngineDied | None = None
         self._looks_at = 0.0
-        sharing = [e.engine_index for e in configs if e.parallel.spreads_experts]
-        self._experts = ExpertMemory(sharing)
         self._folder = private_folder()
         release_in_forked_children(self._folder, self._pipes)
         me = Party(Role.CLIENT, client_index)
         self._transport = IpcTransport(self._folder, me)
-        self._mailbox: Mailbox[ToClient] = Mailbox(
-            self._transport, me, msgspec.msgpack.Decoder(ToClient), self._key_of
+        self._mailbox: Mailbox[msgspec.Struct] = Mailbox(
+            self._transport,
+            me,
+            msgspec.msgpack.Decoder(cast("type[msgspec.Struct]", self.message_type)),
+            self._key_of,
         )
-        self._guests = GuestList(self._folder, me, self._transport, self._tell)
         try:
+            self._begin()
             self._start(self._configs)
         except BaseException:
             self.close()
@@ -107,30 +108,8 @@ class ProcessClient:
         """Process id of each engine, by the engine's index."""
         return {index: each.pid for index, each in list(self._launched.items())}
 
-    @property
-    def processes(self) -> "ProcessClient":
-        return self
-
-    @property
-    def hosts(self) -> Mapping[int, str]:
-        return {}
-
-    @property
-    def elastic(self) -> ElasticEngines | None:
-        return None
-
-    @property
-    def visits(self) -> None:
-        return None
-
-    @property
-    def links(self) -> None:
-        return None
-
-    def returns(self, engine_index: int) -> bool:
-        """Returns False: this process starts and replaces its engines."""
-        del engine_index
-        return False
+    def capability(self, kind: type[T]) -> T | None:
+        return cast("T", self) if kind is EngineProcesses else None
 
     def inspector(self, engine_index: int) -> ProcessInspector | None:
         if (launched := self._launched.get(engine_index)) is None:
@@ -149,30 +128,6 @@ class ProcessClient:
     def replace(self, engine_index: int, after_seconds: float) -> None:
         # The receiving thread starts it: it owns the handshake.
         self._due[engine_index] = time.monotonic() + after_seconds
-
-    def tell_death(self, death: EngineDied, *, is_replaced: bool) -> None:
-        self._guests.ended(death, is_replaced=is_replaced)
-
-    def tell_verdict(self, verdict: EngineVerdict) -> None:
-        self._guests.judged(verdict)
-
-    # -- guests ------------------------------------------------------------------
-
-    @property
-    def overrun_guests(self) -> frozenset[int]:
-        """Guests that get no more outputs, because they did not take them."""
-        return frozenset(self._guests.overrun)
-
-    def invite(self, client_index: int) -> Invitation:
-        """Lets another process attach to the engines, as this client."""
-        return self._guests.invite(client_index)
-
-    def expel(self, client_index: int) -> None:
-        """Has the engines abort the requests of a guest that has ended."""
-        self._guests.forget(client_index)
-        for index in list(self._launched):
-            if index not in self._deaths:
-                self._mailbox.send(Party(Role.ENGINE, index), Expel(client_index))
 
     # -- messages ----------------------------------------------------------------
 
@@ -208,7 +163,6 @@ class ProcessClient:
         deadline = time.monotonic() + _GRACE_SECONDS
         for launched in self._launched.values():
             launched.end(max(0.0, deadline - time.monotonic()))
-        self._experts.close()
         self._transport.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -231,7 +185,10 @@ class ProcessClient:
             startup = (*timer.phases(), *facts.startup)
             self.engines[index] = EngineInfo(replace(facts, startup=startup), clock)
 
-    def _shake_hands(self, mail: Mail[ToClient], config: EngineConfig) -> None:
+    def _begin(self) -> None:
+        """Makes what a subclass needs before the first process starts."""
+
+    def _shake_hands(self, mail: Mail[msgspec.Struct], config: EngineConfig) -> None:
         message = mail.message
         if isinstance(message, Hello):
             self._transport.connect(mail.sender, message.address, max_waiting=0)
@@ -240,7 +197,7 @@ class ProcessClient:
         elif isinstance(message, Ready):
             index = mail.sender.index
             self.engines[index] = info = EngineInfo(message.facts, message.clock)
-            self._guests.started(index, info, self._launched[index].key)
+            self._is_ready(index, info)
         elif isinstance(message, StartFailed) and message.kind == "config":
             raise ConfigError(message.subject, message.detail)
         elif isinstance(message, StartFailed):
@@ -248,7 +205,12 @@ class ProcessClient:
         elif isinstance(message, Failed):
             raise EngineDeadError(message.reason)
 
-    def _next_mail(self, timeout_seconds: float) -> Mail[ToClient] | EngineDied | None:
+    def _is_ready(self, index: int, info: EngineInfo) -> None:
+        """Lets a subclass tell others of a process that has become ready."""
+
+    def _next_mail(
+        self, timeout_seconds: float
+    ) -> Mail[msgspec.Struct] | EngineDied | None:
         """Waits in slices, to detect a process's death quickly."""
         may_return = self._can_replace and not self._is_closed
         if len(self._deaths) == len(self._launched) and not may_return:
@@ -270,7 +232,7 @@ class ProcessClient:
             if left == 0:
                 return None
 
-    def _received(self, mail: Mail[ToClient]) -> Received | None:
+    def _received(self, mail: Mail[msgspec.Struct]) -> Received | None:
         index, message = mail.sender.index, mail.message
         if index in self._starting:
             return self._take_start(index, mail)
@@ -281,16 +243,13 @@ class ProcessClient:
             return message.output
         if isinstance(message, Reply):
             return message
-        return self._take_news(index, message)
-
-    def _take_news(self, index: int, message: ToClient) -> Received | None:
-        """Handles news of an engine about itself and about other clients."""
         if isinstance(message, Failed):
             return self._bury(EngineDied(index, message.reason))
-        if isinstance(message, OfGuests):
-            return guest_news(index, message)
-        if isinstance(message, Overrun):
-            self._guests.overrun.add(message.client)
+        return self._take_news(index, message)
+
+    def _take_news(self, index: int, message: msgspec.Struct) -> Received | None:
+        """Lets a subclass take what only it understands."""
+        del index, message
         return None
 
     def _launch_due(self) -> None:
@@ -322,12 +281,9 @@ class ProcessClient:
         self._starting.add(index)
 
     def _start_process(self, index: int) -> LaunchedEngine:
-        links = self._experts.links(index)
-        launched = LaunchedEngine(self._folder, index, self.index, links)
-        self._experts.started()
-        return launched
+        return LaunchedEngine(self._folder, index, self.index)
 
-    def _take_start(self, index: int, mail: Mail[ToClient]) -> Received | None:
+    def _take_start(self, index: int, mail: Mail[msgspec.Struct]) -> Received | None:
         """Shakes hands with a process that starts while others serve."""
         try:
             config = config_of_process(self._configs[index], self._num_launched[index])
@@ -367,8 +323,6 @@ class ProcessClient:
         return now - self._last_words.setdefault(index, now) > _LIVENESS_SECONDS
 
     def _death(self, index: int, reason: str) -> EngineDied:
-        if (of_peer := self._experts.take_reason(index)) is not None:
-            return EngineDied(index, of_peer, DeathKind.PEER)
         if index in self._starting:
             return EngineDied(index, reason, DeathKind.START)
         if (killed := self._kill_reasons.pop(index, None)) is not None:
@@ -378,13 +332,10 @@ class ProcessClient:
         return EngineDied(index, reason, kind)
 
     def _key_of(self, peer: Party) -> bytes | None:
-        if peer.role is Role.CLIENT:
-            return self._guests.key_of(peer)
         launched = self._launched.get(peer.index)
-        return None if launched is None else launched.key
-
-    def _tell(self, guest: Party, news: msgspec.Struct) -> None:
-        self._mailbox.send(guest, news, waits=False)
+        if launched is None or peer.role is not Role.ENGINE:
+            return None
+        return launched.key
 
     def _bury(self, death: EngineDied) -> EngineDied:
         if self._ended is not None and self._ended.engine_index == death.engine_index:
@@ -392,6 +343,4 @@ class ProcessClient:
         self._starting.discard(death.engine_index)
         self._last_words.pop(death.engine_index, None)
         self._deaths[death.engine_index] = death.reason
-        for peer in self._experts.ended(death):
-            self._launched[peer].kill()
         return death

@@ -10,7 +10,8 @@ import msgspec
 from aiohttp import web
 
 from hookline.observer_context import ObserverAddress
-from hookline.transport.attached_client import AttachedClient
+from hookline.transport.cluster import AttachedEngines, AttachInfo, require_cluster
+from hookline.transport.engine_client import EngineClient
 from hookline_kernels.runtime.settled_heap import settle_heap
 from hookline_server.api_servers.asking import (
     Questions,
@@ -54,7 +55,7 @@ async def serve_as_child(channel: socket.socket, folders: set[Path]) -> None:
     welcome = await link.receive()
     if not isinstance(welcome, Welcome):
         return  # the parent has gone already
-    folders |= welcome.invitation.folders
+    folders |= set(map(Path, welcome.invitation.folders))
     signals = StopSignals(welcome.settings.shutdown_timeout + FORCED_END_SECONDS)
     status = 1
     try:
@@ -81,7 +82,7 @@ class _ChildLife:
         """Attaches to the engines, and serves once the parent says so."""
         release_in_forked_children(self._listening.all)
         welcome = self._welcome
-        client = await asyncio.to_thread(AttachedClient, welcome.invitation)
+        client = await asyncio.to_thread(_attached, welcome.invitation)
         engine = await started(
             lambda: attach_to_engines(welcome.config, client, _observer(welcome)),
             self._stopping,
@@ -105,15 +106,14 @@ class _ChildLife:
         if self._begin.done():
             await self._serve(engine)
 
-    async def _end_if_broken(
-        self, engine: ServingEngine, client: AttachedClient
-    ) -> None:
+    async def _end_if_broken(self, engine: ServingEngine, client: EngineClient) -> None:
         """Ends the process if its front end has failed, and not the engines.
 
         Its parent replaces it; it would answer its part of all requests with errors.
         """
         await engine.failed.wait()
-        if not client.are_engines_gone:
+        attached = client.capability(AttachedEngines)
+        if attached is None or not attached.are_engines_gone:
             logger.error("this API server exits, because it no longer works")
             self._stopping.set()
 
@@ -160,6 +160,10 @@ class _ChildLife:
                 self._questions.take(message)
             elif isinstance(message, Begin) and not self._begin.done():
                 self._begin.set_result(None)
+
+
+def _attached(info: AttachInfo) -> EngineClient:
+    return require_cluster("api-server-count").attach(info)
 
 
 def _listening(welcome: Welcome) -> Listening:

@@ -12,7 +12,7 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.frontend.restarts import RestartBudget
 from hookline.request_ids import MAX_CLIENTS
-from hookline.transport.messages import Invitation
+from hookline.transport.cluster import AttachInfo
 from hookline_registry import Failure, FailureLog, isolate
 from hookline_server.api_servers.divided_limits import engine_share, server_share
 from hookline_server.api_servers.link import Link
@@ -60,7 +60,7 @@ class Engines:
         observer: The loggers; None if there are none.
     """
 
-    invite: Callable[[int], Invitation]
+    invite: Callable[[int], AttachInfo]
     expel: Callable[[int], None]
     overrun: Callable[[], frozenset[int]]
     observer: ObserverSeat | None

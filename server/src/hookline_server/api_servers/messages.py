@@ -3,7 +3,7 @@
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.transport.messages import Invitation
+from hookline.transport.cluster import AttachInfo
 from hookline_server.api_servers.questions import (
     Answer,
     Ask,
@@ -46,7 +46,7 @@ class Welcome(msgspec.Struct, frozen=True, tag=True):
     places: int
     config: EngineConfig
     settings: ServerSettings
-    invitation: Invitation
+    invitation: AttachInfo
     observer: ObserverSeat | None
     api: int
     pages: int | None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from hookline.config import EngineConfig
+from hookline.frontend.scaling_state import EngineNumber
 from hookline_server.api_servers.fleet import Engines, Fleet
 from hookline_server.api_servers.shared_state import SharedState
 from hookline_server.auth.key_ring import KeyRing
@@ -79,7 +80,9 @@ class Parent:
                     return
                 engine, engines = owned[0]
                 store = ResponseStore(self.settings.response_store)
-                state = SharedState(store, keys, engine.scaling)
+                number = engine.capability(EngineNumber)
+                assert number is not None, "the cluster that shares engines has it"
+                state = SharedState(store, keys, number)
                 engine.report(store.stats)
                 is_prepared = await _first(fleet.prepare(engines, state), stopping)
             if is_prepared:

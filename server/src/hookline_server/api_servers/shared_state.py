@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import get_args
 
+from hookline.frontend.scaling_state import EngineNumber
 from hookline_server.api_servers.questions import (
     Answer,
     AnyAnswer,
@@ -31,7 +32,6 @@ from hookline_server.api_servers.scaling_errors import (
 from hookline_server.auth.allowance import OwnAllowance
 from hookline_server.auth.budget import Budget
 from hookline_server.auth.key_ring import KeyRing
-from hookline_server.engine import EngineNumber
 from hookline_server.response_store import ResponseStore, StoredResponse
 
 LATE_SECONDS = 0.05

@@ -6,6 +6,7 @@ from typing import cast
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
+from hookline.transport.cluster import require_cluster
 from hookline_server.api_servers.fleet import Engines
 from hookline_server.api_servers.parent import StartOwner
 from hookline_server.engine import ServingEngine
@@ -38,16 +39,17 @@ def owner_starter(config: EngineConfig, log: ServerLog) -> StartOwner:
         raise ConfigError(option, "more than 1 requires engine processes")
     if config.engine != "native":
         raise ConfigError(option, f"more than 1 is not possible with {config.engine}")
+    require_cluster(option)
 
     async def start() -> tuple[ServingEngine, Engines]:
         module = await asyncio.to_thread(import_module, "hookline_server.engine_start")
-        engine, client, observers = await module.start_owner(config)
+        engine, shared, observers = await module.start_owner(config)
         engine.report(log.stats)
         log.feed(engine.records_logged if engine.needs_records else None)
         engines = Engines(
-            invite=client.invite,
-            expel=client.expel,
-            overrun=lambda: client.overrun_guests,
+            invite=shared.attach_info,
+            expel=shared.expel,
+            overrun=lambda: frozenset(shared.overrun_clients),
             observer=module.observer_seat(observers),
         )
         return engine, engines

@@ -3,7 +3,7 @@
 from typing import Any
 
 from hookline.events import ClockPair, StepOutput
-from hookline.frontend.guest_observation import REQUESTS
+from hookline.frontend.observing import REQUESTS
 from hookline.stats import IterationStats, SchedulerStats
 from hookline_observer.merging import MergedNotices
 from hookline_observer.messages import Failed, Observed, Started

@@ -27,7 +27,7 @@ from hookline.payloads import (
     StateChanged,
 )
 from hookline.stats import IterationStats, SchedulerStats
-from hookline.transport.engine_client import GuestEnded
+from hookline.transport.engine_client import SecondaryClientEnded
 from hookline.transport.ipc import IpcTransport, ipc_address
 from hookline.transport.mailbox import Mailbox
 from hookline.transport.transport import Party, Role
@@ -242,7 +242,7 @@ def test_ends_before_a_restart_are_not_told_for_a_dead_guest(
         with front_end(hosted, 1):
             pass
         owner.observe(state(received=2, finished=2, at=9), IterationStats(), {})
-        owner.front_end_ended(GuestEnded(0, 1, ends))
+        owner.front_end_ended(SecondaryClientEnded(0, 1, ends))
         assert owner.flush(10)
 
     finished = [

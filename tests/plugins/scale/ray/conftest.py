@@ -32,12 +32,12 @@ class Nodes:
     @property
     def engines(self) -> dict[int, tuple[Any, int, int]]:
         """Node, actor's and engine's process ids of each engine, by its index."""
-        return self._running("hookline.transport.remote_engine_process")
+        return self._running("hookline_cluster.machines.remote_engine_process")
 
     @property
     def ranks(self) -> dict[int, tuple[Any, int, int]]:
         """Node, actor's and rank's process ids of each rank, by its index."""
-        return self._running("hookline.transport.connected_rank_process")
+        return self._running("hookline_cluster.ranks.connected_rank_process")
 
     def _running(self, module: str) -> dict[int, tuple[Any, int, int]]:
         found: dict[int, tuple[Any, int, int]] = {}

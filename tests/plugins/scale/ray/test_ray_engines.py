@@ -17,6 +17,8 @@ from hookline import LLM, AsyncEngine, EngineDeadError, SamplingParams
 from hookline.config import EngineConfig
 from hookline.exceptions import EngineRestartingError, StartFailedError
 from hookline.frontend.output_stream import OutputStream
+from hookline.frontend.scaling_state import EngineNumber
+from hookline_cluster.scaling.scaling import DRAIN_SECONDS
 from hookline_testing.own_time import Deadline
 
 if TYPE_CHECKING:
@@ -223,17 +225,19 @@ async def test_engines_come_and_go(
     machines = replace(on_ray.machines, join_timeout=8.0)
     engine = await start_engine(replace(on_ray, parallel=parallel, machines=machines))
     before = await engine.submit(PROMPT, LONG)
-    grown = await engine.scaling.scale(2)
+    number = engine.capability(EngineNumber)
+    assert number is not None
+    grown = await number.scale(2, drain_seconds=DRAIN_SECONDS)
     streams = [
         await engine.submit(PROMPT, LONG, data_parallel_rank=index) for index in (0, 1)
     ]
     running = nodes.engines
-    shrinking = asyncio.create_task(engine.scaling.scale(1))
+    shrinking = asyncio.create_task(number.scale(1, drain_seconds=DRAIN_SECONDS))
     lengths = await asyncio.gather(*map(length_of, [before, *streams]))
     shrunk = await shrinking
     await until(lambda: sorted(nodes.engines) == [0])
     with pytest.raises(StartFailedError, match="no place on the Ray cluster"):
-        await engine.scaling.scale(3)
+        await number.scale(3, drain_seconds=DRAIN_SECONDS)
     last = await engine.submit(PROMPT, LONG)
 
     assert grown.serving == (0, 1)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from hookline.frontend.balancing.turns import Turns
+from hookline.frontend.turns import Turns
 from hookline_pd_proxy.instance import Instance
 
 FULL = 0.95

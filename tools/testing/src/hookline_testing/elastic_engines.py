@@ -2,20 +2,18 @@
 
 from collections import deque
 from dataclasses import replace
+from typing import TypeVar, cast
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.core.building import build_core, build_loop
 from hookline.exceptions import EngineDeadError
-from hookline.transport.engine_client import (
-    EngineDied,
-    EngineInfo,
-    EngineJoined,
-    EngineLeft,
-    EngineNotJoined,
-    Received,
-)
+from hookline.transport.engine_client import EngineDied, EngineInfo, Received
 from hookline.transport.inproc_client import DrivenEngine, InprocClient
+from hookline_cluster.capabilities import ElasticEngines
+from hookline_cluster.news import EngineJoined, EngineLeft, EngineNotJoined
+
+T = TypeVar("T")
 
 
 class InprocElasticClient(InprocClient):
@@ -33,9 +31,8 @@ class InprocElasticClient(InprocClient):
         self._config = configs[0]
         self._news: deque[Received] = deque()
 
-    @property
-    def elastic(self) -> "InprocElasticClient":
-        return self
+    def capability(self, kind: type[T]) -> T | None:
+        return cast("T", self) if kind is ElasticEngines else None
 
     def add(self, engine_index: int, num_blocks: int) -> None:
         self._blocks = num_blocks
@@ -53,7 +50,7 @@ class InprocElasticClient(InprocClient):
     def keep(self, engine_index: int) -> None:
         """Tells the others, of which there are none."""
 
-    def guest_left(self, engine_index: int, client: int, number: int | None) -> None:
+    def client_left(self, engine_index: int, client: int, number: int | None) -> None:
         """Hears of the others, of which there are none."""
 
     def is_vacated(self, engine_index: int) -> bool:

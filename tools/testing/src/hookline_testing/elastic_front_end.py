@@ -1,5 +1,6 @@
 """A front end whose engines come and go, driven by a test."""
 
+from functools import partial
 from pathlib import Path
 
 from hookline.config import (
@@ -8,14 +9,16 @@ from hookline.config import (
     ExecutorConfig,
     LoadBalancing,
     ModelConfig,
+    ParallelConfig,
     SimulationConfig,
 )
 from hookline.frontend.client_request import Delivery
-from hookline.frontend.engine_scaling import EngineScaling
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import Tokenizer
+from hookline_cluster.extension import ClusterExtension
+from hookline_cluster.scaling.engine_scaling import EngineScaling
 from hookline_metrics import Family, Recorder
 from hookline_testing.elastic_engines import InprocElasticClient
 
@@ -27,6 +30,7 @@ class ElasticFrontEnd:
 
     Attributes:
         client: Starts engines when the test says so.
+        extension: Has the front end follow them.
         scaling: Adds and removes them.
         news: What each request's client got.
         sizes: For whoever wants to note the number of engines.
@@ -45,6 +49,7 @@ class ElasticFrontEnd:
                     step_seconds=0.0002, decode_request_seconds=0.0
                 ),
             ),
+            parallel=ParallelConfig(load_balancing=balancing),
         )
         self.client = InprocElasticClient(config)
         self.recorder = Recorder(config)
@@ -52,11 +57,12 @@ class ElasticFrontEnd:
             self.client,
             Tokenizer.load(folder),
             Observers(config, self.recorder),
-            load_balancing=balancing,
-            follows_saturation=True,
+            extend=partial(ClusterExtension, config, follows_saturation=True),
         )
-        assert isinstance(self.front_end.scaling, EngineScaling)
-        self.scaling = self.front_end.scaling
+        assert isinstance(self.front_end.extension, ClusterExtension)
+        self.extension = self.front_end.extension
+        assert isinstance(self.extension.scaling, EngineScaling)
+        self.scaling = self.extension.scaling
         self.news: list[list[Delivery]] = []
         self.sizes: list[int] = []
 

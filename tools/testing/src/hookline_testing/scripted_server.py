@@ -28,7 +28,7 @@ from hookline.exceptions import (
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.probe_result import ProbeOutcome, ProbeResult
-from hookline.frontend.scaling_state import ScalingReport, ScalingState
+from hookline.frontend.scaling_state import EngineNumber, ScalingReport, ScalingState
 from hookline.frozen import EMPTY
 from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.pages import PageHandler, RoutesOf
@@ -59,6 +59,7 @@ FACTS = EngineFacts(
 
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
@@ -272,6 +273,9 @@ class FakeEngine:
         self.num_probes = 0
         self.probe_results = (ProbeResult(0, ProbeOutcome.TOKEN, 0.01),)
         self.is_closed = False
+
+    def capability(self, kind: type[T]) -> T | None:
+        return cast("T", self.scaling) if kind is EngineNumber else None
 
     @property
     def is_ready(self) -> bool:

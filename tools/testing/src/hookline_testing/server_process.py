@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from hookline_testing.own_time import Deadline, Stopwatch
-from hookline_testing.waiting import PATIENCE_SECONDS, wait_for_value
+from hookline_testing.waiting import PATIENCE_SECONDS, wait_for_value, wait_until
 
+ANSWER_SECONDS = 240.0
+"""For an answer, by the clock on the wall; a test that never gets one ends by pytest's
+own limit, or by this one."""
 _LISTENS = "0A"
 """State of a socket in `/proc/net/tcp`."""
 
@@ -74,7 +77,7 @@ class Server:
         path: str,
         headers: Mapping[str, str] | None = None,
         *,
-        timeout_seconds: float = 60,
+        timeout_seconds: float = ANSWER_SECONDS,
     ) -> tuple[int, str]:
         request = urllib.request.Request(self._url(path), headers=dict(headers or {}))  # noqa: S310
         return self._open(request, timeout_seconds)
@@ -85,7 +88,7 @@ class Server:
         body: object,
         headers: Mapping[str, str] | None = None,
         *,
-        timeout_seconds: float = 60,
+        timeout_seconds: float = ANSWER_SECONDS,
     ) -> tuple[int, Any]:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         request = urllib.request.Request(self._url(path), data, dict(headers or {}))  # noqa: S310
@@ -93,7 +96,7 @@ class Server:
         return status, json.loads(text)
 
     def stream(self, path: str, body: object) -> tuple[HTTPConnection, HTTPResponse]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)
         connection.request("POST", path, json.dumps(body))
         return connection, connection.getresponse()
 
@@ -132,7 +135,8 @@ class Server:
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(60)
+        wait_until(lambda: self.process.poll() is not None, "the server does not end")
+        return self.process.wait()
 
     def _url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"

@@ -8,8 +8,8 @@ import msgspec
 
 from hookline.events import StepOutput
 from hookline.front_end_parts import FrontEndPart, ObserverStats
-from hookline.frontend.guest_observation import REQUESTS
 from hookline.frontend.observation import Observers
+from hookline.frontend.observing import REQUESTS
 from hookline.frontend.request_account import orphaned_request
 from hookline.frozen import frozen_map
 from hookline.logs.logged_record import LoggedRecord

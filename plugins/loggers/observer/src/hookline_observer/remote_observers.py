@@ -22,7 +22,7 @@ from hookline.pages import RoutesOf
 from hookline.payloads import REMOVED, EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats, SchedulerStats
-from hookline.transport.engine_client import GuestEnded
+from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_observer.link import ObserverLink
 from hookline_observer.merged_parts import Key, part_key
 from hookline_observer.messages import (
@@ -197,7 +197,7 @@ class RemoteObservers:
         """Ids of the requests whose facts `observe` needs with this output."""
         return told_requests(output, self.listens)
 
-    def front_end_ended(self, ended: GuestEnded) -> None:
+    def front_end_ended(self, ended: SecondaryClientEnded) -> None:
         self._tell(Ended(ended.engine_index, ended.client, list(ended.recent)))
 
     def http_answered(self, answered: HttpAnswered) -> None:

@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.transport.rank_messages import RankEnlistment
+from hookline_cluster.ranks.rank_messages import RankEnlistment
 
 
 class Kind(StrEnum):

@@ -2,7 +2,7 @@
 
 from hookline.config import Device, EngineConfig
 from hookline.exceptions import ConfigError
-from hookline.transport.engine_nodes import NodeEnded
+from hookline_cluster.machines.engine_nodes import NodeEnded
 from hookline_ray.addresses import cluster_address
 from hookline_ray.driver_link import DriverLink
 from hookline_ray.messages import Ended, Kind, Open, Start, Stop

@@ -6,12 +6,12 @@ import msgspec
 
 from hookline.config import EngineConfig
 from hookline.config.machines import MachinesConfig
-from hookline.transport.enlistment import Enlistment
+from hookline_cluster.machines.enlistment import Enlistment
 from hookline_ray.messages import Start, StartRank
 from hookline_ray.process_actor import Program
 
-_ENGINE = "hookline.transport.remote_engine_process"
-_RANK = "hookline.transport.connected_rank_process"
+_ENGINE = "hookline_cluster.machines.remote_engine_process"
+_RANK = "hookline_cluster.ranks.connected_rank_process"
 
 
 def engine_program(start: Start, num_beside: int) -> Program:

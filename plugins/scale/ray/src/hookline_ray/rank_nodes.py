@@ -1,8 +1,8 @@
 """Ranks as actors, seen from their executor."""
 
 from hookline.config import EngineConfig
-from hookline.transport.connected_ranks import RankEnded
-from hookline.transport.rank_messages import RankEnlistment
+from hookline_cluster.ranks.connected_ranks import RankEnded
+from hookline_cluster.ranks.rank_messages import RankEnlistment
 from hookline_ray.addresses import cluster_address
 from hookline_ray.driver_link import DriverLink
 from hookline_ray.messages import Kind, Open, StartRank

@@ -7,7 +7,7 @@ from types import FrameType
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
-from hookline.frontend.headless_node import HeadlessNode
+from hookline.transport.cluster import require_cluster
 from hookline_server.children import kill_children
 from hookline_server.cli.output import say
 from hookline_server.settings import ServerSettings
@@ -35,8 +35,8 @@ def run_headless(config: EngineConfig, settings: ServerSettings) -> int:
             "data-parallel-backend",
             f"{config.machines.backend} starts engines itself: leave out --headless",
         )
+    node = require_cluster("headless").headless_node(config)
     stopping = _stopped_by_signals()
-    node = HeadlessNode(config)
     indices = ", ".join(map(str, config.local_indices))
     say(f"Hookline runs engines for the head node at {node.address}: {indices}")
     is_well = node.run(stopping, settings.shutdown_timeout)

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from aiohttp import web
 
-from hookline.frontend.scalable import check_autoscale
+from hookline.config.scalable import check_autoscale
 from hookline_kernels.runtime.settled_heap import settle_heap
 from hookline_server.api_servers.parent import Parent
 from hookline_server.auth.exposure import warn_if_open

@@ -7,9 +7,8 @@ import numpy as np
 from hookline.clock import NANOSECONDS
 from hookline.config import EngineConfig, ObserverConfig
 from hookline.frontend.engine_set import EngineState
-from hookline.frontend.scaling_policy import Scaler, ScalingDecision, ScalingPolicy
 from hookline.payloads import EngineStarted
-from hookline.transport.engine_client import EngineReplaced
+from hookline_cluster.scaling.policy import Scaler, ScalingDecision, ScalingPolicy
 from hookline_metrics import Recorder
 from hookline_testing.cluster.cluster import Cluster
 from hookline_testing.cluster.events import Events
@@ -115,7 +114,7 @@ class ScaledCluster:
             self._starting.remove(engine)
             info = self._cluster.replace_engine(engine.index)
             engine.replaced(info)
-            self._front_end.placement.take(EngineReplaced(engine.index, info))
+            self._front_end.router.cache_lost(engine.index)
             started = EngineStarted(facts=info.facts, clock=info.clock)
             self._recorder.engine_started(started)
             self._take(engine)

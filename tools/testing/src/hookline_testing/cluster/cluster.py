@@ -12,8 +12,8 @@ from hookline.frontend.client_request import Delivery
 from hookline.outputs import RequestOutput
 from hookline.stats import Residue
 from hookline.transport.engine_client import EngineInfo
-from hookline.transport.guest_books import GuestBooks
-from hookline.transport.output_split import split_output
+from hookline_cluster.clients.client_table import ClientTable
+from hookline_cluster.clients.output_split import split_output
 from hookline_metrics import Recorder
 from hookline_testing.cluster.engine import SimulatedEngine
 from hookline_testing.cluster.events import Events
@@ -65,7 +65,7 @@ class Cluster:
         self._arrived = 0
         self._most = 0
         self._engines = [self._new_engine(index) for index in range(spec.engines)]
-        self._guests = [GuestBooks() for _ in self._engines]
+        self._guests = [ClientTable() for _ in self._engines]
         infos = {each.index: each.info for each in self._engines}
         tokenizer = thousand_tokens()
         self.front_ends = [
@@ -143,7 +143,7 @@ class Cluster:
     def _emit(self, message: EngineMessage, at: int) -> None:
         """Sends each front end its part of an output, as an engine process does.
 
-        The first front end owns the engines, the others are their guests.
+        The first front end owns the engines, the others are their secondary clients.
         """
         assert isinstance(message, StepOutput)
         self.tally.residue += message.stats.residue != Residue()
@@ -178,7 +178,7 @@ class Cluster:
     def _reasons(self) -> Counter[str]:
         reasons: Counter[str] = Counter()
         for each in self.front_ends:
-            for _, reason, count in each.front_end.placement.stats.requests:
+            for _, reason, count in each.front_end.router.stats.requests:
                 reasons[reason] += count
         return reasons
 

@@ -2,15 +2,22 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import islice, product
 from string import ascii_lowercase
+from typing import TypeVar
 
 from tokenizers import Tokenizer as FastTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from hookline.clock import VirtualClock
-from hookline.config import EngineConfig, LoadBalancing, ObserverConfig
+from hookline.config import (
+    EngineConfig,
+    LoadBalancing,
+    ObserverConfig,
+    ParallelConfig,
+)
 from hookline.core.commands import Command
 from hookline.frontend.client_request import Deliver
 from hookline.frontend.front_end import FrontEnd
@@ -19,9 +26,11 @@ from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import Tokenizer, byte_level_alphabet
 from hookline.transport.engine_client import EngineInfo, Received
+from hookline_cluster.extension import extend
 from hookline_metrics import Recorder
 from hookline_testing.simulation import VOCAB_SIZE
 
+T = TypeVar("T")
 Post = Callable[[int, Command], None]
 """Takes the index of an engine, and a command for it."""
 
@@ -42,24 +51,12 @@ class LinkedClient:
         self._arrived: deque[Received] = deque()
 
     @property
-    def processes(self) -> None:
-        return None
-
-    @property
-    def hosts(self) -> Mapping[int, str]:
-        return {}
-
-    @property
-    def elastic(self) -> None:
-        return None
-
-    @property
-    def visits(self) -> None:
-        return None
-
-    @property
     def dropped(self) -> int:
         return 0
+
+    def capability(self, kind: type[T]) -> T | None:
+        del kind
+        return None
 
     def send(self, engine_index: int, command: Command) -> None:
         self._post(engine_index, command)
@@ -94,12 +91,15 @@ class SimulatedFrontEnd:
     ) -> None:
         self._client = client
         self._clock = clock
-        config = EngineConfig(observers=ObserverConfig(stat_loggers=()))
+        config = EngineConfig(
+            observers=ObserverConfig(stat_loggers=()),
+            parallel=ParallelConfig(load_balancing=balancing),
+        )
         self.front_end = FrontEnd(
             client,
             tokenizer,
             Observers(config, recorder),
-            load_balancing=balancing,
+            extend=partial(extend, config),
             clock=clock,
         )
 

@@ -1,0 +1,1 @@
+"""Several engines behind a front end, several front ends, machines and their links."""

@@ -1,0 +1,19 @@
+"""Balancing round robin: one engine after another."""
+
+from collections.abc import Sequence
+
+from hookline.frontend.input_processor import PreparedRequest
+from hookline.frontend.router import Choice, Reason
+from hookline_cluster.balancing.balancer import BlindBalancer, Candidate
+
+
+class RoundRobinBalancer(BlindBalancer):
+    """Chooses the engine that was chosen longest ago, whatever its load."""
+
+    def choose(
+        self, candidates: Sequence[Candidate], prepared: PreparedRequest
+    ) -> Choice:
+        del prepared
+        return Choice(
+            self._turns.next([each.index for each in candidates]), Reason.TURN
+        )

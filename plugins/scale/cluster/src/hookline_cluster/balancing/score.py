@@ -1,0 +1,18 @@
+"""Balancing by score: the engine of least load."""
+
+from collections.abc import Sequence
+
+from hookline.frontend.input_processor import PreparedRequest
+from hookline.frontend.router import Choice, Reason
+from hookline_cluster.balancing.balancer import BlindBalancer, Candidate
+
+
+class ScoreBalancer(BlindBalancer):
+    """Chooses the engine of least load; equally loaded ones take turns."""
+
+    def choose(
+        self, candidates: Sequence[Candidate], prepared: PreparedRequest
+    ) -> Choice:
+        del prepared
+        loads = {each.index: each.load for each in candidates}
+        return Choice(self._turns.least(list(loads), loads.__getitem__), Reason.LOAD)

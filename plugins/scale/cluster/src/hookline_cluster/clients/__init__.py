@@ -1,0 +1,1 @@
+"""Several clients of the same engines: one owns these, others attach to them."""

@@ -1,0 +1,102 @@
+"""Connects a front end to several engines, on this machine and on others."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from hookline.config import EngineConfig
+from hookline.exceptions import ConfigError
+from hookline.transport.engine_client import EngineClient
+from hookline.transport.native import connect_in_process
+from hookline_cluster.clients.owner_client import OwnerClient
+from hookline_cluster.machines.client_relay import ClientRelay
+from hookline_cluster.machines.endpoint import endpoint_of
+from hookline_cluster.machines.link_keys import LinkKeys, read_secret
+from hookline_cluster.machines.multi_node_client import MultiNodeClient
+from hookline_cluster.machines.placing import place_engines
+from hookline_cluster.machines.remote_client import RemoteClient
+from hookline_cluster.machines.tcp import TcpHub
+from hookline_cluster.scaling.elastic_client import ElasticClient
+
+SharedClient = OwnerClient | RemoteClient | MultiNodeClient
+"""Clients that own engines to which other processes can attach."""
+
+
+def connect(config: EngineConfig) -> EngineClient:
+    """Starts the engines, in this or their own processes, and waits for them.
+
+    Those of other machines are not started, only waited for.
+
+    Raises:
+        ConfigError: An option does not fit.
+        ModelLoadError: The model cannot be loaded or served.
+        EngineDeadError: An engine ended before it was ready, or did not come in time.
+    """
+    if config.remote_indices:
+        return _connect_machines(config, config.per_engine(), None)
+    if config.in_process:
+        return connect_in_process(config)
+    return ElasticClient(*config.per_engine())
+
+
+def connect_shared(config: EngineConfig) -> SharedClient:
+    """Starts engines, or waits for them, to which other processes can attach.
+
+    Raises:
+        ConfigError: An option does not fit.
+        ModelLoadError: The model cannot be loaded or served.
+        EngineDeadError: An engine ended before it was ready, or did not come in time.
+    """
+    configs = config.per_engine()
+    if not config.remote_indices:
+        return ElasticClient(*configs)
+    relay = ClientRelay()
+    try:
+        return _connect_machines(config, configs, relay)
+    except BaseException:
+        relay.close()
+        raise
+
+
+def _connect_machines(
+    config: EngineConfig, local: list[EngineConfig], relay: ClientRelay | None
+) -> RemoteClient | MultiNodeClient:
+    if config.in_process:
+        raise ConfigError(
+            "in-process", "cannot be combined with engines on other machines"
+        )
+    is_placed = config.machines.is_placed
+    remote = place_engines(config, relay) if is_placed else _listen(config, relay)
+    try:
+        return _joined(remote, local)
+    except BaseException:
+        remote.close()
+        raise
+
+
+def _listen(config: EngineConfig, relay: ClientRelay | None) -> RemoteClient:
+    secret = read_secret(config.machines.secret_file)
+    keys = None if secret is None else LinkKeys.derive(secret)
+    endpoint = endpoint_of(config.machines, has_secret=secret is not None)
+    return RemoteClient(config, TcpHub(endpoint, keys, relay), relay)
+
+
+def _joined(
+    remote: RemoteClient, local: list[EngineConfig]
+) -> RemoteClient | MultiNodeClient:
+    """Waits for other machines while the engines of this one start."""
+    if not local:
+        remote.wait()
+        return remote
+    is_started = threading.Event()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        waiting = pool.submit(remote.wait, is_started)
+        try:
+            started = OwnerClient(*local)
+        except BaseException:
+            remote.stop_waiting()
+            raise
+        is_started.set()
+    if (error := waiting.exception()) is not None:
+        started.close()
+        raise error
+    return MultiNodeClient(started, remote)

@@ -1,0 +1,1 @@
+"""Engines on other machines, and the encrypted links to them."""

@@ -1,0 +1,393 @@
+"""Client of engines on other machines, which connect to this one."""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import TypeVar, assert_never, cast
+
+import msgspec
+
+from hookline.config import EngineConfig
+from hookline.core.commands import Command, Reply
+from hookline.exceptions import EngineDeadError, SchemaVersionError
+from hookline.front_end_parts import LinkStats
+from hookline.models.description import find_folder
+from hookline.models.folder_digest import digest_of_folder
+from hookline.transport.cluster import AttachInfo, SharedEngines
+from hookline.transport.engine_client import (
+    DeathKind,
+    EngineDied,
+    EngineInfo,
+    EngineProcesses,
+    EngineReplaced,
+    Received,
+)
+from hookline.transport.mailbox import Mail, Mailbox, make_key
+from hookline.transport.messages import Failed, Output, Ready, StartFailed
+from hookline.transport.transport import Party, Role
+from hookline_cluster.capabilities import (
+    EngineLinks,
+    RemoteEngines,
+    SecondaryClientNews,
+)
+from hookline_cluster.clients.messages import AttachDetails, Expel, OfSecondaryClients
+from hookline_cluster.clients.secondary_clients import news_of_secondary_client
+from hookline_cluster.machines.client_relay import ClientRelay
+from hookline_cluster.machines.joining import NodeAdmission
+from hookline_cluster.machines.link_messages import (
+    JOINING_KEY,
+    FromRemoteEngine,
+    Goodbye,
+    Join,
+    Leaving,
+    Left,
+    Ping,
+    Pong,
+    Refused,
+    ToHead,
+    Welcome,
+)
+from hookline_cluster.machines.remote_seat import Presence, RemoteSeat
+from hookline_cluster.machines.remote_secondary_clients import RemoteSecondaryClients
+from hookline_cluster.machines.tcp import TcpHub
+from hookline_cluster.news import EngineLeaving, EngineVerdict
+
+T = TypeVar("T")
+_CAPABILITIES = frozenset(
+    {EngineProcesses, EngineLinks, SecondaryClientNews, RemoteEngines, SharedEngines}
+)
+PING_SECONDS = 0.25
+"""Interval of pings, by which a lost connection is noticed."""
+_LOOK_SECONDS = 0.1
+DRAIN_SECONDS = 0.1
+"""Time to receive what an engine had sent before its connection was lost."""
+_GRACE_SECONDS = 2.0
+_REMINDER_SECONDS = 30.0
+_CLOSED = "it was closed"
+_log = logging.getLogger(__name__)
+
+
+class RemoteClient:
+    """An `EngineClient` of engines that other machines start and end.
+
+    Whatever becomes of a process, another one may take its place at any time.
+
+    Attributes:
+        patience_seconds: Time for which `wait` waits beyond the join timeout.
+    """
+
+    owns_engines = True
+    patience_seconds = 0.0
+
+    def __init__(
+        self, config: EngineConfig, hub: TcpHub, relay: ClientRelay | None = None
+    ) -> None:
+        """Takes over hub and relay; `wait` returns when the engines are there.
+
+        Args:
+            config: The head node's configuration.
+            hub: Where the engines connect.
+            relay: The hub's, if engines can have other clients.
+        """
+        self.index = 0
+        self.engines: dict[int, EngineInfo] = {}
+        self._config = config
+        self._hub = hub
+        self._seats = {index: RemoteSeat(index) for index in config.remote_indices}
+        digest = digest_of_folder(find_folder(config.model.model))
+        self._admission = NodeAdmission(config, self._seats, digest)
+        self._mailbox: Mailbox[ToHead] = Mailbox(
+            hub,
+            Party(Role.CLIENT, self.index),
+            msgspec.msgpack.Decoder(ToHead),
+            self._key_of,
+        )
+        self._secondary = None if relay is None else RemoteSecondaryClients(relay)
+        self._losses: dict[int, tuple[float, EngineDied]] = {}
+        self._pinged_at = 0.0
+        self._last_refusal = ""
+        self._is_waiting = True
+        self._given_up: str | None = None
+        self._is_closed = False
+
+    def wait(self, others: threading.Event | None = None) -> None:
+        """Waits until all engines are ready, and until `others` is set.
+
+        Raises:
+            EngineDeadError: Some are not there in time, or this client was closed.
+        """
+        seconds = self._config.machines.join_timeout + self.patience_seconds
+        deadline = time.monotonic() + seconds
+        reminder = 0.0
+        while (missing := self._missing) or not (others is None or others.is_set()):
+            now = time.monotonic()
+            names = ", ".join(map(str, missing))
+            if self._given_up is not None:
+                raise EngineDeadError(self._given_up)
+            if missing and now > deadline:
+                raise EngineDeadError(
+                    f"of the engines of other machines, {names} did not join at "
+                    f"{self._hub.address} within {seconds:g} s"
+                )
+            if missing and now > reminder:
+                reminder = now + _REMINDER_SECONDS
+                _log.warning(
+                    "waiting at %s for the engines of other machines: %s",
+                    self._hub.address,
+                    names,
+                )
+            self.receive(_LOOK_SECONDS)
+        self._is_waiting = False
+
+    def capability(self, kind: type[T]) -> T | None:
+        if kind is SharedEngines and self._secondary is None:
+            return None
+        return cast("T", self) if kind in _CAPABILITIES else None
+
+    @property
+    def hosts(self) -> Mapping[int, str]:
+        return {each.index: each.link.host for each in list(self._seats.values())}
+
+    @property
+    def links(self) -> LinkStats:
+        links = tuple(each.link for each in list(self._seats.values()))
+        return LinkStats(engines=links, refused=self._hub.refused)
+
+    def inspector(self, engine_index: int) -> None:
+        """Returns None: the process is on another machine."""
+
+    def returns(self, engine_index: int) -> bool:
+        return engine_index in self._seats
+
+    def kill(self, engine_index: int, reason: str) -> None:
+        death = EngineDied(engine_index, reason, DeathKind.STALLED)
+        self._losses[engine_index] = (0.0, death)
+
+    def replace(self, engine_index: int, after_seconds: float) -> None:
+        """Does nothing: its machine starts a new process, which joins."""
+
+    def tell_death(self, death: EngineDied, *, is_replaced: bool) -> None:
+        if self._secondary is not None:
+            returns = self.returns(death.engine_index)
+            self._secondary.ended(death, is_replaced=is_replaced, returns=returns)
+
+    def tell_verdict(self, verdict: EngineVerdict) -> None:
+        if self._secondary is not None:
+            self._secondary.judged(verdict)
+
+    # -- secondary clients -------------------------------------------------------
+
+    @property
+    def overrun_clients(self) -> frozenset[int]:
+        """Clients that get no more outputs, because they did not take them."""
+        return (
+            frozenset() if self._secondary is None else self._secondary.overrun_clients
+        )
+
+    def attach_info(self, client_index: int) -> AttachInfo:
+        return self.invite(client_index).packed()
+
+    def invite(self, client_index: int) -> AttachDetails:
+        """Lets another process attach to the engines, as this client."""
+        assert self._secondary is not None, "it has a relay"
+        return self._secondary.invite(client_index)
+
+    def join_in(self, invitation: AttachDetails) -> AttachDetails:
+        """Adds these engines to those to which a process may attach."""
+        assert self._secondary is not None, "it has a relay"
+        return self._secondary.join_in(invitation)
+
+    def expel(self, client_index: int) -> None:
+        """Has the engines abort the requests of a secondary client that has ended."""
+        if self._secondary is not None:
+            self._secondary.forget(client_index)
+        for seat in list(self._seats.values()):
+            if seat.presence is Presence.READY:
+                self._mailbox.send(seat.party, Expel(client_index))
+
+    # -- messages ----------------------------------------------------------------
+
+    @property
+    def dropped(self) -> int:
+        there = sum(each.dropped for each in list(self._seats.values()))
+        return self._mailbox.dropped + there
+
+    def send(self, engine_index: int, command: Command) -> None:
+        seat = self._seats[engine_index]
+        if self._is_closed or seat.presence is not Presence.READY:
+            raise EngineDeadError(_CLOSED if self._is_closed else seat.absence)
+        self._mailbox.send(seat.party, command)
+
+    def receive(self, timeout_seconds: float) -> Received | None:
+        deadline = time.monotonic() + timeout_seconds
+        while not self._is_closed:
+            self._ping()
+            if (death := self._take_loss()) is not None:
+                return death
+            left = max(0.0, deadline - time.monotonic())
+            mail = self._next_mail(min(left, _LOOK_SECONDS))
+            if mail is not None and (received := self._received(mail)) is not None:
+                return received
+            if mail is None and left == 0:
+                return None
+        raise EngineDeadError(_CLOSED)
+
+    def close(self) -> None:
+        """Says goodbye to the engines, and waits a moment for them to end."""
+        if self._is_closed:
+            return
+        for seat in self._present:
+            self._mailbox.send(seat.party, Goodbye(returns=False))
+        deadline = time.monotonic() + _GRACE_SECONDS
+        while self._present and time.monotonic() < deadline:
+            self.receive(_LOOK_SECONDS)
+        self._is_closed = True
+        self._hub.close(linger_seconds=_LOOK_SECONDS)
+        if self._secondary is not None:
+            self._secondary.close()
+
+    def stop_waiting(self) -> None:
+        """Has `wait`, in another thread, raise soon."""
+        self._given_up = _CLOSED
+
+    @property
+    def _missing(self) -> list[int]:
+        return [each for each in self._seats if each not in self.engines]
+
+    @property
+    def _present(self) -> list[RemoteSeat]:
+        seats = self._seats.values()
+        return [each for each in seats if each.presence is not Presence.ABSENT]
+
+    def _next_mail(self, timeout_seconds: float) -> Mail[ToHead] | None:
+        try:
+            return self._mailbox.receive(timeout_seconds)
+        except SchemaVersionError as error:
+            self._refuse(Party(Role.JOINER, 0), Refused(str(error), is_final=True))
+            return None
+
+    def _received(self, mail: Mail[ToHead]) -> Received | None:
+        message = mail.message
+        if isinstance(message, Join):
+            if mail.sender.role is Role.JOINER:
+                self._take_join(mail.sender, message)
+            return None
+        seat = self._seats.get(mail.sender.index)
+        if seat is None or seat.presence is Presence.ABSENT:
+            return None  # the last words of a process that has lost its seat
+        if isinstance(message, OfSecondaryClients):
+            return news_of_secondary_client(seat.index, message)
+        return self._taken(seat, message)
+
+    def _taken(
+        self,
+        seat: RemoteSeat,
+        message: FromRemoteEngine,
+    ) -> Received | None:
+        match message:
+            case Output(output, dropped):
+                seat.dropped = dropped
+                return output
+            case Reply():
+                return message
+            case Pong(at):
+                seat.answered((time.monotonic_ns() - at) / 1e9)
+                return None
+            case Ready(facts, clock):
+                return self._take_ready(seat, EngineInfo(facts, clock))
+            case Leaving():
+                return self._take_leaving(seat)
+            case Left():
+                reason, kind = "it was stopped on its machine", DeathKind.EXITED
+            case Failed(text):
+                reason, kind = text, DeathKind.FAILED
+            case StartFailed(subject=subject, detail=detail):
+                reason, kind = f"{subject}: {detail}", DeathKind.START
+            case _:
+                assert_never(message)
+        return self._bury(EngineDied(seat.index, reason, kind))
+
+    def _take_leaving(self, seat: RemoteSeat) -> EngineLeaving:
+        if self._secondary is not None:
+            self._secondary.leaves(seat.index)
+        return EngineLeaving(seat.index)
+
+    def _take_join(self, joiner: Party, join: Join) -> None:
+        refusal = self._admission.refusal(joiner.index, join)
+        if refusal is not None:
+            self._refuse(joiner, refusal, f" of {join.host}")
+            return
+        seat = self._seats[joiner.index]
+        seat.take(join, make_key())
+        self._last_refusal = ""
+        _log.info("engine %d joins from %s", seat.index, join.host)
+        self._answer(joiner, Welcome(self._config_of(seat.index), seat.key))
+        self._hub.connect(seat.party, self._hub.origin, max_waiting=0)
+
+    def _config_of(self, engine_index: int) -> EngineConfig:
+        """Returns the configuration that an engine gets from the head node."""
+        return self._config.of_engine(engine_index)
+
+    def _take_ready(self, seat: RemoteSeat, info: EngineInfo) -> Received | None:
+        is_new = seat.index not in self.engines
+        self.engines[seat.index] = info
+        seat.ready()
+        if self._secondary is not None:
+            self._secondary.seated(seat, info)
+        _log.info("engine %d is ready on %s", seat.index, seat.link.host)
+        return None if is_new else EngineReplaced(seat.index, info)
+
+    def _refuse(self, joiner: Party, refusal: Refused, whose: str = "") -> None:
+        line = f"refused a process{whose} as engine {joiner.index}: {refusal.reason}"
+        if line != self._last_refusal:  # those that are not final ask every second
+            self._last_refusal = line
+            _log.warning("%s", line)
+        self._answer(joiner, refusal)
+
+    def _answer(self, joiner: Party, message: msgspec.Struct) -> None:
+        self._hub.connect(joiner, self._hub.origin, max_waiting=0)
+        self._mailbox.send(joiner, message)
+        self._hub.disconnect(joiner)
+
+    def _ping(self) -> None:
+        now = time.monotonic()
+        if now - self._pinged_at < PING_SECONDS:
+            return
+        self._pinged_at = now
+        for seat in self._present:
+            self._mailbox.send(seat.party, Ping(time.monotonic_ns()))
+            if (reason := self._hub.lost(seat.party)) is not None:
+                death = EngineDied(seat.index, reason, DeathKind.LOST)
+                self._losses.setdefault(seat.index, (now + DRAIN_SECONDS, death))
+
+    def _take_loss(self) -> EngineDied | None:
+        now = time.monotonic()
+        due = [death for at, death in self._losses.values() if at <= now]
+        return self._bury(due[0]) if due else None
+
+    def _bury(self, death: EngineDied) -> EngineDied | None:
+        seat = self._seats[death.engine_index]
+        self._losses.pop(seat.index, None)
+        was_ready = seat.presence is Presence.READY
+        if seat.presence is Presence.ABSENT:
+            return None
+        self._dismiss(seat, returns=True)
+        seat.leave(death.reason, is_lost=death.kind is DeathKind.LOST)
+        if self._is_waiting:
+            self.engines.pop(seat.index, None)
+            _log.error("engine %d has ended: %s", seat.index, seat.absence)
+            return None
+        return death._replace(reason=seat.absence) if was_ready else None
+
+    def _dismiss(self, seat: RemoteSeat, *, returns: bool) -> None:
+        self._mailbox.send(seat.party, Goodbye(returns=returns))
+        self._hub.disconnect(seat.party)
+        if self._secondary is not None:
+            self._secondary.unseated(seat)
+
+    def _key_of(self, peer: Party) -> bytes | None:
+        if peer.role is Role.JOINER:
+            return JOINING_KEY
+        seat = self._seats.get(peer.index)
+        return None if seat is None or peer.role is not Role.ENGINE else seat.key

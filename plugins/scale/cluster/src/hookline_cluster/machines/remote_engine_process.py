@@ -1,0 +1,136 @@
+"""An engine on another machine, a process of its own that is run as a module.
+
+Its arguments are the index of the engine, the process id of the headless node that owns
+it, and the file descriptor and the level of the log. The owner writes an `Enlistment`
+to standard input. Once that closes, or the owner has ended, the process ends; so it
+does when the link to the head node is lost, whatever it computes. Its owner then starts
+another one, so that nothing of the old one is left.
+"""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import NoReturn
+
+from hookline.clock import SystemClock
+from hookline.config import EngineConfig
+from hookline.core.building import build_core, build_loop
+from hookline.core.engine_loop import EngineLoop
+from hookline.core.failure import FailureNotice
+from hookline.exceptions import ConfigError, HooklineError, ModelLoadError
+from hookline.logs.forwarding import forwarding_log
+from hookline.models.description import find_folder
+from hookline.models.folder_digest import digest_of_folder
+from hookline.owner_watch import wait_for_owners_end
+from hookline.transport.messages import Ready
+from hookline_cluster.machines.endpoint import endpoint_of
+from hookline_cluster.machines.enlistment import Enlistment
+from hookline_cluster.machines.link_keys import LinkKeys
+from hookline_cluster.machines.remote_wire import RemoteWire
+
+DISMISSED, FAILED, LOST, UNFIT = 0, 1, 3, 4
+"""Exit status: the head node or the owner ended it, it failed, it lost the head node,
+or it cannot become the engine."""
+_TURN_SECONDS = 0.25
+"""Maximum time until a signal or a goodbye is noticed while there is no work."""
+_QUIET_TURNS = 2
+"""Turns without work after which a leaving engine expects no more requests."""
+
+
+_log = logging.getLogger("hookline_cluster.machines.remote_engine_process")
+
+
+class _Engine:
+    """The engine while it serves one head node."""
+
+    def __init__(self, wire: RemoteWire) -> None:
+        self._wire = wire
+        self._is_asked_to_leave = False
+        signal.signal(signal.SIGTERM, _end_now)
+
+    def serve(self, local: EngineConfig) -> int:
+        """Joins the head node and serves until it says goodbye or the owner asks."""
+        folder = find_folder(local.model.model)
+        config = self._wire.join(local, digest_of_folder(folder))
+        try:
+            core = build_core(config, SystemClock())
+            loop = build_loop(config, core)
+        except ConfigError as error:
+            self._wire.start_failed("config", error.option, error.detail)
+            raise
+        except ModelLoadError as error:
+            self._wire.start_failed("model", error.model, error.reason)
+            raise
+        self._wire.ready(Ready(core.facts, core.clock_pair()))
+        with FailureNotice(self._wire.failed):
+            self._run(loop)
+        return DISMISSED
+
+    def _run(self, loop: EngineLoop) -> None:
+        signal.signal(signal.SIGTERM, self._ask_to_leave)
+        while not (self._wire.is_dismissed or self._is_asked_to_leave):
+            self._turn(loop)
+        if not self._wire.is_dismissed:
+            self._drain(loop)
+        self._wire.left()
+
+    def _drain(self, loop: EngineLoop) -> None:
+        self._wire.leaving()
+        quiet = 0
+        while quiet < _QUIET_TURNS and not self._wire.is_dismissed:
+            self._turn(loop)
+            quiet = 0 if loop.core.has_work else quiet + 1
+
+    def _ask_to_leave(self, _: int, __: FrameType | None) -> None:
+        self._is_asked_to_leave = True
+
+    def _turn(self, loop: EngineLoop) -> None:
+        for message in loop.turn(self._wire.receive, _TURN_SECONDS):
+            self._wire.send(message)
+
+
+def main(engine_index: int, owner_pid: int) -> int:
+    """Serves until the head node or the owner goes away."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner decides when to end
+    stdin = sys.stdin.fileno()
+    if (enlisted := Enlistment.read(stdin)) is None:
+        return DISMISSED  # the owner has gone already
+    threading.Thread(
+        target=_end_with_owner, args=[stdin, owner_pid], daemon=True
+    ).start()
+    secret = enlisted.secret
+    keys = None if secret is None else LinkKeys.derive(secret)
+    machines = enlisted.config.machines
+    endpoint = endpoint_of(machines, has_secret=keys is not None)
+    wire = RemoteWire(endpoint, keys, engine_index, _end_without_head)
+    try:
+        return _Engine(wire).serve(enlisted.config)
+    except HooklineError as error:
+        _log.error("engine %d cannot serve: %s", engine_index, error)
+        return UNFIT
+    finally:
+        wire.close()
+
+
+def _end_now(_: int, __: FrameType | None) -> NoReturn:
+    # There are no requests before it has joined and loaded its model.
+    raise SystemExit(DISMISSED)
+
+
+def _end_without_head() -> None:
+    # At once, in the middle of a step: nobody wants its result.
+    os._exit(LOST)
+
+
+def _end_with_owner(stdin: int, owner_pid: int) -> None:
+    wait_for_owners_end(stdin, owner_pid)
+    os._exit(DISMISSED)
+
+
+if __name__ == "__main__":
+    engine_index, owner_pid, log_end, level = map(int, sys.argv[1:])
+    with forwarding_log(log_end, level):
+        sys.exit(main(engine_index, owner_pid))

@@ -1,0 +1,101 @@
+"""Without the distribution hookline-cluster one engine serves, in either process."""
+
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+
+from hookline import LLM, AsyncEngine, SamplingParams
+from hookline.config import EngineConfig, SupervisionConfig
+from hookline.exceptions import ConfigError
+from hookline.frontend.output_stream import OutputStream
+from hookline.frontend.scaling_state import EngineNumber
+from hookline.outputs import RequestOutput
+from hookline.transport.process_client import ProcessClient
+from hookline_testing import PluginSite, assert_conserved
+
+from .conftest import StartEngine
+
+SHORT = SamplingParams(max_tokens=3, ignore_eos=True)
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOKLINE_PLUGINS", "no:hookline-cluster")
+
+
+def process_of(engine: AsyncEngine) -> int:
+    client = engine._front_end.engines.client
+    assert type(client) is ProcessClient
+    return client.pids[0]
+
+
+async def collect(stream: OutputStream) -> list[RequestOutput]:
+    return [output async for output in stream]
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_one_engine_generates(*, in_process: bool) -> None:
+    """The front end has no extension, and the books balance."""
+    with LLM(executor="simulated", in_process=in_process) as llm:
+        outputs = llm.generate([[5], [6]], SHORT, use_tqdm=False)
+        assert_conserved(llm)
+
+        assert [each.outputs[0].output_tokens for each in outputs] == [3, 3]
+        assert llm.front_end.extension is None
+        assert llm.front_end.router.stats.requests == (("0", "only", 2),)
+
+
+async def test_a_process_that_ends_is_replaced(
+    start_engine: StartEngine, slow_process: EngineConfig, site: PluginSite
+) -> None:
+    """A request of which the client has got nothing begins again there."""
+    supervision = SupervisionConfig(engine_restart=1)
+    engine = await start_engine(replace(slow_process, supervision=supervision))
+    stream = await engine.submit([5] * 4, SHORT, is_streamed=False)
+
+    os.kill(process_of(engine), signal.SIGKILL)
+    [output] = await collect(stream)
+
+    assert output.outputs[0].output_tokens == 3
+    assert engine.failure is None
+    assert engine.capability(EngineNumber) is None
+    assert site.calls()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"data_parallel_size": 2},
+        {"data_parallel_size": 2, "in_process": True},
+        {"data_parallel_size": 2, "data_parallel_size_local": 1},
+        {"data_parallel_backend": "ray"},
+    ],
+)
+def test_several_engines_need_it(options: dict[str, object]) -> None:
+    """The error names the distribution and an option of the user."""
+    with pytest.raises(ConfigError, match="requires the distribution hookline-cl"):
+        LLM.from_config(EngineConfig.from_options(executor="simulated", **options))
+
+
+async def test_engines_that_come_and_go_need_it(slow_process: EngineConfig) -> None:
+    """Nothing scales them."""
+    config = EngineConfig.from_options(
+        model=slow_process.model.model, executor="simulated", autoscale="1:2"
+    )
+    with pytest.raises(ConfigError, match=r"autoscale: requires .* hookline-cluster"):
+        await AsyncEngine.start(config)
+
+
+def test_one_of_several_servers_has_one_engine() -> None:
+    """Another load balancer divides requests among them, so none needs more."""
+    with LLM(
+        executor="simulated",
+        in_process=True,
+        data_parallel_size=4,
+        data_parallel_rank=2,
+    ) as llm:
+        llm.generate([[5]], SHORT, use_tqdm=False)
+
+        assert [each.index for each in llm.front_end.engines] == [2]

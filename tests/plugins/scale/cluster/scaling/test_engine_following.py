@@ -1,0 +1,308 @@
+"""A front end follows the engines that another process brings and takes."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TypeVar, cast
+
+import pytest
+
+from hookline.clock import VirtualClock
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ExecutorConfig,
+    ModelConfig,
+    SimulationConfig,
+)
+from hookline.core.commands import ResetPrefixCache
+from hookline.events import StepOutput
+from hookline.exceptions import EngineDeadError, RequestError
+from hookline.frontend.client_request import Delivery
+from hookline.frontend.front_end import FrontEnd
+from hookline.frontend.observation import Observers
+from hookline.frontend.scaling_state import ScalingState
+from hookline.outputs import RequestOutput
+from hookline.sampling_params import SamplingParams
+from hookline.stats import SchedulerStats
+from hookline.tokenizer import Tokenizer
+from hookline.transport.engine_client import EngineDied
+from hookline_cluster.capabilities import EngineAttachments
+from hookline_cluster.extension import ClusterExtension, extend
+from hookline_cluster.news import (
+    EngineAvailable,
+    EngineDraining,
+    EngineJoined,
+    EngineLeft,
+)
+from hookline_cluster.scaling.engine_following import SETTLE_SECONDS, EngineFollowing
+from hookline_testing.elastic_engines import InprocElasticClient
+from hookline_testing.oracle import Oracle
+
+T = TypeVar("T")
+MOST_TURNS = 20_000
+
+
+class VisitingClient(InprocElasticClient):
+    """A client whose engines the test owns.
+
+    Attributes:
+        left: Engines that the front end has left, with the number of the wish.
+        returned: Engines to which it has come back.
+    """
+
+    owns_engines = False
+
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(config)
+        self.left: list[tuple[int, int]] = []
+        self.returned: list[int] = []
+
+    def capability(self, kind: type[T]) -> T | None:
+        return cast("T", self) if kind is EngineAttachments else None
+
+    def leave(self, engine_index: int, number: int) -> None:
+        self.left.append((engine_index, number))
+
+    def come_back(self, engine_index: int) -> None:
+        self.returned.append(engine_index)
+
+
+class Guest:
+    """A front end that does not own its engines, driven by a test."""
+
+    def __init__(self, folder: Path) -> None:
+        executor = ExecutorConfig(
+            name="simulated",
+            simulation=SimulationConfig(
+                step_seconds=0.0002, decode_request_seconds=0.0
+            ),
+        )
+        config = EngineConfig(
+            model=ModelConfig(model=str(folder)),
+            cache=CacheConfig(num_kv_blocks=64),
+            executor=executor,
+        )
+        self.client = VisitingClient(config)
+        self.front_end = FrontEnd(
+            self.client,
+            Tokenizer.load(folder),
+            Observers(config, None),
+            extend=partial(extend, config),
+        )
+        assert isinstance(self.front_end.extension, ClusterExtension)
+        assert isinstance(self.front_end.extension.scaling, EngineFollowing)
+        self.following = self.front_end.extension.scaling
+        self.clock = VirtualClock()
+        self.following._clock = self.clock
+        self.news: list[list[Delivery]] = []
+
+    def join(self, *indices: int) -> None:
+        """Engines join, as their owner has started them."""
+        for index in indices:
+            self.client.add(index, 64)
+        self.client.get_ready()
+        for _ in indices:
+            self.turn()
+
+    def submit(self, max_tokens: int = 4, to: int | None = None) -> int:
+        """Submits a request; returns the index of its engine."""
+        self.news.append([])
+        prepared = self.front_end.prepare(
+            [3 + len(self.news), *[4] * 40],
+            SamplingParams(max_tokens=max_tokens, ignore_eos=True),
+        )
+        return self.front_end.submit(
+            prepared, self.news[-1].append, arrived_at=0, is_streamed=False, to=to
+        ).engine_index
+
+    def turn(self) -> None:
+        if (received := self.client.receive(0.001)) is not None:
+            self.front_end.take(received)
+
+    def drive(self) -> None:
+        """Takes everything in until all requests have ended."""
+        for _ in range(MOST_TURNS):
+            if not self.front_end.num_unconfirmed:
+                return
+            self.turn()
+        raise AssertionError("requests go on")
+
+    def settle(self) -> None:
+        """Looks, lets the time pass, and looks again."""
+        self.following.look()
+        self.clock.sleep(2 * SETTLE_SECONDS)
+        self.following.look()
+
+    @property
+    def ends(self) -> list[type]:
+        return [type(each[-1]) for each in self.news]
+
+    @property
+    def indices(self) -> list[int]:
+        return [each.index for each in self.front_end.engines]
+
+
+@pytest.fixture
+def guest(llama: Oracle) -> Iterator[Guest]:
+    made = Guest(llama.folder)
+    yield made
+    made.front_end.close()
+
+
+def test_engines_that_join_get_requests(guest: Guest) -> None:
+    """Whoever waits for a change learns of them."""
+    seen: list[int] = []
+    guest.following.changed = lambda: seen.append(guest.front_end.engines.most)
+    guest.join(1, 2)
+    chosen = {guest.submit() for _ in range(9)}
+    guest.drive()
+
+    assert chosen == {0, 1, 2}
+    assert seen == [2, 3]
+    assert set(guest.ends) == {RequestOutput}
+
+
+def test_an_engine_that_is_not_wanted_is_left_after_its_requests(guest: Guest) -> None:
+    """It gets nothing new; the owner learns when nothing of here is open there."""
+    guest.join(1)
+    guest.submit(60, to=1)
+    for _ in range(6):
+        guest.turn()
+    guest.front_end.take(EngineDraining(1, 7))
+    later = [guest.submit() for _ in range(4)]
+    with pytest.raises(EngineDeadError, match="fewer engines are wanted"):
+        guest.submit(to=1)
+    guest.news.pop()
+    guest.settle()
+    while_busy = list(guest.client.left), guest.following.state
+    guest.drive()
+    guest.following.look()
+    at_once = list(guest.client.left)
+    guest.settle()
+
+    assert later == [0] * 4
+    assert while_busy == ([], ScalingState((0,), (), (1,)))
+    assert at_once == []
+    assert guest.client.left == [(1, 7)]
+    assert guest.indices == [0]
+    assert set(guest.ends) == {RequestOutput}
+    with pytest.raises(RequestError, match="must be 0 to 0"):
+        guest.submit(to=1)
+
+
+def test_an_open_call_is_answered_before_it_leaves(guest: Guest) -> None:
+    """The reply would find nobody."""
+    guest.join(1)
+    replies = guest.front_end.call(ResetPrefixCache())
+    guest.front_end.take(EngineDraining(1, 1))
+    guest.settle()
+    before = list(guest.client.left)
+    while not all(each.done() for each in replies):
+        guest.turn()
+    guest.settle()
+
+    assert before == []
+    assert guest.client.left == [(1, 1)]
+    assert [each.result() for each in replies] == [True, True]
+
+
+def test_an_engine_that_stays_after_all_gets_requests_again(guest: Guest) -> None:
+    """Whether the front end is still there, or has left and comes back."""
+    guest.join(1)
+    guest.front_end.take(EngineDraining(1, 1))
+    guest.front_end.take(EngineAvailable(1))
+    guest.settle()
+    still_there = guest.submit(to=1)
+    guest.drive()
+    guest.front_end.take(EngineDraining(1, 2))
+    guest.settle()
+    guest.front_end.take(EngineAvailable(1))
+    back = list(guest.client.returned)
+    guest.front_end.take(EngineJoined(1, guest.client.engines[1]))
+    again = guest.submit(to=1)
+    guest.drive()
+
+    assert (still_there, again) == (1, 1)
+    assert guest.client.left == [(1, 2)]
+    assert back == [1]
+    assert set(guest.ends) == {RequestOutput}
+
+
+def test_a_wish_that_comes_before_the_engine_is_kept(guest: Guest) -> None:
+    """The engine gets no request when it joins, and is left at once."""
+    guest.front_end.take(EngineDraining(1, 3))
+    guest.join(1)
+    chosen = {guest.submit() for _ in range(4)}
+    guest.drive()
+    guest.settle()
+
+    assert chosen == {0}
+    assert guest.client.left == [(1, 3)]
+
+
+def test_the_last_engine_is_not_left(guest: Guest) -> None:
+    """Another one has joined for its owner, and will for this front end."""
+    guest.front_end.take(EngineDraining(0, 1))
+    guest.settle()
+    alone = list(guest.client.left), guest.submit()
+    guest.drive()
+    guest.join(1)
+    guest.settle()
+
+    assert alone == ([], 0)
+    assert guest.client.left == [(0, 1)]
+    assert guest.indices == [1]
+
+
+def test_what_comes_of_an_engine_that_was_left_is_ignored(guest: Guest) -> None:
+    """States that were on their way, and news of its end."""
+    guest.join(1)
+    guest.front_end.take(EngineDraining(1, 1))
+    guest.settle()
+    guest.front_end.take(StepOutput(1, 10, "idle", SchedulerStats()))
+    guest.front_end.take(EngineDied(1, "it ended", is_replaced=False))
+    guest.front_end.take(EngineLeft(1))
+
+    assert guest.indices == [0]
+    assert guest.front_end.failure is None
+
+
+def test_an_engine_that_dies_while_it_drains_is_forgotten(guest: Guest) -> None:
+    """Its requests end, or move; the owner expects nothing from it."""
+    guest.join(1)
+    guest.submit(200, to=1)
+    for _ in range(6):
+        guest.turn()
+    guest.front_end.take(EngineDraining(1, 1))
+    guest.client.kill(1)
+    guest.client._news.clear()
+    guest.front_end.take(EngineDied(1, "it was killed", is_replaced=False))
+    guest.front_end.take(EngineLeft(1))
+
+    assert guest.ends == [EngineDeadError]
+    assert guest.client.left == []
+    assert guest.indices == [0]
+    assert guest.front_end.residue == 0
+
+
+def test_requests_of_an_engine_that_is_gone_do_not_hang(guest: Guest) -> None:
+    """Even if nothing was said of its death before."""
+    guest.join(1)
+    guest.submit(200, to=1)
+    guest.front_end.take(EngineLeft(1))
+
+    assert guest.ends == [EngineDeadError]
+    assert guest.indices == [0]
+
+
+def test_the_index_of_a_dead_engine_is_used_again(guest: Guest) -> None:
+    """The new engine takes the place of the old one."""
+    guest.join(1)
+    guest.client.kill(1)
+    guest.turn()
+    guest.join(1)
+
+    assert guest.submit(to=1) == 1
+    guest.drive()
+    assert guest.ends == [RequestOutput]
