@@ -88,7 +88,6 @@ def test_without_extensions_nothing_of_them_is_called() -> None:
         core.add(request())
         while core.has_work:
             core.step()
-        core.expire()
         core.report("idle")
 
     assert calls_of(serve) == {}
@@ -162,11 +161,11 @@ class Follower(WorkerSide):
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    def admit(self, row: int, sequence: AdmittedSequence) -> bool:
+    def joined(self, row: int, sequence: AdmittedSequence) -> bool:
         return "follow" in sequence.sections
 
-    def release(self, row: int) -> None:
-        self.calls.append(f"release {row}")
+    def left(self, row: int) -> None:
+        self.calls.append(f"left {row}")
 
     def computed(self, step: WorkerStep) -> None:
         self.calls.append("computed")
@@ -191,13 +190,13 @@ def test_a_worker_calls_an_extension_only_while_it_follows_a_request() -> None:
     side = Follower()
     followed = FollowedRows([side])
 
-    followed.admit(0, sequence(1))
+    followed.joined(0, sequence(1))
     before = (followed.is_active, followed.needs_states)
-    followed.admit(1, sequence(2, follow=True))
+    followed.joined(1, sequence(2, follow=True))
     during = (followed.is_active, followed.needs_states)
-    followed.release(0)
-    followed.release(1)
+    followed.left(0)
+    followed.left(1)
     after = (followed.is_active, followed.needs_states)
 
     assert (before, during, after) == ((False, False), (True, True), (False, False))
-    assert side.calls == ["release 1"]
+    assert side.calls == ["left 1"]

@@ -92,10 +92,10 @@ class WorkerSide:
     def bind(self, parts: RunnerParts) -> None:
         """Steps will be computed with these parts; called for each new runner."""
 
-    def begin(self, plan: StepPlan) -> None:
+    def started(self, plan: StepPlan) -> None:
         """A step begins. Called for each plan, before anything else."""
 
-    def admit(self, row: int, sequence: AdmittedSequence) -> bool:
+    def joined(self, row: int, sequence: AdmittedSequence) -> bool:
         """A request joins the batch, for the first time or after a preemption.
 
         Returns:
@@ -104,7 +104,7 @@ class WorkerSide:
         """
         raise NotImplementedError
 
-    def release(self, row: int) -> None:
+    def left(self, row: int) -> None:
         """A request that it follows has left its row."""
 
     def computed(self, step: WorkerStep) -> None:

@@ -14,7 +14,7 @@ class FollowedRows:
     """The sides of a worker, resolved once, and the rows that each of them follows.
 
     Attributes:
-        begins: What to call when a step begins.
+        starts: What to call when a step starts.
         states_option: The option for which a side needs hidden states; empty if none
             does.
         needs_states: Whether this step's hidden states are needed.
@@ -25,11 +25,13 @@ class FollowedRows:
         self._sides = sides
         options = (side.states_option for side in sides if side.states_option)
         self.states_option = next(options, "")
-        self.begins = tuple(
-            side.begin for side in sides if type(side).begin is not WorkerSide.begin
+        self.starts = tuple(
+            side.started
+            for side in sides
+            if type(side).started is not WorkerSide.started
         )
-        self._admitting = [
-            side for side in sides if type(side).admit is not WorkerSide.admit
+        self._joining = [
+            side for side in sides if type(side).joined is not WorkerSide.joined
         ]
         self._rows: dict[WorkerSide, set[int]] = {}
         self.needs_states = self.is_active = False
@@ -52,18 +54,18 @@ class FollowedRows:
         for side in self._sides:
             side.bind(parts)
 
-    def admit(self, row: int, sequence: AdmittedSequence) -> None:
-        for side in self._admitting:
-            if side.admit(row, sequence):
+    def joined(self, row: int, sequence: AdmittedSequence) -> None:
+        for side in self._joining:
+            if side.joined(row, sequence):
                 self._rows.setdefault(side, set()).add(row)
                 self._count()
 
-    def release(self, row: int) -> None:
+    def left(self, row: int) -> None:
         """A request has left its row; does nothing for one that nobody follows."""
         for side, rows in list(self._rows.items()):
             if row not in rows:
                 continue
-            side.release(row)
+            side.left(row)
             rows.remove(row)
             if not rows:
                 del self._rows[side]

@@ -89,13 +89,13 @@ class ModelRunner:
         self._cache, self._tree = cache, tree
         self._transferring = transferring
         self._extensions = extensions or None
-        self._begins = () if extensions is None else extensions.begins
+        self._starts = () if extensions is None else extensions.starts
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
         """Applies the plan's changes to the batch, then computes its tokens."""
-        for begin in self._begins:
-            begin(plan)
+        for start in self._starts:
+            start(plan)
         started = time.perf_counter_ns()
         self._begin_transfers(plan)
         if not plan.request_ids:
@@ -247,13 +247,13 @@ class ModelRunner:
             row = self._batch.release(request_id)
             self._sampling.release(row)
             if self._extensions is not None and self._extensions.is_active:
-                self._extensions.release(row)
+                self._extensions.left(row)
             if self._drafter is not None:
                 self._drafter.release(request_id)
         for sequence in plan.admitted:
             row = self._batch.admit(sequence)
             if self._extensions is not None:
-                self._extensions.admit(row, sequence)
+                self._extensions.joined(row, sequence)
             outcome = isolate(self._sampling.admit, row, sequence)
             if isinstance(outcome, Failure):
                 self._sampling.reset(row)

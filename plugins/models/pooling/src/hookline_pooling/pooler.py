@@ -24,7 +24,7 @@ class Pooler(WorkerSide):
     def __init__(self) -> None:
         self._rows: dict[int, _Prompt] = {}
 
-    def admit(self, row: int, sequence: AdmittedSequence) -> bool:
+    def joined(self, row: int, sequence: AdmittedSequence) -> bool:
         """Begins the pooling of a request, if it has one."""
         if (pooling := REQUEST.read(sequence.sections)) is None:
             return False
@@ -33,7 +33,7 @@ class Pooler(WorkerSide):
         )
         return True
 
-    def release(self, row: int) -> None:
+    def left(self, row: int) -> None:
         """Forgets a request."""
         del self._rows[row]
 

@@ -47,10 +47,10 @@ class GrammarWorker(WorkerSide):
             self._masks, parts.batch, parts.drafter, changes=parts.can_change_drafts
         )
 
-    def admit(self, row: int, sequence: AdmittedSequence) -> bool:  # noqa: ARG002
+    def joined(self, row: int, sequence: AdmittedSequence) -> bool:  # noqa: ARG002
         return GRAMMAR.name in sequence.sections
 
-    def release(self, row: int) -> None:
+    def left(self, row: int) -> None:
         """The masks are released as logits processors are."""
 
     def sampled(self, step: WorkerStep) -> None:
@@ -65,5 +65,5 @@ class RankWorker(GrammarWorker):
         super().__init__(grammars)
         self._grammars = grammars
 
-    def begin(self, plan: StepPlan) -> None:
+    def started(self, plan: StepPlan) -> None:
         self._grammars.expect(plan)
