@@ -33,7 +33,10 @@ LONG_FUNCTIONS = {
 """Functions of more lines than `MOST_FUNCTION_LINES`."""
 LONG_CONSTRUCTORS = {
     "core/src/hookline/frontend/front_end.py FrontEnd",
-    "plugins/scale/cluster/src/hookline_cluster/ranks/connected_ranks.py ConnectedRanks",
+    (
+        "plugins/scale/cluster/src/hookline_cluster/ranks/connected_ranks.py "
+        "ConnectedRanks"
+    ),
     "core/src/hookline/worker/experts/memory.py ExpertMemory",
     "core/src/hookline/worker/paged_cache.py PagedCache",
     "core/src/hookline/worker/ranks/links.py ExecutorLinks",
