@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from hookline.models.sharding.families import FAMILIES
+from hookline_ranks.sharding.families import FAMILIES
 
 PAGE = Path(__file__).parents[2] / "docs" / "ranks.md"
 

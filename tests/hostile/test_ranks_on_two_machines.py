@@ -27,7 +27,7 @@ MODULE = "hookline_cluster.ranks.connected_rank_process"
 EXECUTOR = """
 from hookline_cluster.ranks.connected_ranks import ConnectedRanks
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
-from hookline.worker.ranks.executor import RanksExecutor
+from hookline_ranks.processes.executor import RanksExecutor
 
 make_nodes = []
 

@@ -33,13 +33,11 @@ LONG_FUNCTIONS = {
 """Functions of more lines than `MOST_FUNCTION_LINES`."""
 LONG_CONSTRUCTORS = {
     "core/src/hookline/frontend/front_end.py FrontEnd",
-    (
-        "plugins/scale/cluster/src/hookline_cluster/ranks/connected_ranks.py "
-        "ConnectedRanks"
-    ),
-    "core/src/hookline/worker/experts/memory.py ExpertMemory",
+    "plugins/scale/cluster/src/hookline_cluster/ranks/connected_ranks.py "
+    "ConnectedRanks",
+    "plugins/scale/ranks/src/hookline_ranks/experts/memory.py ExpertMemory",
     "core/src/hookline/worker/paged_cache.py PagedCache",
-    "core/src/hookline/worker/ranks/links.py ExecutorLinks",
+    "plugins/scale/ranks/src/hookline_ranks/processes/links.py ExecutorLinks",
     "tools/testing/src/hookline_testing/scripted_server.py FakeEngine",
 }
 """Constructors of more lines than `MOST_CONSTRUCTOR_LINES`."""

@@ -27,6 +27,7 @@ PACKAGES = {
     "plugins/models/quantized": {"hookline_quantized"},
     "plugins/parsers/chat_formats": {"hookline_chat_formats"},
     "plugins/scale/cluster": {"hookline_cluster"},
+    "plugins/scale/ranks": {"hookline_ranks"},
     "plugins/scale/ray": {"hookline_ray"},
     "plugins/speculative/drafting": {"hookline_drafting"},
     "plugins/speculative/eagle": {"hookline_eagle"},

@@ -22,27 +22,16 @@ from hookline.core.recording import (
     Truncated,
 )
 from hookline.frozen import plain
+from hookline.transport.cluster import AttachInfo
 from hookline.transport.mailbox import Mailbox
 from hookline.transport.transport import Party, Role, Transport
-from hookline_cluster.clients.messages import (
-    AttachDetails,
-    ToClient,
-    ToEngine,
-    ToSecondaryClient,
-)
+from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryClient
 from hookline_cluster.machines.link_messages import Ping, ToHead, ToRemoteEngine
 from hookline_testing.golden import check_golden, is_updating
 from hookline_testing.wire_samples import Record, encoded, records_of, sample
 
 GOLDEN = Path(__file__).parent / "golden/wire.txt"
-MESSAGES = (
-    ToEngine,
-    ToClient,
-    ToSecondaryClient,
-    AttachDetails,
-    ToRemoteEngine,
-    ToHead,
-)
+MESSAGES = (ToEngine, ToClient, ToSecondaryClient, AttachInfo, ToRemoteEngine, ToHead)
 RECORDED = (RecordingHeader, RecordedCommand, RecordedOutput, RecordedReply, Truncated)
 RECORDS = records_of(*MESSAGES, *RECORDED)
 CHECKED = ("SamplingParams.", "StructuredOutputsParams.")

@@ -266,6 +266,8 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     @property
     def grammar_use(self) -> GrammarUse:
         """What grammars did in it."""
+        if not self.sections:
+            return NO_GRAMMARS
         return GRAMMAR_USE.read(self.sections) or NO_GRAMMARS
 
     @property

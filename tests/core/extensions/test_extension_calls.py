@@ -88,7 +88,8 @@ def test_without_extensions_nothing_of_them_is_called() -> None:
         core.add(request())
         while core.has_work:
             core.step()
-        core.state("idle")
+        core.expire()
+        core.report("idle")
 
     assert calls_of(serve) == {}
 

@@ -14,13 +14,13 @@ from hookline.models.decoder import Decoder
 from hookline.models.decoder.cpu_layer_ops import CpuLayerOps
 from hookline.models.decoder.reduction import ReducedProduct, reduced
 from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
+from hookline.models.layer_span import call_model
 from hookline.models.probe import Probed, probe
-from hookline.models.sharding.rank_reduction import RankReduction
-from hookline.models.stages.calling import call_model
 from hookline.worker.gpu.cuda_graphs import GraphedForward
 from hookline.worker.gpu.device_feed import DeviceFeed
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels.gpu.graph_sizes import GraphSizes
+from hookline_ranks.sharding.rank_reduction import RankReduction
 from hookline_testing.oracle import SHAPE, VOCAB
 from hookline_testing.rank_threads import ThreadGroup, on_ranks, thread_groups
 

@@ -14,9 +14,9 @@ from hookline.config import EngineConfig, ModelConfig, ParallelConfig
 from hookline.models.description import describe
 from hookline.models.loading import load_model
 from hookline.models.own_attention import replace_attention
-from hookline.models.sharding.plan import ShardingPlan
-from hookline.models.sharding.split import Split
 from hookline.models.weight_files import WeightFiles
+from hookline_ranks.sharding.plan import ShardingPlan
+from hookline_ranks.sharding.split import Split
 from hookline_testing.essential import essential
 from hookline_testing.oracle import FAMILIES, make_oracle
 

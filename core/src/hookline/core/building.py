@@ -10,9 +10,7 @@ from hookline.config import EngineConfig
 from hookline.config.engine_paths import path_of_engine
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
-from hookline.core.lockstep import Lockstep
 from hookline.core.recording import FileRecorder, RecordingHeader
-from hookline.core.steps_together import StepsTogether
 from hookline.core.tap import Tap
 from hookline.frozen import EMPTY
 from hookline.kv_transfer.connector import SchedulerConnector
@@ -26,14 +24,17 @@ from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.scheduler.extension import scheduler_sides
-from hookline.worker.executor import AssistingExecutor, Executor
-from hookline.worker.executor_factory import ExecutorContext, load_executor_factory
-from hookline.worker.experts.links import ExpertLinks
+from hookline.worker.executor import Executor
+from hookline.worker.executor_factory import (
+    AdaptFactory,
+    ExecutorContext,
+    load_executor_factory,
+)
 from hookline.worker.startup_timer import StartupTimer
 
 
 def build_core(
-    config: EngineConfig, clock: Clock, experts: ExpertLinks | None = None
+    config: EngineConfig, clock: Clock, adapt: AdaptFactory | None = None
 ) -> EngineCore:
     """Builds an engine core with the executor that the configuration names.
 
@@ -42,8 +43,8 @@ def build_core(
     Args:
         config: The engine's configuration.
         clock: Time source.
-        experts: Links to engines that share its experts, for which it waits; None
-            without any.
+        adapt: Adapts the executor's factory, for an engine that shares its model with
+            others; None for one that does not.
 
     Raises:
         ModelLoadError: The model cannot be loaded or served.
@@ -53,15 +54,10 @@ def build_core(
     with timer.phase("start engine"):
         extensions = _extensions(config)
         connector = load_scheduler_connector(config)
-        executor = build_executor(config, clock, timer, experts, extensions=extensions)
-        together = StepsTogether(
-            executor,
-            has_whole_experts=config.parallel.enable_expert_parallel,
-            lockstep=_lockstep(executor, timer, experts),
-        )
+        executor = build_executor(config, clock, timer, adapt, extensions=extensions)
         core = EngineCore(
             config,
-            together,
+            executor,
             clock,
             guarded(config, connector, executor),
             extensions=scheduler_sides(extensions),
@@ -78,19 +74,6 @@ def build_core(
 def _extensions(config: EngineConfig) -> Mapping[str, object]:
     factory = load_executor_factory(config.executor_name)
     return load_extensions(config, has_logits=factory.capabilities.logits)
-
-
-def _lockstep(
-    executor: Executor, timer: StartupTimer, experts: ExpertLinks | None
-) -> Lockstep | None:
-    """Waits for the engines that share this one's experts, if there are any."""
-    if experts is None:
-        return None
-    assert isinstance(executor, AssistingExecutor), "the configuration is checked"
-    lockstep = Lockstep(experts, executor.assist)
-    with timer.phase("wait for other engines"):
-        lockstep.wait_for_others()
-    return lockstep
 
 
 def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
@@ -127,7 +110,7 @@ def build_executor(
     config: EngineConfig,
     clock: Clock,
     timer: StartupTimer,
-    experts: ExpertLinks | None = None,
+    adapt: AdaptFactory | None = None,
     *,
     extensions: Mapping[str, object] = EMPTY,
 ) -> Executor:
@@ -138,10 +121,9 @@ def build_executor(
         ConfigError: An option does not fit the model, the machine or a plugin.
     """
     factory = load_executor_factory(config.executor_name)
+    factory = factory if adapt is None else adapt(factory)
     if factory.has_processes:
-        return factory(
-            ExecutorContext(config=config, clock=clock, timer=timer, experts=experts)
-        )
+        return factory(ExecutorContext(config=config, clock=clock, timer=timer))
     connector = load_worker_connector(config)
     check_logits_processors(config, factory.capabilities)
     with timer.phase("load proposer") if config.speculative else nullcontext():
@@ -154,7 +136,6 @@ def build_executor(
             timer=timer,
             proposer=proposer,
             connector=connector,
-            experts=experts,
             extensions=extensions,
         )
     )

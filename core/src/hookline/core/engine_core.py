@@ -12,7 +12,6 @@ from hookline.core.commands import SleepMode
 from hookline.core.engine_facts import engine_facts
 from hookline.core.making import make_scheduler
 from hookline.core.step_in_flight import StepInFlight
-from hookline.core.steps_together import StepsTogether
 from hookline.events import CacheChanges, ClockPair, StepOutput, StepRecord
 from hookline.finish_cause import Aborted, FinishCause
 from hookline.frozen import EMPTY
@@ -23,7 +22,7 @@ from hookline.scheduler.readiness import ReadinessGate
 from hookline.sections import Sections
 from hookline.stats import SchedulerStats
 from hookline.step import SleepLevel, StepPlan, StepResult
-from hookline.worker.executor import Executor
+from hookline.worker.executor import Executor, SharingExecutor
 from hookline_registry import Failure, isolate
 
 WAIT = "wait"
@@ -41,7 +40,8 @@ class EngineCore:
         sleep_level: Memory that is released while it sleeps; None while it is awake.
         has_ranks: Whether other processes compute its steps.
         check: Raises `RankError` if the executor can compute no more steps.
-        together: Computes its steps, with other engines that share its experts.
+        sharing: Computes its steps, if ranks or engines share its model in whole parts;
+            None otherwise.
     """
 
     def __init__(
@@ -70,23 +70,18 @@ class EngineCore:
         shape = executor.shape
         check_capacity(config, shape)
         self.clock = clock
-        sides = SchedulerExtensions(extensions)
+        sides = SchedulerExtensions(extensions, gates)
         self.facts = sides.described(engine_facts(config, shape, connector))
-        self.together = (
-            executor if isinstance(executor, StepsTogether) else StepsTogether(executor)
-        )
-        self._executor: Executor = self.together
+        self._executor = executor
+        self.sharing = executor if isinstance(executor, SharingExecutor) else None
         self.has_ranks, self.check = bool(executor.pids), executor.check
         self._lead = config.num_steps_ahead
         self._is_pipeline = config.parallel.pipeline_parallel_size > 1
         self._in_flight: deque[StepInFlight] = deque()
-        self._last_executed = clock.now()
-        self._cache_sequence = 0
+        self._last_executed, self._cache_sequence = clock.now(), 0
         self._has_connector = connector is not None
         self.sleep_level: SleepLevel | None = None
-        self._scheduler = make_scheduler(
-            config, shape, clock, connector, gates=gates, extensions=sides
-        )
+        self._scheduler = make_scheduler(config, shape, clock, connector, sides)
 
     # -- requests ----------------------------------------------------------------
 
@@ -243,7 +238,9 @@ class EngineCore:
     @property
     def stats(self) -> SchedulerStats:
         """The state now, with the residue that the last audit found."""
-        stats = self.together.with_experts(self._scheduler.stats())
+        stats = self._scheduler.stats()
+        if self.sharing is not None:
+            stats = self.sharing.add_stats(stats)
         if self.sleep_level is None:
             return stats
         return msgspec.structs.replace(stats, sleep_level=int(self.sleep_level))

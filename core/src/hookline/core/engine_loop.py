@@ -40,7 +40,7 @@ class EngineLoop:
     ) -> None:
         self.core = core
         self._tap = GuardedTap(tap) if tap is not None else None
-        self._sleep = SleepControl(core, core.together)
+        self._sleep = SleepControl(core, core.sharing)
         self._heartbeat = round(heartbeat_seconds * NANOSECONDS)
         self._last_state = core.clock.now()
         self._changed = ""
@@ -88,7 +88,8 @@ class EngineLoop:
             return self._step(receive, timeout_seconds)
         if self._changed:
             return self._state(self._changed)
-        if not self.core.together.assist():
+        sharing = self.core.sharing
+        if sharing is None or not sharing.assist_others():
             self._wait(receive, timeout_seconds)
         return []
 

@@ -1,14 +1,11 @@
 """Makes the scheduler of an engine core, with its KV cache and its transfers."""
 
-from collections.abc import Sequence
-
 from hookline.clock import Clock
 from hookline.config import EngineConfig
 from hookline.kv_cache import KVCacheManager
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.scheduler import Scheduler
 from hookline.scheduler.extension import SchedulerExtensions
-from hookline.scheduler.readiness import ReadinessGate
 from hookline.scheduler.transfers import Transfers
 from hookline.step.model_shape import ModelShape
 
@@ -18,8 +15,6 @@ def make_scheduler(
     shape: ModelShape,
     clock: Clock,
     connector: ConnectorGuard | None,
-    *,
-    gates: Sequence[ReadinessGate],
     extensions: SchedulerExtensions,
 ) -> Scheduler:
     """Returns a scheduler without requests.
@@ -36,7 +31,6 @@ def make_scheduler(
         max_model_len=shape.max_model_len,
         draft_tree=shape.draft_tree,
         transfers=Transfers(cache, connector, config.kv_transfer),
-        gates=gates,
         extensions=extensions,
         num_batches=config.num_steps_ahead + 1 if has_stages else 1,
     )

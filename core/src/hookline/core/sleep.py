@@ -61,7 +61,8 @@ class Company(Protocol):
 class SleepControl:
     """Carries out `Sleep` and `WakeUp` for an engine loop."""
 
-    def __init__(self, core: Sleepable, company: Company) -> None:
+    def __init__(self, core: Sleepable, company: Company | None = None) -> None:
+        """Controls a core, which other engines may need."""
         self._core, self._company = core, company
         self._pending: tuple[Call, SleepLevel] | None = None
         self._is_resuming = False
@@ -102,10 +103,10 @@ class SleepControl:
         if self._is_resuming:
             self._is_resuming = False
             self._core.resume()
-            self._company.rise()
+            self._rise()
         if self._pending is None or self._core.has_running:
             return None
-        if not self._company.rest():
+        if self._company is not None and not self._company.rest():
             return None
         (call, level), self._pending = self._pending, None
         self._core.sleep(level)
@@ -115,12 +116,16 @@ class SleepControl:
         """Wakes up; returns the reply to a `Sleep` that it cancels."""
         if self.is_asleep:
             self._core.wake_up()
-            self._company.rise()
+            self._rise()
         if self._pending is None:
             return None
         (call, _), self._pending = self._pending, None
         self._is_resuming = True
         return Reply(call.client, call.number, error="cancelled by a wake-up")
+
+    def _rise(self) -> None:
+        if self._company is not None:
+            self._company.rise()
 
     def _obstacle(self) -> str | None:
         if self._pending is not None:

@@ -11,14 +11,13 @@ from msgspec.structs import fields as fields_of
 
 from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
 from hookline.frontend.encoded_texts import TextEncoder, bad_word_spellings
-from hookline.frozen import frozen_json, plain
+from hookline.frozen import EMPTY, frozen_json, plain
 from hookline.payloads import EngineFacts
 from hookline.pooling import POOLING, PoolingParams, refuse_embedding
 from hookline.request import EngineRequest, RequestFacts
 from hookline.request_limits import check_token_lists
 from hookline.request_part import PreparingFacts, RequestPart
 from hookline.sampling_params import SamplingParams
-from hookline.sections import NO_SECTIONS
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 
@@ -57,7 +56,7 @@ class PreparedRequest:
         is_moved: bool = False,
     ) -> EngineRequest:
         """Returns the engine request of one completion."""
-        return EngineRequest(
+        request = EngineRequest(
             request_id=request_id,
             prompt_token_ids=self.prompt_token_ids,
             params=self.params,
@@ -69,19 +68,20 @@ class PreparedRequest:
             timeout_seconds=timeout_seconds,
             completion_index=index,
             is_moved=is_moved,
-            is_prefill_only=self.is_prefill_only,
-            skip_reading_prefix_cache=any(
-                each.skip_reading_prefix_cache for each in self.parts.values()
-            ),
-            sections={name: each.section for name, each in self.parts.items()}
-            if self.parts
-            else NO_SECTIONS,
         )
+        return self._with_parts(request) if self.parts else request
 
-    @property
-    def is_prefill_only(self) -> bool:
-        """Whether nothing is generated."""
-        return _is_prefill_only(self.parts)
+    def _with_parts(self, request: EngineRequest) -> EngineRequest:
+        """Returns a request with what extensions get of it."""
+        parts = self.parts.values()
+        return msgspec.structs.replace(
+            request,
+            is_prefill_only=any(each.is_prefill_only for each in parts),
+            skip_reading_prefix_cache=any(
+                each.skip_reading_prefix_cache for each in parts
+            ),
+            sections={name: each.section for name, each in self.parts.items()},
+        )
 
 
 class InputProcessor:
@@ -119,11 +119,13 @@ class InputProcessor:
         Raises:
             RequestError: The request cannot be served; the message has the reason.
         """
-        parts = self._parts(pooling)
+        parts: Mapping[str, RequestPart] = EMPTY
+        if pooling is not None or self._preparing:
+            parts = self._parts(pooling)
         self._check_lengths(params)
         _check_types(params, facts, cache_salt, kv_transfer_params)
         encoder = encoder or self._tokenizer
-        is_prefill_only = _is_prefill_only(parts)
+        is_prefill_only = bool(parts) and _is_prefill_only(parts)
         room = 0 if is_prefill_only else 1
         token_ids = self._token_ids(prompt, encoder, room)
         if not token_ids:

@@ -6,6 +6,7 @@ what no logger asks for is left as it is.
 """
 
 from collections.abc import Sequence
+from types import MappingProxyType
 
 from msgspec.structs import force_setattr, replace
 
@@ -27,14 +28,16 @@ def seal_record(record: StepRecord) -> None:
     force_setattr(record, "request_tokens", tuple(record.request_tokens))
     force_setattr(record, "accepted_by_position", tuple(record.accepted_by_position))
     force_setattr(record, "proposer_failures", frozen_map(record.proposer_failures))
-    force_setattr(record, "sections", frozen_json(record.sections))
+    if not isinstance(record.sections, MappingProxyType):  # from another process
+        force_setattr(record, "sections", frozen_json(record.sections))
 
 
 def seal_stats(stats: SchedulerStats) -> None:
     """Seals an engine's state."""
     force_setattr(stats, "finished", frozen_map(stats.finished))
     force_setattr(stats, "tenants", frozen_map(stats.tenants))
-    force_setattr(stats, "sections", frozen_json(stats.sections))
+    if not isinstance(stats.sections, MappingProxyType):
+        force_setattr(stats, "sections", frozen_json(stats.sections))
     transfers = stats.transfers
     force_setattr(transfers, "tiers", frozen_map(transfers.tiers))
     force_setattr(transfers, "tier_hits", frozen_map(transfers.tier_hits))

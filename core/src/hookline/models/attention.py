@@ -10,7 +10,7 @@ import torch
 from transformers import AttentionInterface, PreTrainedModel
 
 from hookline.exceptions import ModelLoadError
-from hookline.models.stages.staged_model import part_of
+from hookline.models.layer_span import span_of
 from hookline_kernels import Attend
 
 IMPLEMENTATION = "hookline_paged"
@@ -54,8 +54,7 @@ class AttentionSlot:
     @classmethod
     def install(cls, model: PreTrainedModel) -> "AttentionSlot":
         """Adds one new slot to all attention modules of the model."""
-        part = part_of(model)
-        slot = cls(0 if part is None else part.layers[0])
+        slot = cls(span_of(model).start)
         for module in model.modules():
             if hasattr(module, "layer_idx"):
                 object.__setattr__(module, "hookline_slot", slot)

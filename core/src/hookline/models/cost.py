@@ -7,12 +7,12 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from hookline.cost import ModelCost
+from hookline.models.model_part import MissingModule, WrappedModule
 from hookline.models.probe import LayerCache
 from hookline.models.quantized_layer import QuantizedLayer
-from hookline.models.sharding.expert_placement import OwnedExperts, num_experts_of
-from hookline.models.sharding.whole_experts import OwnExperts
-from hookline.models.stages.staged_model import OtherStages
 
+EXPERT_NUMBERS = ("num_experts", "num_local_experts", "n_routed_experts")
+"""Names that families give to the number of experts; some have two of them."""
 _ACTIVE_EXPERTS = ("num_experts_per_tok", "experts_per_token", "top_k_experts")
 
 
@@ -35,7 +35,7 @@ def cost_of(
         engines.
     """
     output = model.get_output_embeddings()
-    if not isinstance(output, (torch.nn.Linear, OtherStages)):
+    if not isinstance(output, (torch.nn.Linear, MissingModule)):
         return ModelCost()
     head = [weight for _, weight in _weights_of(output)]
     inner = dict(_inner_weights(model, output))
@@ -62,27 +62,28 @@ class _Weight(NamedTuple):
     nbytes: int
     products: int
 
-    def times(self, owned: OwnedExperts | None) -> "_Weight":
-        """Returns what a rank has of it on average, if it is of whole experts."""
-        if owned is None:
+    def on_average(self, wrapper: WrappedModule | None) -> "_Weight":
+        """Returns what ranks have of it on average, if each has a part."""
+        if wrapper is None:
             return self
-        factor = owned.mean / len(owned.own)
-        products = round(self.products * factor * owned.engines)
-        return _Weight(round(self.nbytes * factor), products)
+        return _Weight(
+            round(self.nbytes * wrapper.bytes_factor),
+            round(self.products * wrapper.products_factor),
+        )
 
 
 def _inner_weights(
     model: PreTrainedModel, output: torch.nn.Module
 ) -> Iterator[tuple[str, _Weight]]:
     """Yields the weights between the embeddings and the output layer."""
-    experts: dict[torch.nn.Module, OwnedExperts] = {}
+    wrappers: dict[torch.nn.Module, WrappedModule] = {}
     for prefix, module in model.get_decoder().named_modules():
-        if module is output or isinstance(module, (torch.nn.Embedding, OtherStages)):
+        if module is output or isinstance(module, (torch.nn.Embedding, MissingModule)):
             continue
-        if isinstance(module, OwnExperts):
-            experts[module.inner] = module.owned
+        if isinstance(module, WrappedModule):
+            wrappers[module.inner] = module
         for name, weight in _weights_of(module):
-            yield f"{prefix}.{name}", weight.times(experts.get(module))
+            yield f"{prefix}.{name}", weight.on_average(wrappers.get(module))
 
 
 def _weights_of(module: torch.nn.Module) -> Iterator[tuple[str, _Weight]]:
@@ -104,6 +105,11 @@ def _active_parameters(inner: dict[str, _Weight], config: PreTrainedConfig) -> i
     if not every or active is None:
         return sum(matrices.values())
     return sum(matrices.values()) - experts + experts * active // every
+
+
+def num_experts_of(config: PreTrainedConfig) -> int:
+    """Returns the number of experts among which a layer chooses; 0 without any."""
+    return _count(config, EXPERT_NUMBERS) or 0
 
 
 def _count(config: PreTrainedConfig, names: Sequence[str]) -> int | None:

@@ -6,19 +6,20 @@ import json
 import torch
 from transformers import PreTrainedModel
 
-from hookline.models.sharding.rank_reduction import RankReduction
-from hookline.models.stages.staged_model import part_of
+from hookline.models.layer_span import span_of
 
 _VOLATILE = ("_name_or_path", "transformers_version")
 """Entries of a configuration that do not change what a model computes."""
 
 
-def fingerprint_of(
-    model: PreTrainedModel, reduce: RankReduction | None = None
-) -> bytes:
+def fingerprint_of(model: PreTrainedModel, rank: str = "") -> bytes:
     """Returns a digest of a loaded model's weights and configuration.
 
     That of a rank's part has its place among the ranks and stages, too.
+
+    Args:
+        model: The model.
+        rank: Tells the ranks that share it apart; empty if there is one.
 
     Each tensor counts with its name, shape, dtype and the exact sum of its words, which
     is fast to compute and changes with any training. It is not cryptographic: two
@@ -27,10 +28,7 @@ def fingerprint_of(
     config = model.config.to_dict()
     kept = {key: value for key, value in config.items() if key not in _VOLATILE}
     digest = hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode())
-    if reduce is not None:
-        digest.update(f"rank {reduce.rank} of {reduce.size}".encode())
-    if (part := part_of(model)) is not None:
-        digest.update(f"{part.layers} in {part.stage}".encode())
+    digest.update(f"{rank}{span_of(model).identity}".encode())
     for name, weight in sorted(model.named_parameters()):
         entry = (name, str(weight.dtype), tuple(weight.shape), _sum(weight.detach()))
         digest.update(repr(entry).encode())

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -25,6 +24,7 @@ from hookline.models.attention import IMPLEMENTATION
 from hookline.models.config_limits import read_object
 from hookline.models.description import ModelDescription
 from hookline.models.few_layers import keep_few_layers
+from hookline.models.model_part import WHOLE, DivideModel, ModelPart, whole_model
 from hookline.models.own_attention import implementation_to_load, replace_attention
 from hookline.models.quantization import (
     find_method,
@@ -32,25 +32,8 @@ from hookline.models.quantization import (
     forget_quantization,
 )
 from hookline.models.random_weights import random_model
-from hookline.models.sharding.division import Division, divide
-from hookline.models.sharding.expert_group import ExpertGroup
-from hookline.models.sharding.expert_placement import ExpertPlace, OwnedExperts
-from hookline.models.sharding.modules import join_parts
-from hookline.models.sharding.plan import WHOLE, ShardingPlan
-from hookline.models.sharding.rank_reduction import RankReduction
-from hookline.models.sharding.resizing import resized
-from hookline.models.sharding.spread_experts import SpreadExperts
-from hookline.models.sharding.stored_model import stored_parts
-from hookline.models.sharding.whole_experts import (
-    CountTokens,
-    OwnExperts,
-    with_own_experts,
-    wrap_experts,
-)
-from hookline.models.stages.stage import ONLY, Stage
-from hookline.models.stages.staged_model import staged
 from hookline.models.support import refuse_own_code, refuse_unsupported
-from hookline.models.weight_files import WeightFiles
+from hookline.models.weight_files import WeightFiles, stored_parts
 from hookline.quantization import QuantizationMethod, ReadTensor, StoredWeights
 from hookline_kernels import CPU
 
@@ -75,10 +58,7 @@ def load_model(
     device: torch.device = CPU.device,
     attention: str = IMPLEMENTATION,
     *,
-    reduce: RankReduction | None = None,
-    count_expert_tokens: CountTokens | None = None,
-    expert_group: ExpertGroup | None = None,
-    stage: Stage = ONLY,
+    divide: DivideModel = whole_model,
     may_compile: bool = True,
     cache_dtype: torch.dtype | None = None,
 ) -> PreTrainedModel:
@@ -91,13 +71,7 @@ def load_model(
         device: Device for the weights.
         attention: Name of an attention implementation of `transformers`; by default
             Hookline's.
-        reduce: Joins the results of the ranks that share the model, of which each reads
-            its part; None for the whole model.
-        count_expert_tokens: The ranks that share the model have whole experts, and this
-            is told what they compute; None if each rank has a part of every expert, or
-            experts are spread further.
-        expert_group: The ranks of several engines, over which experts are spread.
-        stage: The pipeline stage whose layers to load.
+        divide: Plans which part of the model to load.
         may_compile: Quantized layers use kernels.
         cache_dtype: Data type of the KV cache, if it has 8 bits: the checkpoint may
             have scales for it.
@@ -114,10 +88,7 @@ def load_model(
                 folder=description.folder,
                 device=device,
                 attention=attention,
-                reduce=reduce,
-                count_expert_tokens=count_expert_tokens,
-                expert_group=expert_group,
-                stage=stage,
+                divide=divide,
                 may_compile=may_compile,
                 cache_dtype=cache_dtype,
             )
@@ -166,21 +137,9 @@ class _Job:
     folder: Path
     device: torch.device
     attention: str
-    reduce: RankReduction | None
-    count_expert_tokens: CountTokens | None
-    expert_group: ExpertGroup | None
-    stage: Stage
+    divide: DivideModel
     may_compile: bool
     cache_dtype: torch.dtype | None
-
-    @property
-    def place(self) -> ExpertPlace | None:
-        """The rank's place among those that have whole experts; None without any."""
-        if self.expert_group is not None:
-            return self.expert_group.place
-        if self.reduce is None or self.count_expert_tokens is None:
-            return None
-        return ExpertPlace(rank=self.reduce.rank, size=self.reduce.size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,8 +153,7 @@ class _Found:
         dtype: Data type to load it in.
         quantization: How weights are quantized; None if they are not.
         whole: The configuration of all ranks' model.
-        division: How ranks divide it; None if there is one.
-        stage: The pipeline stage whose layers to load.
+        part: What this rank has of it.
     """
 
     kind: type[PreTrainedModel]
@@ -204,25 +162,7 @@ class _Found:
     dtype: torch.dtype
     quantization: QuantizationMethod | None
     whole: PreTrainedConfig
-    division: Division | None
-    stage: Stage
-
-    @property
-    def plan(self) -> ShardingPlan:
-        """What to read."""
-        return WHOLE if self.division is None else self.division.plan
-
-    @property
-    def own_kind(self) -> type[PreTrainedModel]:
-        """The class to make, of this rank's sizes and layers."""
-        kind = self.kind
-        if self.division is not None and self.division.family.is_resized:
-            kind = resized(kind, self.division)
-        # Stages are divided by the layers' sizes, which must be the same on all ranks.
-        kind = staged(kind, self.stage)
-        if self.division is not None and self.division.experts is not None:
-            kind = with_own_experts(kind, self.whole, self.division.experts.own)
-        return kind
+    part: ModelPart
 
 
 def _load(job: _Job, max_model_len: int) -> PreTrainedModel:
@@ -235,19 +175,8 @@ def _load(job: _Job, max_model_len: int) -> PreTrainedModel:
         replace_attention(model)
     if found.quantization is not None:
         found.quantization.quantize(model, may_compile=job.may_compile)
-    if found.division is not None:
-        if (experts := found.division.experts) is not None:
-            wrap_experts(model, partial(_wrapped, job, experts))
-        if job.reduce is not None:
-            join_parts(model, found.division, job.reduce)
+    found.part.finish(model)
     return model
-
-
-def _wrapped(job: _Job, owned: OwnedExperts, experts: torch.nn.Module) -> OwnExperts:
-    if job.expert_group is not None:
-        return SpreadExperts(experts, owned, job.expert_group)
-    assert job.count_expert_tokens is not None
-    return OwnExperts(experts, owned, job.count_expert_tokens)
 
 
 def _find(job: _Job, max_model_len: int) -> _Found:
@@ -268,12 +197,8 @@ def _find(job: _Job, max_model_len: int) -> _Found:
     if quantization is not None:
         dtype = quantization.activation_dtype(dtype, job.device)
     forget_quantization(found)
-    whole, division = deepcopy(found), None
-    if job.reduce is not None:
-        rank, size = job.reduce.rank, job.reduce.size
-        division = divide(found, rank=rank, size=size, experts=job.place)
-    elif job.place is not None:
-        division = divide(found, experts=job.place)
+    whole = deepcopy(found)
+    part = job.divide(found)
     return _Found(
         kind=kind,
         config=found,
@@ -281,8 +206,7 @@ def _find(job: _Job, max_model_len: int) -> _Found:
         dtype=dtype,
         quantization=quantization,
         whole=whole,
-        division=division,
-        stage=job.stage,
+        part=part,
     )
 
 
@@ -290,18 +214,18 @@ def _read(job: _Job, found: _Found) -> PreTrainedModel:
     """Reads the weights of a checkpoint."""
     method = found.quantization
     with WeightFiles(job.folder) as files:
-        own = files.shards(found.plan)
+        own = files.shards(found.part)
         if method is None:
             model = _made_of(job, found, own)
             method = find_scales_method(job.config, own, job.cache_dtype)
         else:
-            whole = own if found.plan.is_whole else files.shards(WHOLE)
-            weights = StoredWeights(own=own, whole=whole, cut=found.plan.cut)
+            whole = own if found.part.is_whole else files.shards(WHOLE)
+            weights = StoredWeights(own=own, whole=whole, cut=found.part.cut)
             model = _made_of(job, found, method.read(weights, found.dtype))
             method.fill(
                 model,
                 may_compile=job.may_compile,
-                reads_all=not job.config.has_few_layers and found.stage == ONLY,
+                reads_all=not job.config.has_few_layers and found.part.has_all_layers,
             )
         if method is not None:
             method.use_cache_scales(model, own, job.cache_dtype)
@@ -316,7 +240,7 @@ def _made_of(
     `transformers` renames, converts and ties them as it does when it reads the files
     itself, but never looks at the folder.
     """
-    loaded = found.own_kind.from_pretrained(
+    loaded = found.part.kind(found.kind).from_pretrained(
         None,
         config=_config_for(found.kind, found.config),
         state_dict=tensors,
@@ -369,19 +293,17 @@ def _key_name(key: object) -> str:
 
 def _with_random_weights(job: _Job, found: _Found) -> PreTrainedModel:
     """Initializes all weights, of which each of several ranks keeps its part."""
-    engines = 1 if job.place is None else job.place.engines
-    copies = found.plan.size * found.stage.size * engines
     model = random_model(
         job.config,
         found.whole,
         attention=found.attention,
         dtype=found.dtype,
         device=job.device,
-        copies=copies,
+        copies=found.part.num_parts,
     )
-    if found.plan.is_whole and found.stage == ONLY:
+    if found.part.is_whole:
         return model
-    return _made_of(job, found, stored_parts(model, found.plan))
+    return _made_of(job, found, stored_parts(model, found.part))
 
 
 def _dtype(config: ModelConfig, checkpoint: torch.dtype | None) -> torch.dtype:

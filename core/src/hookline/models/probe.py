@@ -8,8 +8,7 @@ from transformers import PreTrainedModel
 from hookline.exceptions import ModelLoadError
 from hookline.models.attention import AttentionSlot
 from hookline.models.forward_batch import IntermediateTensors
-from hookline.models.stages.calling import call_model
-from hookline.models.stages.staged_model import part_of
+from hookline.models.layer_span import call_model, span_of
 from hookline_kernels import AttentionLayer, AttentionMetadata, paged_attention
 from hookline_kernels.layout import page_bytes
 
@@ -198,10 +197,7 @@ def _probe(
     second = [token % vocab_size for token in range(17, 17 + _TOKENS)]
     hidden = _random_hidden_states(model)
     alone = _logits(model, recorder, [second], hidden)
-    part = part_of(model)
-    layers = model.config.get_text_config().num_hidden_layers
-    if part is not None:
-        layers = len(part.layers)
+    layers = len(span_of(model).of(model.config.get_text_config().num_hidden_layers))
     if sorted(recorder.layers) != list(range(layers)) or recorder.calls != layers:
         raise ModelLoadError(
             name,
@@ -236,8 +232,7 @@ def _are_alike(expected: torch.Tensor, found: torch.Tensor) -> bool:
 
 def _random_hidden_states(model: PreTrainedModel) -> torch.Tensor | None:
     """Makes up the results of the stages before this one; None for a first one."""
-    part = part_of(model)
-    if part is None or part.stage.is_first:
+    if span_of(model).is_first:
         return None
     source = torch.Generator().manual_seed(_TOKENS)
     size = model.config.get_text_config().hidden_size

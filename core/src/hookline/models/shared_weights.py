@@ -9,8 +9,8 @@ from transformers import PreTrainedModel
 from hookline.config import LoadFormat, ModelConfig
 from hookline.exceptions import ModelLoadError
 from hookline.models.description import ModelDescription
+from hookline.models.model_part import WHOLE
 from hookline.models.quantized_layer import QuantizedLayer
-from hookline.models.sharding.plan import WHOLE
 from hookline.models.weight_files import WeightFiles
 from hookline.spec_decode.target import TargetModel
 

@@ -8,9 +8,9 @@ from typing import Self
 
 import torch
 from safetensors import safe_open
+from torch import nn
 
-from hookline.models.sharding.cut import Cut, Stored
-from hookline.models.sharding.plan import ShardingPlan
+from hookline.models.cut import Cut, InMemory, Stored, WeightPlan
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -19,7 +19,7 @@ INDEX_FILE = "model.safetensors.index.json"
 class TensorShard:
     """One rank's part of a stored tensor; nothing is read until it is indexed."""
 
-    def __init__(self, name: str, source: Stored, plan: ShardingPlan) -> None:
+    def __init__(self, name: str, source: Stored, plan: WeightPlan) -> None:
         """Wraps a tensor and the plan of the part to read."""
         self._name, self._source, self._plan = name, source, plan
 
@@ -48,6 +48,14 @@ class TensorShard:
         return self._plan.cut(self._name, self._source.get_shape())
 
 
+def stored_parts(model: nn.Module, plan: WeightPlan) -> dict[str, TensorShard]:
+    """Returns the rank's part of every tensor of a model in memory, by name."""
+    return {
+        name: TensorShard(name, InMemory(tensor), plan)
+        for name, tensor in model.state_dict().items()
+    }
+
+
 class WeightFiles:
     """A model folder's safetensors files, open as long as the context lasts.
 
@@ -70,7 +78,7 @@ class WeightFiles:
     def __exit__(self, *_error: object) -> None:
         self._open.close()
 
-    def shards(self, plan: ShardingPlan) -> dict[str, TensorShard]:
+    def shards(self, plan: WeightPlan) -> dict[str, TensorShard]:
         """Returns the rank's part of every tensor that it has any of, by name.
 
         Reads only the headers.

@@ -4,11 +4,12 @@ An extension overrides the methods that it needs. The others are not called, so 
 absent extension, or a method that it leaves out, costs a step nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol, TypeVar, runtime_checkable
 
 from hookline.finish_cause import FinishCause
+from hookline.frozen import EMPTY
 from hookline.payloads import EngineFacts
 from hookline.request import Request
 from hookline.scheduler.plan_builder import PlanBuilder
@@ -107,6 +108,7 @@ class SchedulerExtensions:
 
     Attributes:
         sides: The sides.
+        gates: What requests have to pass.
         plans: Methods to call for each plan.
         updates: Methods to call for sections of results.
         finishes: Methods to call for each request that ends.
@@ -114,8 +116,20 @@ class SchedulerExtensions:
         news: Sections of the next output.
     """
 
-    def __init__(self, sides: Mapping[str, SchedulerSide] = MappingProxyType({})):
+    def __init__(
+        self,
+        sides: Mapping[str, SchedulerSide] = EMPTY,
+        gates: Sequence[ReadinessGate] = (),
+    ) -> None:
+        """Resolves what to call.
+
+        Args:
+            sides: The sides.
+            gates: Further gates, which come first.
+        """
         self.sides = sides
+        own = (side.gate for side in sides.values())
+        self.gates = [*gates, *(gate for gate in own if gate is not None)]
         self.plans: list[tuple[str, Plan]] = []
         self.updates: dict[str, Update] = {}
         self.finishes: list[tuple[str, Finish]] = []
@@ -135,10 +149,6 @@ class SchedulerExtensions:
         for side in self.sides.values():
             facts = side.describe(facts)
         return facts
-
-    @property
-    def gates(self) -> list[ReadinessGate]:
-        return [side.gate for side in self.sides.values() if side.gate is not None]
 
     def planned(self, builder: PlanBuilder) -> Sections:
         """Returns the sections of a plan."""

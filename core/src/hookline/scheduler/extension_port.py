@@ -33,3 +33,9 @@ class ExtensionPort:
         if self._name not in news:
             news[self._name] = make()
         return cast("T", news[self._name])
+
+
+def start_sides(extensions: SchedulerExtensions, update: ResultUpdate) -> None:
+    """Gives each side its port."""
+    for name, side in extensions.sides.items():
+        side.start(ExtensionPort(name, extensions, update))

@@ -17,12 +17,11 @@ from hookline.request import EngineRequest, Request, RequestStatus
 from hookline.scheduler.admission import Admission, chunk
 from hookline.scheduler.draft_planning import DraftPlanning
 from hookline.scheduler.extension import SchedulerExtensions
-from hookline.scheduler.extension_port import ExtensionPort
+from hookline.scheduler.extension_port import start_sides
 from hookline.scheduler.lifecycle import RequestLifecycle
 from hookline.scheduler.pipeline import Pipeline, Share
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.scheduler.planned import count_planned
-from hookline.scheduler.readiness import ReadinessGate
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.result_update import ResultUpdate
 from hookline.scheduler.state import stats_of
@@ -49,7 +48,6 @@ class Scheduler:
         max_model_len: int,
         draft_tree: DraftTree | None = None,
         transfers: Transfers | None = None,
-        gates: Sequence[ReadinessGate] = (),
         extensions: SchedulerExtensions | None = None,
         num_batches: int = 1,
     ) -> None:
@@ -61,32 +59,24 @@ class Scheduler:
             max_model_len: Maximum number of tokens per request.
             draft_tree: Shape of drafts; None if they are chains.
             transfers: Moves KV; None without a connector.
-            gates: Conditions for the admission of requests, before those of extensions.
-            extensions: Sides of extensions; None without any.
+            extensions: Sides of extensions, and their gates; None without any.
             num_batches: Number of batches in flight that requests are divided among.
         """
         self._config = config
         self._cache = cache
-        self._transfers = transfers or Transfers(cache)
-        self._extensions = extensions or SchedulerExtensions()
-        self._queues = RequestQueues(config, [*gates, *self._extensions.gates])
+        transfers = self._transfers = transfers or Transfers(cache)
+        extensions = self._extensions = extensions or SchedulerExtensions()
+        self._queues = RequestQueues(config, extensions.gates)
         self._lifecycle = RequestLifecycle(
-            self._queues,
-            cache,
-            self._transfers,
-            self._extensions,
-            max_model_len=max_model_len,
+            self._queues, cache, transfers, extensions, max_model_len=max_model_len
         )
         self._pipeline = Pipeline(config, num_batches)
-        self._admission = Admission(config, cache, self._transfers, self._pipeline)
+        self._admission = Admission(config, cache, transfers, self._pipeline)
         self._drafts = DraftPlanning(
             cache, max_model_len=max_model_len, tree=draft_tree
         )
-        self._update = ResultUpdate(
-            self._lifecycle, cache, self._transfers, self._extensions
-        )
-        for name, side in self._extensions.sides.items():
-            side.start(ExtensionPort(name, self._extensions, self._update))
+        self._update = ResultUpdate(self._lifecycle, cache, transfers, extensions)
+        start_sides(extensions, self._update)
         self._steps = 0
         self.is_held = False
 

@@ -26,7 +26,7 @@ from hookline.transport.engine_wire import EngineWire
 from hookline.transport.mailbox import KEY_BYTES
 from hookline.transport.messages import Ready
 from hookline.transport.process_inspector import STACKS_SIGNAL, stacks_file
-from hookline.worker.experts.links import ExpertLinks
+from hookline.worker.executor_factory import AdaptFactory
 
 MakeWire = Callable[[Path, int, int, bytes], EngineWire]
 _IDLE_SECONDS = 60.0
@@ -39,7 +39,7 @@ def main(
     owner_pid: int,
     *,
     make_wire: MakeWire = EngineWire,
-    experts: ExpertLinks | None = None,
+    adapt: AdaptFactory | None = None,
 ) -> int:
     """Serves until the owner goes away.
 
@@ -49,7 +49,7 @@ def main(
         owner_index: Index of the client that owns it.
         owner_pid: The owner's process.
         make_wire: Connects to the owner.
-        experts: Links to engines that share its experts; None without any.
+        adapt: As of `build_core`.
 
     Returns:
         The process's exit status.
@@ -67,15 +67,15 @@ def main(
     _write_stacks_on_signal(stacks_file(folder, engine_index))
     try:
         with FailureNotice(wire.failed):
-            return _serve(wire, experts)
+            return _serve(wire, adapt)
     finally:
         wire.close()
 
 
-def _serve(wire: EngineWire, experts: ExpertLinks | None) -> int:
+def _serve(wire: EngineWire, adapt: AdaptFactory | None) -> int:
     config = wire.receive_config()
     try:
-        core = build_core(config, SystemClock(), experts)
+        core = build_core(config, SystemClock(), adapt)
         loop = build_loop(config, core)
     except ConfigError as error:
         wire.start_failed("config", error.option, error.detail)
@@ -86,7 +86,8 @@ def _serve(wire: EngineWire, experts: ExpertLinks | None) -> int:
     except (EngineDeadError, RankError) as error:  # said in one line
         wire.failed(describe_failure(error))
         return 1
-    wire.listen_to(core.together.bell)
+    if core.sharing is not None:
+        wire.listen_to(core.sharing.bell)
     wire.ready(Ready(core.facts, core.clock_pair()))
     while True:
         for message in loop.turn(wire.receive, _IDLE_SECONDS):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from hookline.stats import RankUse
+from hookline.stats import RankUse, SchedulerStats
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
@@ -87,6 +87,42 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Releases all resources; also valid during sleep."""
+        ...
+
+
+@runtime_checkable
+class SharingExecutor(Protocol):
+    """An executor whose model several ranks or engines share in whole parts.
+
+    If these are engines, it keeps step with theirs. Called by the core's thread only.
+
+    Attributes:
+        bell: Descriptor that is readable once other engines need this one; None if no
+            engine does.
+    """
+
+    bell: int | None
+
+    def assist_others(self) -> bool:
+        """Computes a dummy step if others have begun a step; returns whether it did.
+
+        Called while this engine has nothing to compute itself.
+        """
+        ...
+
+    def rest(self) -> bool:
+        """Returns whether no engine needs this one any more, which begins no step.
+
+        Such engines go to sleep together.
+        """
+        ...
+
+    def rise(self) -> None:
+        """Tells that this engine, which is awake, may begin steps again."""
+        ...
+
+    def add_stats(self, stats: SchedulerStats) -> SchedulerStats:
+        """Adds to a state what its parts have computed."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hookline.clock import Clock
 from hookline.config import EngineConfig
@@ -12,9 +13,17 @@ from hookline.plugins.kinds import EXECUTOR
 from hookline.spec_decode.proposer import Proposer
 from hookline.step.capabilities import ExecutorCapabilities
 from hookline.worker.executor import Executor
-from hookline.worker.experts.links import ExpertLinks
 from hookline.worker.startup_timer import StartupTimer
-from hookline_registry import RegistryError
+from hookline_registry import RegistryError, UnknownPluginError
+
+if TYPE_CHECKING:  # it needs torch, which is imported once an executor is chosen
+    from hookline.worker.rank_context import RankContext
+
+MakeRanks = Callable[[EngineConfig], "RankContext"]
+"""Makes the context of one rank; may raise `KernelError`."""
+RANKS = "mp"
+"""Name of the executor that divides a model among processes."""
+_RANKS_DISTRIBUTION = "hookline-ranks"
 
 RUNS_MODEL = ExecutorCapabilities(hidden_states=True, draft_trees=True, logits=True)
 """Capabilities of executors that compute with workers."""
@@ -32,7 +41,8 @@ class ExecutorContext:
             factory's capabilities offer.
         connector: The worker's side of the KV connector; None without one.
         extensions: The engine's extensions, by their names.
-        experts: Links to engines that share the experts; None if it has all of them.
+        make_ranks: Makes what the engine's only rank has of those of other engines,
+            once torch is imported; None if it needs none of them.
     """
 
     config: EngineConfig
@@ -41,7 +51,7 @@ class ExecutorContext:
     proposer: Proposer | None = None
     connector: WorkerConnector | None = None
     extensions: Mapping[str, object] = field(default_factory=dict)
-    experts: ExpertLinks | None = None
+    make_ranks: MakeRanks | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +64,21 @@ class ExecutorFactory:
         capabilities: Capabilities of the executors.
         has_processes: Its workers are processes of their own. They load the plugins
             themselves: the context has none.
+        make_single_rank: Makes the context of one of its ranks that is on its own, for
+            the trial that compiles kernels; None if it divides no model.
     """
 
     create: Callable[[ExecutorContext], Executor]
     capabilities: ExecutorCapabilities = field(default_factory=ExecutorCapabilities)
     has_processes: bool = False
+    make_single_rank: MakeRanks | None = None
 
     def __call__(self, context: ExecutorContext) -> Executor:
         return self.create(context)
+
+
+AdaptFactory = Callable[[ExecutorFactory], ExecutorFactory]
+"""Returns a factory of executors that do more than those of the one given."""
 
 
 def load_executor_factory(name: str) -> ExecutorFactory:
@@ -72,6 +89,15 @@ def load_executor_factory(name: str) -> ExecutorFactory:
     """
     try:
         factory = hook_of(EXECUTOR, name)()
+    except UnknownPluginError as error:
+        if name != RANKS:
+            raise ConfigError("executor", str(error)) from error
+        raise ConfigError(
+            "executor",
+            f"{RANKS}, which tensor-parallel-size and pipeline-parallel-size need, "
+            f"belongs to {_RANKS_DISTRIBUTION}, which is not installed "
+            f"(pip install {_RANKS_DISTRIBUTION})",
+        ) from error
     except RegistryError as error:
         raise ConfigError("executor", str(error)) from error
     if not isinstance(factory, ExecutorFactory):

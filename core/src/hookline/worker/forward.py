@@ -14,8 +14,8 @@ from hookline.models.decoder.layer_ops import LayerOps
 from hookline.models.decoder.reduction import Reduce
 from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
 from hookline.models.forward_output import ForwardOutput, features_before
+from hookline.models.layer_span import call_model
 from hookline.models.probe import Probed
-from hookline.models.stages.calling import call_model
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.states_tap import FeatureTap, StatesTap
 from hookline.worker.trial import try_forward

@@ -14,13 +14,11 @@ from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
 from hookline.models.description import ModelDescription, describe
 from hookline.models.fingerprint import fingerprint_of
+from hookline.models.layer_span import span_of
 from hookline.models.loading import load_model
 from hookline.models.probe import LayerAttention, LayerCache, probe
 from hookline.models.quantized_layer import bits_in_words
-from hookline.models.sharding.rank_reduction import RankReduction
 from hookline.models.shared_weights import shared_weights, stored_tables
-from hookline.models.stages.stage import ONLY, Stage
-from hookline.models.stages.staged_model import part_of
 from hookline.plugin_loading.proposers import prepare_proposer
 from hookline.spec_decode.proposer import (
     Proposer,
@@ -30,8 +28,7 @@ from hookline.spec_decode.proposer import (
 from hookline.worker.cache_dtype import eight_bit_dtype
 from hookline.worker.compiling.first_forward import first_forward
 from hookline.worker.forward import Forward, choose_forward
-from hookline.worker.gathered_forward import GatheredForward
-from hookline.worker.rank_parts import ALONE, RankParts
+from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline.worker.startup_timer import StartupTimer
 from hookline_kernels import Platform
 from hookline_kernels.runtime.threads.choosing import leave_cores
@@ -60,7 +57,6 @@ class LoadedModel:
         fingerprint: Digest of weights and configuration; empty without a KV connector.
         with_kernels: Makes the forward pass with kernels, once they are compiled; None
             if `forward` is the final one.
-        reduce: Joins its results with other ranks'; None if it is the whole model.
     """
 
     architecture: str
@@ -79,7 +75,6 @@ class LoadedModel:
     cost: ModelCost
     fingerprint: bytes
     with_kernels: Callable[[], Forward] | None = None
-    reduce: RankReduction | None = None
 
     @property
     def sliding_window(self) -> int | None:
@@ -112,7 +107,7 @@ def load(
     proposer: Proposer | None,
     needs_fingerprint: bool,
     states_option: str = "",
-    ranks: RankParts = ALONE,
+    ranks: RankContext = SINGLE_RANK,
 ) -> LoadedModel:
     """Loads the configured model and prepares the proposer for it.
 
@@ -131,24 +126,17 @@ def load(
         ConfigError: An option or the proposer does not fit the model.
     """
     eight_bits = eight_bit_dtype(config.cache, platform)
-    parallel = config.parallel
-    stage = Stage(parallel.stage, parallel.pipeline_parallel_size)
     with timer.phase("read config"):
         description = describe(config.model)
     max_model_len = description.max_model_len(config.model.max_model_len)
-    reduce = _reduction(ranks)
+    ranks.begin_loading()
     with timer.phase("load weights"):
         model = load_model(
             config.model,
             description,
             max_model_len,
             platform.device,
-            reduce=reduce,
-            count_expert_tokens=ranks.count_expert_tokens
-            if parallel.enable_expert_parallel
-            else None,
-            expert_group=ranks.experts,
-            stage=stage,
+            divide=ranks.divide,
             may_compile=config.executor.kernels is not Kernels.TORCH,
             cache_dtype=eight_bits,
         )
@@ -157,13 +145,12 @@ def load(
     vocab_size = description.vocab_size
     with timer.phase("probe"):
         probed = probe(config.model.model, model, slot, vocab_size)
-    part = part_of(model)
+    span = span_of(model)
     cost = cost_of(model, probed.layers, cache_dtype)
     if config.executor.shares_cores:
         flops = cost.flops_per_token + cost.flops_per_sample
         leave_cores(config.executor.threads, flops)
-    is_whole = reduce is None and stage == ONLY
-    shown = None if is_whole else description
+    shown = None if ranks.has_whole_tables else description
     needs_states = _show(config, timer, model, proposer, shown)
     choose = partial(
         choose_forward,
@@ -177,9 +164,9 @@ def load(
         needs_hidden_states=needs_states or bool(states_option),
         states_option=OPTION if needs_states else states_option,
         feature_layers=feature_layers_of(proposer),
-        reduce=reduce,
+        reduce=ranks.reduce,
     )
-    fingerprint = fingerprint_of(model, reduce) if needs_fingerprint else b""
+    fingerprint = fingerprint_of(model, ranks.identity) if needs_fingerprint else b""
     with timer.phase("adapt model"):  # takes the model apart
         first = first_forward(
             config, platform, choose, probed, model.dtype, cache_dtype
@@ -193,26 +180,15 @@ def load(
         quantization=bits_in_words(model),
         vocab_size=vocab_size,
         hidden_size=model.config.get_text_config().hidden_size,
-        own_layers=range(len(probed.layers)) if part is None else part.layers,
+        own_layers=range(span.start, span.start + len(probed.layers)),
         feature_layers=feature_layers_of(proposer),
         max_model_len=max_model_len,
         eos_token_ids=description.eos_token_ids,
-        cost=cost if reduce is None else cost.on_ranks(reduce.size),
+        cost=cost.on_ranks(ranks.num_sharers),
         fingerprint=fingerprint,
-        forward=_joined(first.forward, reduce if stage.is_last else None, vocab_size),
+        forward=ranks.whole_logits(first.forward, vocab_size),
         with_kernels=first.with_kernels,
-        reduce=reduce,
     )
-
-
-def _joined(forward: Forward, reduce: RankReduction | None, vocab_size: int) -> Forward:
-    return forward if reduce is None else GatheredForward(forward, reduce, vocab_size)
-
-
-def _reduction(ranks: RankParts) -> RankReduction | None:
-    if ranks.group is None:
-        return None
-    return RankReduction(ranks.group, is_recorded=ranks.replays_steps)
 
 
 def _show(

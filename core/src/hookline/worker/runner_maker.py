@@ -19,7 +19,7 @@ from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.extension import RunnerParts
 from hookline.worker.feed import Feed, HostFeed
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.forward import Forward, PassingForward
+from hookline.worker.forward import Forward
 from hookline.worker.gpu.device_feed import DeviceFeed
 from hookline.worker.graph_plan import GraphPlan
 from hookline.worker.input_batch import InputBatch
@@ -27,22 +27,17 @@ from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.machine import Machine
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.rank_parts import ALONE, RankParts
+from hookline.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
 from hookline.worker.sampling.logits_processor import LogitsProcessorContext
 from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline.worker.sampling.processor_loading import logits_processors
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
-from hookline.worker.stage_links import LinkedFeed
-from hookline.worker.stage_runner import StageRunner
 from hookline.worker.stopwatch import stopwatch_for
 from hookline.worker.transfers.connecting import connect
 from hookline.worker.transfers.kv_memory import layers_of
 from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
-
-StepRunner = ModelRunner | StageRunner
-"""Computes steps, or the part of them that a pipeline stage has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +79,7 @@ class RunnerMaker:
     tree: TreeArrays | None
     sampling: ChosenSampling
     graphs: GraphPlan
-    ranks: RankParts = ALONE
+    ranks: RankContext = SINGLE_RANK
 
     @classmethod
     def of(
@@ -96,7 +91,7 @@ class RunnerMaker:
         proposer: Proposer | None,
         connector: WorkerConnector | None,
         extensions: FollowedRows,
-        ranks: RankParts = ALONE,
+        ranks: RankContext = SINGLE_RANK,
     ) -> "RunnerMaker":
         """Chooses the sampling kernels, and lays out the tree of drafts.
 
@@ -262,19 +257,17 @@ class RunnerMaker:
         """
         forward.bind(cache)
         device = self.machine.platform.device
-        if (stages := self.ranks.stages) is not None:
-            feed = LinkedFeed(feed, stages) if stages.has_before else feed
-            if stages.has_after:
-                assert isinstance(forward, PassingForward)
-                return StageRunner(
-                    forward,
-                    state.batch,
-                    feed=feed,
-                    links=stages,
-                    stopwatch=stopwatch_for(device),
-                    cache=cache,
-                    transferring=transferring,
-                )
+        feed, stopwatch = self.ranks.feed(feed), stopwatch_for(device)
+        passing = self.ranks.passing_runner(
+            forward,
+            state.batch,
+            feed=feed,
+            stopwatch=stopwatch,
+            cache=cache,
+            transferring=transferring,
+        )
+        if passing is not None:
+            return passing
         if serves:
             self.extensions.bind(self._parts(state, drafter))
         sampler = Sampler(state.batch, state.sampling, self.sampling, device)
@@ -284,7 +277,7 @@ class RunnerMaker:
             state.sampling,
             self.ranks.share_samples(sampler),
             feed=feed,
-            stopwatch=stopwatch_for(device),
+            stopwatch=stopwatch,
             cache=cache,
             drafter=drafter,
             needs_hidden_states=self.needs_hidden_states,

@@ -12,7 +12,7 @@ from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
 from hookline.models.forward_output import concat_features
 from hookline.models.layer_list import layers_of
-from hookline.models.stages.staged_model import part_of
+from hookline.models.layer_span import span_of
 
 
 class FeatureTap:
@@ -34,10 +34,10 @@ class FeatureTap:
         self._read: dict[int, torch.Tensor] = {}
         if not indices:
             return
-        layers, part = layers_of(model), part_of(model)
+        layers = layers_of(model)
         if layers is None:
             raise unknown(model, OPTION)
-        own = range(len(layers)) if part is None else part.layers
+        own = span_of(model).of(len(layers))
         for index in indices:
             if index in own:
                 self._hooked.add(index)

@@ -7,7 +7,7 @@ from hookline.step.plan import StepPlan
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.executor import DeferredStep
 from hookline.worker.executor_factory import ExecutorContext
-from hookline.worker.rank_parts import ALONE, RankParts
+from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline.worker.worker import Worker
 
 
@@ -21,7 +21,9 @@ class UniprocExecutor:
     pids: tuple[int, ...] = ()
     hosts: tuple[str, ...] = ()
 
-    def __init__(self, context: ExecutorContext, ranks: RankParts = ALONE) -> None:
+    def __init__(
+        self, context: ExecutorContext, ranks: RankContext = SINGLE_RANK
+    ) -> None:
         """Loads the model and allocates its KV cache.
 
         Args:

@@ -1,7 +1,6 @@
 """The executor `uniproc`, without the imports that it needs once it is chosen."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 
@@ -11,7 +10,6 @@ from hookline.worker.executor_factory import (
     ExecutorContext,
     ExecutorFactory,
 )
-from hookline.worker.experts.links import ExpertLinks
 from hookline.worker.importing import import_torch
 from hookline.worker.threaded import ThreadedExecutor
 
@@ -23,29 +21,15 @@ def create(context: ExecutorContext) -> Executor:
         ConfigError: The environment asks for instructions that this machine lacks.
     """
     import_for(context)
+    from hookline.worker.rank_context import SINGLE_RANK  # noqa: PLC0415
     from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
-    build: Callable[[], Executor] = partial(UniprocExecutor, context)
-    if context.experts is not None:
-        build = _with_shared_experts(context, context.experts)
-    if context.config.scheduler.async_scheduling:
+    make_ranks, config = context.make_ranks, context.config
+    ranks = SINGLE_RANK if make_ranks is None else make_ranks(config)
+    build: Callable[[], Executor] = partial(UniprocExecutor, context, ranks)
+    if config.scheduler.async_scheduling:
         return ThreadedExecutor(build)
     return build()
-
-
-def _with_shared_experts(
-    context: ExecutorContext, links: ExpertLinks
-) -> Callable[[], Executor]:
-    """Makes the engine's only rank one of those that share the experts."""
-    from hookline.worker.experts.shared_experts import SharedExperts  # noqa: PLC0415
-    from hookline.worker.rank_parts import RankParts  # noqa: PLC0415
-    from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
-
-    # Kernels that are tried while it serves would call the other engines.
-    executor = replace(context.config.executor, serve_while_compiling=False)
-    config = replace(context.config, executor=executor)
-    ranks = RankParts(experts=SharedExperts.of_rank(config, links))
-    return partial(UniprocExecutor, replace(context, config=config), ranks)
 
 
 def import_for(context: ExecutorContext) -> None:

@@ -17,14 +17,13 @@ import gc
 import logging
 from dataclasses import replace
 
-import msgspec
 import torch
 
 from hookline.config import Kernels
 from hookline.exceptions import ModelLoadError
 from hookline.plugin_loading.proposers import bind_proposer, load_proposer
 from hookline.spec_decode.tree import tree_of
-from hookline.stats import NO_RANKS, RankUse, ThreadUse
+from hookline.stats import RankUse, ThreadUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
@@ -37,15 +36,13 @@ from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
 from hookline.worker.extension import worker_sides
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.forward import PassingForward
 from hookline.worker.kernels_in_use import kernels_in_use
 from hookline.worker.loaded_model import load
 from hookline.worker.machine import Machine, check_replicas, choose_machine
 from hookline.worker.memory import count_blocks
 from hookline.worker.profile import room_for_cache
-from hookline.worker.rank_parts import ALONE, RankParts
-from hookline.worker.runner_maker import RunnerMaker, StepRunner
-from hookline.worker.stage_links import PassedFeatures
+from hookline.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
+from hookline.worker.runner_maker import RunnerMaker
 from hookline.worker.startup_timer import StartupTimer
 from hookline_kernels import KernelError, import_compiled
 from hookline_kernels.runtime.allocator import keep_freed_memory, return_freed_memory
@@ -60,7 +57,9 @@ _log = logging.getLogger(__name__)
 class Worker:
     """One rank of a model. All methods are called from one thread, in phase order."""
 
-    def __init__(self, context: ExecutorContext, ranks: RankParts = ALONE) -> None:
+    def __init__(
+        self, context: ExecutorContext, ranks: RankContext = SINGLE_RANK
+    ) -> None:
         """Keeps what the phases need; they do the work.
 
         Args:
@@ -110,8 +109,6 @@ class Worker:
             ConfigError: An option or the proposer does not fit the model.
         """
         assert self._machine is not None
-        if (experts := self._ranks.experts) is not None:
-            experts.leave()  # others do not load and try models meanwhile
         model = load(
             self._config,
             self._machine.platform,
@@ -129,10 +126,7 @@ class Worker:
                 "its weights or configuration have changed during sleep in a way that "
                 "does not fit the KV cache: restart the engine",
             )
-        if model.reduce is not None:
-            model.reduce.join()  # from here on all ranks compute the same steps
-        if experts is not None:
-            experts.open(model.hidden_size, model.dtype)
+        self._ranks.end_loading(model.hidden_size, model.dtype)
         is_final = model.with_kernels is None
         self._maker = RunnerMaker.of(
             self._config if is_final else without_kernels(self._config),
@@ -159,13 +153,13 @@ class Worker:
             ConfigError: The model does not show the inputs of its layers.
         """
         self._feature_layers, model = feature_layers, self._loaded.model
-        if (stages := self._ranks.stages) is None:
-            return
-        passed = PassedFeatures.of(feature_layers, model.own_layers)
-        stages.open(model.hidden_size, model.dtype, passed)
-        if stages.has_after and feature_layers:
-            assert isinstance(model.forward, PassingForward)
-            model.forward.read_features(feature_layers)
+        self._ranks.link_stages(
+            feature_layers,
+            own_layers=model.own_layers,
+            hidden_size=model.hidden_size,
+            dtype=model.dtype,
+            forward=model.forward,
+        )
 
     def profile(self) -> int:
         """Returns how many KV blocks this rank can hold.
@@ -221,8 +215,7 @@ class Worker:
                 self._upgrade = KernelUpgrade(compiler, self._build_with_kernels)
             self._governor = self._governor or self._make_governor()
             settle_heap()
-        if (experts := self._ranks.experts) is not None:
-            experts.join()
+        self._ranks.join()
         return shape
 
     def execute(self, plan: StepPlan) -> StepResult:
@@ -234,28 +227,14 @@ class Worker:
         return replace(result, thread_use=ThreadUse(*governor.end_step()))
 
     def _compute(self, plan: StepPlan) -> StepResult:
-        result = self._run(plan)
-        if (stages := self._ranks.stages) is not None:
-            forward_ns = result.forward_ns + stages.forward_ns
-            result = replace(result, forward_ns=forward_ns)
-        return replace(result, rank_use=self._rank_use())
+        return self._ranks.end_step(self._run(plan))
 
     def assist(self) -> RankUse:
         """Computes this rank's experts in a step of other engines.
 
         Any exception is fatal to the engine.
         """
-        assert self._ranks.experts is not None
-        self._ranks.experts.assist()
-        return self._rank_use()
-
-    def _rank_use(self) -> RankUse:
-        """Looks at what passed between ranks since the last call."""
-        group, experts = self._ranks.group, self._ranks.experts
-        use = NO_RANKS if experts is None else experts.end_step()
-        if group is None:
-            return use
-        return msgspec.structs.replace(use, exchange_ns=group.end_step())
+        return self._ranks.assist()
 
     def _run(self, plan: StepPlan) -> StepResult:
         assert self._runner is not None, "no step may be executed during sleep"
@@ -280,8 +259,7 @@ class Worker:
         if level is SleepLevel.WEIGHTS:
             self._close_drafter()
             self._maker = self._proposer = None
-            if self._ranks.experts is not None:
-                self._ranks.experts.leave()
+            self._ranks.leave()
         self._allocated.memory.release()
         gc.collect()
         return_freed_memory()

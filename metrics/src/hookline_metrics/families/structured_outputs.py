@@ -1,11 +1,11 @@
 """Metrics of structured outputs: grammars, masks, and what grammars force."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from hookline.clock import NANOSECONDS
-from hookline.stats import GrammarCompiling, GrammarStats, GrammarUse
+from hookline.stats import GrammarCompiling, GrammarStats
 from hookline_metrics.buckets import BucketFamily
-from hookline_metrics.metric import Kind, Label, Metric
+from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import (
     Reading,
     StateReading,
@@ -18,14 +18,14 @@ OUTCOMES = ("compiled", "refused", "limit", "failed")
 
 
 def _of_step(
-    name: str, unit: str, text: str, number: Callable[[GrammarUse], float]
+    name: str, unit: str, text: str, read: Callable[[StepReading], Iterable[Point]]
 ) -> Metric:
     return Metric(
         name=f"hookline_structured_output_{name}",
         kind=Kind.COUNTER,
         unit=unit,
         help=text,
-        value=Reading(StepReading, lambda step: one(number(step.record.grammar_use))),
+        value=Reading(StepReading, read),
     )
 
 
@@ -86,19 +86,19 @@ STRUCTURED_OUTPUT_METRICS: tuple[Metric, ...] = (
         "seconds",
         "Processor time of filling the masks of allowed tokens; the model runs "
         "meanwhile.",
-        lambda use: use.fill_ns / NANOSECONDS,
+        lambda step: one(step.record.grammar_use.fill_ns / NANOSECONDS),
     ),
     _of_step(
         "mask_apply_seconds",
         "seconds",
         "Time that applying masks to logits took.",
-        lambda use: use.apply_ns / NANOSECONDS,
+        lambda step: one(step.record.grammar_use.apply_ns / NANOSECONDS),
     ),
     _of_step(
         "forced_tokens",
         "tokens",
         "Accepted draft tokens that a grammar had forced, such as the names of a "
         "schema's properties; part of the accepted draft tokens.",
-        lambda use: use.forced_tokens,
+        lambda step: one(step.record.grammar_use.forced_tokens),
     ),
 )

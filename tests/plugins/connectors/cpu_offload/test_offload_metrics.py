@@ -156,11 +156,11 @@ def test_every_lookup_is_timed(families: dict[str, MetricFamily]) -> None:
     """As a whole, and in each tier that was asked."""
     [whole] = numbers(families["hookline_kv_transfer_lookup_seconds"]).values()
     tiers = numbers(families[f"{OWN}_lookup_seconds"])
-    assert isinstance(whole, MetricHistogram)
+    assert not isinstance(whole, float | int)
 
     for tier in ("cpu", "disk"):
         part = tiers[tier,]
-        assert isinstance(part, MetricHistogram)
+        assert not isinstance(part, float | int)
         assert 0 < part.count <= whole.count
         assert 0 < part.sum <= whole.sum
 

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from hookline.transport.engine_client import EngineDied
-from hookline.worker.experts.links import ExpertLinks
 from hookline_cluster.expert_memory import ExpertMemory
+from hookline_ranks.experts.links import ExpertLinks
 
 
 def descriptors() -> int:

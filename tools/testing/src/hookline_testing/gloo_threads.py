@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from torch._C._distributed_c10d import ProcessGroup
 
-from hookline.worker.ranks.gloo import host_store, meet, reach_store
-from hookline.worker.ranks.gloo_group import GlooGroup
+from hookline_ranks.processes.gloo import host_store, meet, reach_store
+from hookline_ranks.processes.gloo_group import GlooGroup
 
 LOOPBACK = "127.0.0.1"
 

@@ -13,9 +13,10 @@ from hookline.worker.executor_factory import (
     ExecutorContext,
     ExecutorFactory,
 )
-from hookline.worker.ranks.executor import RanksExecutor
 from hookline_cluster.ranks.connected_ranks import ConnectedRanks, RankEnded
 from hookline_cluster.ranks.rank_messages import RankEnlistment
+from hookline_ranks.experts.lockstep_executor import counting
+from hookline_ranks.processes.executor import RanksExecutor
 
 _MODULE = "hookline_cluster.ranks.connected_rank_process"
 _GRACE_SECONDS = 2.0
@@ -69,7 +70,7 @@ def _start(config: EngineConfig) -> ConnectedRanks:
 
 
 def _create(context: ExecutorContext) -> Executor:
-    return RanksExecutor(context, _start)
+    return counting(context.config, RanksExecutor(context, _start))
 
 
 CONNECTED = ExecutorFactory(_create, RUNS_MODEL, has_processes=True)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-_MODULE = b"hookline.worker.ranks.rank_process"
+_MODULE = b"hookline_ranks.processes.rank_process"
 
 
 def rank_pids(engine_pid: int) -> list[int]:

@@ -14,13 +14,11 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.core.building import build_executor
 from hookline.core.engine_core import EngineCore
-from hookline.core.lockstep import Lockstep
-from hookline.core.steps_together import StepsTogether
-from hookline.worker.executor import AssistingExecutor
-from hookline.worker.experts.links import ExpertLinks
-from hookline.worker.ranks.ring import make_bell
-from hookline.worker.ranks.shared_memory import make_memory
 from hookline.worker.startup_timer import StartupTimer
+from hookline_ranks.experts.links import ExpertLinks
+from hookline_ranks.experts.sharing import keep_step
+from hookline_ranks.processes.ring import make_bell
+from hookline_ranks.processes.shared_memory import make_memory
 from hookline_testing.driven_engine import DrivenEngine
 
 
@@ -64,11 +62,9 @@ def sharing_engines(
 
 def _core(config: EngineConfig, links: ExpertLinks) -> EngineCore:
     clock = SystemClock()
-    executor = build_executor(config, clock, StartupTimer(clock), None, links)
-    assert isinstance(executor, AssistingExecutor)
-    lockstep = Lockstep(links, executor.assist)
-    together = StepsTogether(executor, has_whole_experts=True, lockstep=lockstep)
-    return EngineCore(config, together, clock)
+    timer, adapt = StartupTimer(clock), partial(keep_step, links)
+    executor = build_executor(config, clock, timer, adapt=adapt)
+    return EngineCore(config, executor, clock)
 
 
 def run_together(engines: Sequence[DrivenEngine]) -> None:
@@ -83,7 +79,9 @@ def run_together(engines: Sequence[DrivenEngine]) -> None:
                 continue
             with lock:
                 busy.discard(index)
-            if not engine.core.together.assist():
+            sharing = engine.core.sharing
+            assert sharing is not None
+            if not sharing.assist_others():
                 threading.Event().wait(0.0005)
 
     with ThreadPoolExecutor(len(engines), "engine") as pool:

@@ -19,8 +19,8 @@ from hookline.models.forward_output import (
     concat_features,
     features_before,
 )
+from hookline.models.layer_span import span_of
 from hookline.models.probe import Probed
-from hookline.models.stages.staged_model import part_of
 from hookline_kernels.head_shape import HeadShape
 from hookline_kernels.runtime.weight_pages import give_back_clean_pages
 
@@ -83,8 +83,7 @@ class Decoder:
         self._layers = _layers(parts, shapes, probed, ops)
         self._head = _Head.of(parts, ops)
         self.feature_layers = feature_layers
-        part = part_of(model)
-        self._first_layer = 0 if part is None else part.layers[0]
+        self._first_layer = span_of(model).start
         self.is_capturable = all(layer.is_capturable for layer in self._layers)
         give_back_clean_pages()
 

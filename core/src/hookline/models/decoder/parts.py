@@ -9,10 +9,9 @@ from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from hookline.models.layer_span import span_of
+from hookline.models.model_part import plain
 from hookline.models.quantized_layer import QuantizedLayer
-from hookline.models.sharding.modules import VocabularyPart, plain
-from hookline.models.stages.stage import ONLY
-from hookline.models.stages.staged_model import part_of
 
 _MODEL = {"embed_tokens", "layers", "norm", "rotary_emb"}
 _LAYER = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
@@ -82,20 +81,19 @@ def find_parts(model: PreTrainedModel) -> DecoderParts:
     inner = model.get_decoder()
     _expect("model", model, {"model", "lm_head"})
     _expect("decoder", inner, _MODEL)
-    part = part_of(model)
-    own = range(len(inner.layers)) if part is None else part.layers
-    stage = ONLY if part is None else part.stage
+    span = span_of(model)
+    own = span.of(len(inner.layers))
     return DecoderParts(
-        embed=_embedding(inner.embed_tokens) if stage.is_first else None,
+        embed=_embedding(inner.embed_tokens) if span.is_first else None,
         layers=tuple(_layer(inner.layers[index]) for index in own),
-        norm=inner.norm if stage.is_last else None,
-        output=_linear(model, "lm_head") if stage.is_last else None,
+        norm=inner.norm if span.is_last else None,
+        output=_linear(model, "lm_head") if span.is_last else None,
         rotary=inner.rotary_emb,
     )
 
 
 def _embedding(module: nn.Module) -> Embed:
-    table = module.inner if isinstance(module, VocabularyPart) else module
+    table = plain(module)
     if type(table) is not nn.Embedding:
         raise NotDecoder("its embedding is not a plain table")
     if table is module:

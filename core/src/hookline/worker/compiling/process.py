@@ -26,10 +26,15 @@ from hookline.worker.compiling.messages import (
     KernelCompiled,
 )
 from hookline.worker.executor import Executor
-from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
+from hookline.worker.executor_factory import (
+    RANKS,
+    RUNS_MODEL,
+    ExecutorContext,
+    load_executor_factory,
+)
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.uniproc_factory import import_for
-from hookline_kernels import KernelError, import_compiled
+from hookline_kernels import KernelError
 from hookline_kernels.compile_farm import CompileFarm
 from hookline_kernels.missing import when_missing
 from hookline_kernels.runtime.kernel_cache import writable_cache
@@ -98,28 +103,14 @@ def _executor(context: ExecutorContext) -> Executor:
     Ranks have kernels of their own sizes, and sum by further ones.
     """
     # Imported once it is known which parts of torch are left out.
-    from hookline.models.sharding.expert_placement import (  # noqa: PLC0415
-        ExpertPlace,
-    )
-    from hookline.models.sharding.lonely_group import (  # noqa: PLC0415
-        LonelyExperts,
-        LonelyGroup,
-    )
-    from hookline.worker.rank_parts import RankParts  # noqa: PLC0415
+    from hookline.worker.rank_context import SINGLE_RANK  # noqa: PLC0415
     from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
-    parallel = context.config.parallel
-    size, engines = parallel.tensor_parallel_size, parallel.data_parallel_size
-    ranks = RankParts()
-    if size > 1:
-        exchange = import_compiled("hookline_kernels.cpu.rank_exchange")
-        exchange.compile_for_ranks()
-        ranks = replace(ranks, group=LonelyGroup(size))
-    if parallel.spreads_experts:
-        meeting = import_compiled("hookline_kernels.cpu.rank_meeting")
-        meeting.meeting_kernel()
-        place = ExpertPlace(rank=0, size=size * engines, engines=engines)
-        ranks = replace(ranks, experts=LonelyExperts(place))
+    parallel, ranks = context.config.parallel, SINGLE_RANK
+    if parallel.tensor_parallel_size > 1 or parallel.spreads_experts:
+        make_single_rank = load_executor_factory(RANKS).make_single_rank
+        assert make_single_rank is not None
+        ranks = make_single_rank(context.config)
     return UniprocExecutor(context, ranks)
 
 

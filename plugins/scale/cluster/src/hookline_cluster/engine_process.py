@@ -7,14 +7,16 @@ before the owner's process id.
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from hookline.logs.forwarding import forwarding_log
 from hookline.transport.engine_process import main
-from hookline.worker.experts.links import ExpertLinks
 from hookline_cluster.clients.engine_wire import SharedEngineWire
+from hookline_ranks.experts.links import ExpertLinks
+from hookline_ranks.experts.sharing import share_experts
 
 
 def keep_to_itself(experts: ExpertLinks | None) -> None:
@@ -37,6 +39,6 @@ if __name__ == "__main__":
                 owner_index,
                 owner_pid,
                 make_wire=SharedEngineWire,
-                experts=experts,
+                adapt=None if experts is None else partial(share_experts, experts),
             )
         )

@@ -9,9 +9,9 @@ import os
 from collections.abc import Iterable
 
 from hookline.transport.engine_client import EngineDied
-from hookline.worker.experts.links import ExpertLinks
-from hookline.worker.ranks.ring import make_bell
-from hookline.worker.ranks.shared_memory import make_memory
+from hookline_ranks.experts.links import ExpertLinks
+from hookline_ranks.processes.ring import make_bell
+from hookline_ranks.processes.shared_memory import make_memory
 
 
 class ExpertMemory:

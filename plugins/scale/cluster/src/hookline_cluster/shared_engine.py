@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from hookline.transport.launched_engine import LaunchedEngine
-from hookline.worker.experts.links import ExpertLinks
+from hookline_ranks.experts.links import ExpertLinks
 
 MODULE = "hookline_cluster.engine_process"
 

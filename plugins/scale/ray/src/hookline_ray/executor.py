@@ -27,17 +27,19 @@ def create(context: ExecutorContext) -> Executor:
     """
     config = context.config
     _check(config)
-    from hookline.worker.ranks.executor import RanksExecutor  # noqa: PLC0415
     from hookline_cluster.ranks.connected_ranks import ConnectedRanks  # noqa: PLC0415
+    from hookline_ranks.experts.lockstep_executor import counting  # noqa: PLC0415
+    from hookline_ranks.processes.executor import RanksExecutor  # noqa: PLC0415
     from hookline_ray.rank_nodes import RayRankNodes  # noqa: PLC0415
 
-    executor = replace(
+    options = replace(
         config.executor, device=Device.CPU, threads=config.executor.threads or 1
     )
-    placed = replace(context, config=replace(config, executor=executor))
-    return RanksExecutor(
+    placed = replace(context, config=replace(config, executor=options))
+    executor = RanksExecutor(
         placed, lambda given: ConnectedRanks(given, RayRankNodes(given))
     )
+    return counting(config, executor)
 
 
 RAY = ExecutorFactory(create, RUNS_MODEL, has_processes=True)

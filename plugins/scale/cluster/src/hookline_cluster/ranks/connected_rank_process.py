@@ -16,9 +16,9 @@ import threading
 from hookline.exceptions import HooklineError
 from hookline.logs.forwarding import forwarding_log
 from hookline.owner_watch import wait_for_owners_end
-from hookline.worker.ranks.rank_server import RankServer
 from hookline_cluster.ranks.rank_link import ConnectedEnd
 from hookline_cluster.ranks.rank_messages import RankEnlistment
+from hookline_ranks.processes.rank_server import RankServer
 
 DISMISSED, FAILED, LOST, UNFIT = 0, 1, 3, 4
 """Exit status: it was ended, a step failed, it lost the executor, or it could not

@@ -30,7 +30,7 @@ from hookline_cluster.ranks.rank_messages import (
 )
 
 if TYPE_CHECKING:  # it needs torch, which a rank imports once it is told to
-    from hookline.worker.rank_parts import RankParts
+    from hookline_ranks.rank_parts import RankParts
 
 CONNECT_SECONDS = 60.0
 """Time in which a rank must have reached the executor, which is there already."""
@@ -86,12 +86,12 @@ class ConnectedEnd:
 
     def parts(self, config: EngineConfig) -> "RankParts":
         """Implements `RankEnd`: meets the others where the first rank says."""
-        from hookline.worker.rank_parts import ALONE  # noqa: PLC0415
-        from hookline.worker.ranks.gloo import host_store, reach_store  # noqa: PLC0415
-        from hookline.worker.ranks.gloo_parts import parts_over_gloo  # noqa: PLC0415
+        from hookline_ranks.processes.gloo import host_store, reach_store  # noqa: PLC0415
+        from hookline_ranks.processes.gloo_parts import parts_over_gloo  # noqa: PLC0415
+        from hookline_ranks.rank_parts import RankParts  # noqa: PLC0415
 
         if config.parallel.world_size == 1:
-            return ALONE
+            return RankParts()
         address = self._enlisted.address
         hosted = host_store(address) if self.rank == 0 else None
         if hosted is not None:

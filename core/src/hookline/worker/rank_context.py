@@ -1,0 +1,169 @@
+"""What one rank's worker has of the other ranks; here that of a single rank."""
+
+from typing import Protocol
+
+import torch
+from transformers import PreTrainedConfig
+
+from hookline.kv_transfer.layout import KVLayout
+from hookline.models.decoder.reduction import Reduce
+from hookline.models.model_part import WHOLE, ModelPart
+from hookline.spec_decode.tree import DraftTree
+from hookline.stats import NO_RANKS, RankUse
+from hookline.step.plan import StepPlan, StepResult
+from hookline.worker.feed import Feed
+from hookline.worker.forward import Forward
+from hookline.worker.input_batch import InputBatch
+from hookline.worker.paged_cache import PagedCache
+from hookline.worker.sampling.step_sampler import StepSampler
+from hookline.worker.stopwatch import Stopwatch
+from hookline.worker.transfers.transferring import Transferring
+
+
+class StepRunner(Protocol):
+    """Computes steps, or the part of them that a rank has."""
+
+    @property
+    def kv_layout(self) -> KVLayout | None:
+        """Layout of the blocks that a connector moves, if there is one."""
+        ...
+
+    def execute(self, plan: StepPlan) -> StepResult:
+        """Computes a step. Any exception is fatal to the engine."""
+        ...
+
+
+class RankContext:
+    """Cuts of weights and reductions; here those of a single rank, which are none.
+
+    Distributions that divide models among ranks have others. All methods are called
+    from the worker's thread.
+
+    Attributes:
+        draft_tree: The tree of drafts, on ranks that do not draft themselves; None if
+            drafts are chains, or this rank drafts.
+        num_sharers: Number of ranks that share each layer.
+        has_whole_tables: Embedding and output layer are whole on this rank.
+    """
+
+    draft_tree: DraftTree | None = None
+    num_sharers = 1
+    has_whole_tables = True
+
+    # -- the model ---------------------------------------------------------------
+
+    @property
+    def reduce(self) -> Reduce | None:
+        """Sums over the ranks that share the model's layers; None if it is whole."""
+        return None
+
+    @property
+    def identity(self) -> str:
+        """Tells the ranks that share layers apart; empty if there is one."""
+        return ""
+
+    def begin_loading(self) -> None:
+        """Makes no calls to other ranks while a model is loaded and tried."""
+
+    def divide(self, config: PreTrainedConfig) -> ModelPart:
+        """Plans this rank's part of a model; see `DivideModel`.
+
+        Raises:
+            ConfigError: As many ranks cannot share it.
+        """
+        del config
+        return WHOLE
+
+    def whole_logits(self, forward: Forward, vocab_size: int) -> Forward:
+        """Returns a forward pass with the logits of the whole vocabulary."""
+        del vocab_size
+        return forward
+
+    def end_loading(self, hidden_size: int, dtype: torch.dtype) -> None:
+        """From here on all ranks compute the same steps.
+
+        Args:
+            hidden_size: Width of the hidden states between layers.
+            dtype: Their data type.
+        """
+
+    def link_stages(
+        self,
+        feature_layers: tuple[int, ...],
+        *,
+        own_layers: range,
+        hidden_size: int,
+        dtype: torch.dtype,
+        forward: Forward,
+    ) -> None:
+        """Gets ready to exchange hidden states with other pipeline stages.
+
+        Args:
+            feature_layers: Layers whose inputs the rank that drafts needs.
+            own_layers: This rank's layers, by their index in the whole model.
+            hidden_size: Width of the hidden states.
+            dtype: Their data type.
+            forward: This rank's forward pass.
+
+        Raises:
+            ConfigError: The model does not show the inputs of its layers.
+        """
+
+    def join(self) -> None:
+        """Begins to serve: what other engines compute may need this rank."""
+
+    def leave(self) -> None:
+        """Drops the model's weights for a sleep."""
+
+    # -- a step ------------------------------------------------------------------
+
+    def feed(self, feed: Feed) -> Feed:
+        """Returns a feed with what other ranks have computed of each batch."""
+        return feed
+
+    def share_samples(self, sampler: StepSampler) -> StepSampler:
+        """Returns a sampler with which all ranks get the same tokens."""
+        return sampler
+
+    def passing_runner(
+        self,
+        forward: Forward,
+        batch: InputBatch,
+        *,
+        feed: Feed,
+        stopwatch: Stopwatch,
+        cache: PagedCache,
+        transferring: Transferring | None,
+    ) -> StepRunner | None:
+        """Makes the runner of a rank that samples nothing; None on others.
+
+        Args:
+            forward: Computes hidden states; bound to a cache.
+            batch: Rows of the running requests.
+            feed: Brings inputs to the model's device.
+            stopwatch: Measures forward passes.
+            cache: The rank's KV cache.
+            transferring: Calls the KV connector, if there is one.
+        """
+        del forward, batch, feed, stopwatch, cache, transferring
+        return None
+
+    def end_step(self, result: StepResult) -> StepResult:
+        """Adds what has passed between ranks to a step's result.
+
+        Raises:
+            RankError: A rank did not take part in all of it.
+        """
+        return result
+
+    def assist(self) -> RankUse:
+        """Takes part in a step of other engines, without tokens of its own.
+
+        Raises:
+            RankError: Another rank did not come.
+        """
+        return NO_RANKS
+
+
+SINGLE_RANK = RankContext()
+"""The context of a rank without others."""

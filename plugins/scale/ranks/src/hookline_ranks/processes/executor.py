@@ -1,0 +1,236 @@
+"""The executor that runs each rank of a model in a process of its own."""
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import msgspec
+
+from hookline.exceptions import ConfigError, ModelLoadError, RankError
+from hookline.frozen import plain
+from hookline.kv_transfer.orders import TransferReport
+from hookline.stats import RankUse
+from hookline.step.plan import StepPlan, StepResult
+from hookline.step.sleep_level import SleepLevel
+from hookline.worker.executor_factory import ExecutorContext
+from hookline_ranks.processes.ends import StartRanks
+from hookline_ranks.processes.joined_transfers import JoinedTransfers
+from hookline_ranks.processes.messages import (
+    Allocate,
+    Answer,
+    Assist,
+    Assisted,
+    Computed,
+    Done,
+    End,
+    Execute,
+    LinkStages,
+    Loaded,
+    LoadModel,
+    Order,
+    Profile,
+    Refusal,
+    Refused,
+    Room,
+    Setup,
+    Sleep,
+    WakeUp,
+    Warm,
+    WarmUp,
+)
+
+A = TypeVar("A", bound=msgspec.Struct)
+
+_LOOK_SECONDS = 1.0
+"""How long a rank's answer is awaited before the ranks are looked at."""
+_BRIEF_SECONDS = 0.01
+"""The same where answers of several ranks are awaited."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OrderedStep:
+    """A step that the ranks compute."""
+
+    executor: "RanksExecutor"
+    started_ns: int
+
+    def result(self) -> StepResult:
+        """Implements `StartedStep`."""
+        return self.executor.next_result(self.started_ns)
+
+
+class RanksExecutor:
+    """Drives all ranks through the same phases, and tells all of them each step.
+
+    Attributes:
+        shape: The loaded model, and the size of its KV cache.
+        pids: Process ids, by rank.
+        hosts: Names of the machines of these processes; empty if it is this one.
+    """
+
+    def __init__(self, context: ExecutorContext, start: StartRanks) -> None:
+        """Starts the ranks, which load the model and allocate its KV cache.
+
+        Args:
+            context: What the executor is built from.
+            start: Starts the processes of the ranks.
+
+        Raises:
+            ModelLoadError: The model cannot be loaded or served.
+            ConfigError: An option does not fit the model or the machine.
+            RankError: A rank has ended.
+        """
+        parallel = context.config.parallel
+        self._output_rank = parallel.output_rank
+        self._num_ranks = parallel.world_size
+        self._num_tensor_ranks = parallel.tensor_parallel_size
+        self._ended_ns = 0
+        self._transfers = JoinedTransfers(parallel.world_size)
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=plain)
+        self._decoder = msgspec.msgpack.Decoder(Answer)
+        with context.timer.phase("start ranks"):
+            self._ranks = start(context.config)
+        self.pids, self.hosts = self._ranks.pids, self._ranks.hosts
+        with ExitStack() as undoing:
+            undoing.callback(self.close)
+            self._load(context)
+            undoing.pop_all()
+
+    def _load(self, context: ExecutorContext) -> None:
+        self._ask(Setup(context.config), Done)
+        loaded = self._ask(LoadModel(), Loaded)
+        self._ask(LinkStages(loaded[self._output_rank].feature_layers), Done)
+        rooms = self._ask(Profile(), Room)
+        self._ask(Allocate(min(each.num_blocks for each in rooms)), Done)
+        ranks = self._ask(WarmUp(), Warm)
+        warm = ranks[self._output_rank]
+        shapes = [each.shape for each in ranks]
+        self.shape = warm.shape.of_ranks(shapes, self._num_tensor_ranks)
+        self._forget_counts()
+        context.timer.include(warm.phases)
+
+    def start(self, plan: StepPlan) -> _OrderedStep:
+        started = time.perf_counter_ns()
+        self._write(Execute(plan))
+        return _OrderedStep(self, started)
+
+    def next_result(self, started_ns: int) -> StepResult:
+        """Waits for the result of the oldest step whose result nobody has taken.
+
+        Args:
+            started_ns: When the step was ordered, by `time.perf_counter_ns`.
+
+        Raises:
+            RankError: A rank has ended, or could not compute its part.
+        """
+        answer = self._computed(self._output_rank)
+        now, result = time.perf_counter_ns(), answer.result
+        # A step that is ordered ahead waits for the one before it first.
+        passed, self._ended_ns = now - max(started_ns, self._ended_ns), now
+        handover = max(0, passed - answer.executed_ns)
+        use = self._with_counts(result.rank_use, handover)
+        return replace(result, rank_use=use, transfers=self._join(result.transfers))
+
+    def assist(self) -> RankUse:
+        return self._ask(Assist(), Assisted)[self._output_rank].use
+
+    def _with_counts(self, use: RankUse, handover_ns: int) -> RankUse:
+        """Adds what the output rank does not know to what it does."""
+        use = msgspec.structs.replace(use, handover_ns=handover_ns)
+        if (counts := self._ranks.expert_counts) is None:
+            return use
+        tokens, size = counts.take(), self._num_tensor_ranks
+        stages = [tokens[at : at + size] for at in range(0, len(tokens), size)]
+        return msgspec.structs.replace(
+            use,
+            expert_tokens=tokens,
+            expert_busiest_tokens=size * sum(max(stage) for stage in stages),
+        )
+
+    def _forget_counts(self) -> None:
+        """Leaves out what experts have computed: no request has asked for it."""
+        if (counts := self._ranks.expert_counts) is not None:
+            counts.take()
+
+    def _join(self, own: TransferReport | None) -> TransferReport | None:
+        """Joins the output rank's report on transfers with those of the others."""
+        if own is None or self._num_ranks == 1:
+            return own
+        reports = [own]
+        for rank in range(self._num_ranks):
+            if rank != self._output_rank:
+                report = self._computed(rank).result.transfers
+                assert report is not None, "all ranks have a connector"
+                reports.append(report)
+        return self._transfers.join(reports)
+
+    def _computed(self, rank: int) -> Computed:
+        while (answer := self._read(rank, _LOOK_SECONDS)) is None:
+            self.check()
+        if isinstance(answer, Refused):
+            raise RankError(rank, answer.detail)
+        assert isinstance(answer, Computed)
+        return answer
+
+    def check(self) -> None:
+        if (failure := self._ranks.find_failure()) is None:
+            return
+        for rank in range(self._num_ranks):
+            while (answer := self._read(rank, 0.0)) is not None:
+                if isinstance(answer, Refused):
+                    raise RankError(rank, answer.detail)
+        raise failure
+
+    def sleep(self, level: SleepLevel) -> None:
+        self._ask(Sleep(level), Done)
+
+    def wake_up(self) -> None:
+        self._ask(WakeUp(), Done)
+        self._forget_counts()
+
+    def close(self) -> None:
+        if self._ranks.find_failure() is None:
+            self._write(End())
+        self._ranks.close()
+
+    def _ask(self, order: Order, kind: type[A]) -> Sequence[A]:
+        """Has all ranks carry out an order; returns their answers by rank.
+
+        Raises:
+            ConfigError: A rank refused an option.
+            ModelLoadError: A rank could not load the model.
+            RankError: A rank has ended, or failed for another reason.
+        """
+        self._write(order)
+        found: dict[int, A] = {}
+        ranks = range(self._num_ranks)
+        while len(found) < len(ranks):
+            for rank in ranks:
+                if rank in found:
+                    continue
+                answer = self._read(rank, _BRIEF_SECONDS)
+                if isinstance(answer, Refused):
+                    raise _error(rank, answer)
+                if isinstance(answer, kind):
+                    found[rank] = answer
+            self.check()
+        return [found[rank] for rank in ranks]
+
+    def _write(self, order: Order) -> None:
+        self._ranks.orders.write(self._encoder.encode(order), self.check)
+
+    def _read(self, rank: int, timeout_seconds: float) -> Answer | None:
+        message = self._ranks.answers[rank].read(timeout_seconds)
+        return None if message is None else self._decoder.decode(message)
+
+
+def _error(rank: int, refused: Refused) -> ConfigError | ModelLoadError | RankError:
+    match refused.kind:
+        case Refusal.CONFIG:
+            return ConfigError(refused.subject, refused.detail)
+        case Refusal.MODEL:
+            return ModelLoadError(refused.subject, refused.detail)
+        case Refusal.OTHER:
+            return RankError(rank, refused.detail)

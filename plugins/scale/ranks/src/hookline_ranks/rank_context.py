@@ -1,0 +1,179 @@
+"""What a worker has of the other ranks, if there are any."""
+
+from dataclasses import replace
+
+import msgspec
+import torch
+from transformers import PreTrainedConfig
+
+from hookline.config import EngineConfig
+from hookline.models.model_part import ModelPart
+from hookline.stats import NO_RANKS, RankUse
+from hookline.step.plan import StepResult
+from hookline.worker.feed import Feed
+from hookline.worker.forward import Forward, PassingForward
+from hookline.worker.input_batch import InputBatch
+from hookline.worker.paged_cache import PagedCache
+from hookline.worker.rank_context import RankContext
+from hookline.worker.sampling.step_sampler import StepSampler
+from hookline.worker.stopwatch import Stopwatch
+from hookline.worker.transfers.transferring import Transferring
+from hookline_ranks.gathered_forward import GatheredForward
+from hookline_ranks.rank_parts import RankParts
+from hookline_ranks.sharding.rank_part import RankDivider
+from hookline_ranks.sharding.rank_reduction import RankReduction
+from hookline_ranks.stages.stage import ONLY, Stage
+from hookline_ranks.stages.stage_links import LinkedFeed, PassedFeatures
+from hookline_ranks.stages.stage_runner import StageRunner
+
+
+class DividedRankContext(RankContext):
+    """The context of one of several ranks."""
+
+    def __init__(self, config: EngineConfig, parts: RankParts) -> None:
+        """Joins a rank's sides.
+
+        Args:
+            config: The rank's configuration.
+            parts: What lies between it and the others.
+        """
+        parallel, self._parts = config.parallel, parts
+        self._stage = Stage(parallel.stage, parallel.pipeline_parallel_size)
+        self._has_whole_experts = parallel.enable_expert_parallel
+        self._reduce: RankReduction | None = None
+        self.draft_tree = parts.draft_tree
+        if (group := parts.group) is not None:
+            self.num_sharers = group.size
+        self.has_whole_tables = group is None and self._stage == ONLY
+
+    # -- the model ---------------------------------------------------------------
+
+    @property
+    def reduce(self) -> RankReduction | None:
+        """Implements `RankContext`."""
+        return self._reduce
+
+    @property
+    def identity(self) -> str:
+        """Implements `RankContext`."""
+        return "" if self._reduce is None else self._reduce.identity
+
+    def begin_loading(self) -> None:
+        """Implements `RankContext`; others do not load and try models meanwhile."""
+        parts = self._parts
+        if parts.experts is not None:
+            parts.experts.leave()
+        if parts.group is not None:
+            recorded = parts.replays_steps
+            self._reduce = RankReduction(parts.group, is_recorded=recorded)
+
+    def divide(self, config: PreTrainedConfig) -> ModelPart:
+        """Implements `RankContext`."""
+        parts, has_whole = self._parts, self._has_whole_experts
+        divider = RankDivider(
+            reduce=self._reduce,
+            count_expert_tokens=parts.count_expert_tokens if has_whole else None,
+            expert_group=parts.experts,
+            stage=self._stage,
+        )
+        return divider(config)
+
+    def whole_logits(self, forward: Forward, vocab_size: int) -> Forward:
+        """Implements `RankContext`."""
+        if self._reduce is None or not self._stage.is_last:
+            return forward
+        return GatheredForward(forward, self._reduce, vocab_size)
+
+    def end_loading(self, hidden_size: int, dtype: torch.dtype) -> None:
+        """Implements `RankContext`."""
+        if self._reduce is not None:
+            self._reduce.join()
+        if self._parts.experts is not None:
+            self._parts.experts.open(hidden_size, dtype)
+
+    def link_stages(
+        self,
+        feature_layers: tuple[int, ...],
+        *,
+        own_layers: range,
+        hidden_size: int,
+        dtype: torch.dtype,
+        forward: Forward,
+    ) -> None:
+        """Implements `RankContext`."""
+        if (stages := self._parts.stages) is None:
+            return
+        passed = PassedFeatures.of(feature_layers, own_layers)
+        stages.open(hidden_size, dtype, passed)
+        if stages.has_after and feature_layers:
+            assert isinstance(forward, PassingForward)
+            forward.read_features(feature_layers)
+
+    def join(self) -> None:
+        """Implements `RankContext`."""
+        if self._parts.experts is not None:
+            self._parts.experts.join()
+
+    def leave(self) -> None:
+        """Implements `RankContext`."""
+        if self._parts.experts is not None:
+            self._parts.experts.leave()
+
+    # -- a step ------------------------------------------------------------------
+
+    def feed(self, feed: Feed) -> Feed:
+        """Implements `RankContext`."""
+        stages = self._parts.stages
+        if stages is None or not stages.has_before:
+            return feed
+        return LinkedFeed(feed, stages)
+
+    def share_samples(self, sampler: StepSampler) -> StepSampler:
+        """Implements `RankContext`."""
+        return self._parts.share_samples(sampler)
+
+    def passing_runner(
+        self,
+        forward: Forward,
+        batch: InputBatch,
+        *,
+        feed: Feed,
+        stopwatch: Stopwatch,
+        cache: PagedCache,
+        transferring: Transferring | None,
+    ) -> StageRunner | None:
+        """Implements `RankContext`."""
+        stages = self._parts.stages
+        if stages is None or not stages.has_after:
+            return None
+        assert isinstance(forward, PassingForward)
+        return StageRunner(
+            forward,
+            batch,
+            feed=feed,
+            links=stages,
+            stopwatch=stopwatch,
+            cache=cache,
+            transferring=transferring,
+        )
+
+    def end_step(self, result: StepResult) -> StepResult:
+        """Implements `RankContext`."""
+        if (stages := self._parts.stages) is not None:
+            forward_ns = result.forward_ns + stages.forward_ns
+            result = replace(result, forward_ns=forward_ns)
+        return replace(result, rank_use=self._use())
+
+    def assist(self) -> RankUse:
+        """Implements `RankContext`."""
+        assert self._parts.experts is not None
+        self._parts.experts.assist()
+        return self._use()
+
+    def _use(self) -> RankUse:
+        """Looks at what passed between ranks since the last call."""
+        group, experts = self._parts.group, self._parts.experts
+        use = NO_RANKS if experts is None else experts.end_step()
+        if group is None:
+            return use
+        return msgspec.structs.replace(use, exchange_ns=group.end_step())

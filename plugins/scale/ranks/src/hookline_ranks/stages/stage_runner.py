@@ -1,0 +1,90 @@
+"""Runs the layers of a pipeline stage that is not the last."""
+
+import numpy as np
+import torch
+
+from hookline.kv_transfer.layout import KVLayout
+from hookline.step.plan import StepPlan, StepResult
+from hookline.worker.feed import Feed
+from hookline.worker.forward import PassingForward
+from hookline.worker.input_batch import InputBatch
+from hookline.worker.paged_cache import PagedCache
+from hookline.worker.stopwatch import Stopwatch
+from hookline.worker.transfers.transferring import Transferring
+from hookline_ranks.stages.stage_links import StageLinks, StageStates
+
+_NO_LOGITS = np.zeros(0, np.int64)
+
+
+class StageRunner:
+    """Keeps the batch between steps, and passes hidden states on.
+
+    It samples nothing: plans tell the sampled tokens once a step needs them, so that
+    the next steps, of other requests, are computed before these tokens are known.
+    """
+
+    def __init__(
+        self,
+        forward: PassingForward,
+        batch: InputBatch,
+        *,
+        feed: Feed,
+        links: StageLinks,
+        stopwatch: Stopwatch,
+        cache: PagedCache,
+        transferring: Transferring | None = None,
+    ) -> None:
+        """Joins the parts of a worker.
+
+        Args:
+            forward: Computes hidden states; bound to a cache.
+            batch: Rows of the running requests.
+            feed: Brings inputs to the model's device.
+            links: Lead to the next stage.
+            stopwatch: Measures forward passes.
+            cache: The stage's KV cache.
+            transferring: Calls the KV connector, if there is one.
+        """
+        self._forward = forward
+        self._batch = batch
+        self._feed = feed
+        self._links = links
+        self._stopwatch = stopwatch
+        self._cache = cache
+        self._transferring = transferring
+
+    @property
+    def kv_layout(self) -> KVLayout | None:
+        """Layout of the blocks that a connector moves, if there is one."""
+        return None if self._transferring is None else self._transferring.layout
+
+    @torch.inference_mode()
+    def execute(self, plan: StepPlan) -> StepResult:
+        """Applies the plan's changes to the batch, then computes the stage's layers."""
+        for moves in plan.moves:
+            self._cache.move(torch.tensor(moves.sources), torch.tensor(moves.targets))
+        if self._transferring is not None:
+            self._transferring.begin(plan.transfers)
+        taken = self._compute(plan) if plan.request_ids else 0
+        transferring = self._transferring
+        transfers = None if transferring is None else transferring.end()
+        return StepResult(forward_ns=taken, transfers=transfers)
+
+    def _compute(self, plan: StepPlan) -> int:
+        """Returns the duration of the forward pass, ns."""
+        for request_id in plan.released:
+            self._batch.release(request_id)
+        for sequence in plan.admitted:
+            self._batch.admit(sequence)
+        self._batch.learn(plan.new_token_ids)
+        self._batch.grow(plan)
+        inputs = self._batch.inputs(plan)
+        batch = self._feed.batch(inputs, _NO_LOGITS)
+        self._stopwatch.start()
+        passed = self._forward.passed_on(batch)
+        self._stopwatch.stop()
+        taken = self._stopwatch.nanoseconds()
+        forward_ns = self._links.forward_ns + taken
+        self._links.send(StageStates(passed.hidden_states, forward_ns, passed.features))
+        self._batch.advance_chunks(inputs)
+        return taken
