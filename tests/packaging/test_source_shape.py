@@ -33,8 +33,10 @@ LONG_FUNCTIONS = {
 """Functions of more lines than `MOST_FUNCTION_LINES`."""
 LONG_CONSTRUCTORS = {
     "core/src/hookline/frontend/front_end.py FrontEnd",
-    "plugins/scale/cluster/src/hookline_cluster/ranks/connected_ranks.py "
-    "ConnectedRanks",
+    (
+        "plugins/scale/cluster/src/hookline_cluster/ranks/connected_ranks.py "
+        "ConnectedRanks"
+    ),
     "plugins/scale/ranks/src/hookline_ranks/experts/memory.py ExpertMemory",
     "core/src/hookline/worker/paged_cache.py PagedCache",
     "plugins/scale/ranks/src/hookline_ranks/processes/links.py ExecutorLinks",
