@@ -86,14 +86,11 @@ class ProcessClient:
         self._is_closed, self._looks_at = False, 0.0
         self._folder = private_folder()
         release_in_forked_children(self._folder, self._pipes)
-        me = Party(Role.CLIENT, client_index)
-        self._transport = IpcTransport(self._folder, me)
-        self._mailbox: Mailbox[msgspec.Struct] = Mailbox(
-            self._transport,
-            me,
-            msgspec.msgpack.Decoder(cast("type[msgspec.Struct]", self.message_type)),
-            self._key_of,
-        )
+        self._me = Party(Role.CLIENT, client_index)
+        self._transport = IpcTransport(self._folder, self._me)
+        kind = cast("type[msgspec.Struct]", self.message_type)
+        decoder = msgspec.msgpack.Decoder(kind)
+        self._mailbox = Mailbox(self._transport, self._me, decoder, self._key_of)
         try:
             self._begin()
             self._start(self._configs)
