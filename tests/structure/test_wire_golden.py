@@ -25,15 +25,21 @@ from hookline.frozen import plain
 from hookline.transport.cluster import AttachInfo
 from hookline.transport.mailbox import Mailbox
 from hookline.transport.transport import Party, Role, Transport
-from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryClient
+from hookline_cluster.clients.messages import (
+    AttachDetails,
+    ToClient,
+    ToEngine,
+    ToSecondaryClient,
+)
 from hookline_cluster.machines.link_messages import Ping, ToHead, ToRemoteEngine
 from hookline_testing.golden import check_golden, is_updating
 from hookline_testing.wire_samples import Record, encoded, records_of, sample
 
 GOLDEN = Path(__file__).parent / "golden/wire.txt"
-MESSAGES = (ToEngine, ToClient, ToSecondaryClient, AttachInfo, ToRemoteEngine, ToHead)
+MESSAGES = (ToEngine, ToClient, ToSecondaryClient, AttachInfo, AttachDetails)
+LINKS = (ToRemoteEngine, ToHead)
 RECORDED = (RecordingHeader, RecordedCommand, RecordedOutput, RecordedReply, Truncated)
-RECORDS = records_of(*MESSAGES, *RECORDED)
+RECORDS = records_of(*MESSAGES, *LINKS, *RECORDED)
 CHECKED = ("SamplingParams.", "StructuredOutputsParams.")
 """Types that check their values have samples with some of them."""
 _WIDTH = 88
