@@ -12,7 +12,7 @@ from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.rank_use import RankUse
 from hookline_cluster.clients.output_split import split_output
 
-OWN_EVENTS = ("queued", "scheduled", "preempted", "new_tokens", "finished", "pooled")
+OWN_EVENTS = ("queued", "scheduled", "preempted", "new_tokens", "finished")
 """Fields of an output whose events belong to one client each."""
 FOR_ALL = ("engine_index", "at", "cause", "stats", "clock", "cache_changes")
 """Fields of an output that every client gets."""
