@@ -1,5 +1,6 @@
 """Runs parts of the tests, judges them, and says what they came to."""
 
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from hookline_testing.ci.report import closing_line, describe, skipped_tests
 from hookline_testing.ci.second_runs import ALONE, run_again
 
 _NICENESS = 10
+TOTAL_SECONDS = 4500.0
+"""Time for all parts together; what still runs after it is killed, and has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +56,9 @@ def land(parts: Iterable[Part], folder: Path, again: Sequence[str] = ALONE) -> i
     Returns:
         The exit status: 0 if nothing failed, or only tests that passed alone.
     """
-    ran = Ran()
+    ran, deadline = Ran(), time.monotonic() + TOTAL_SECONDS
     for number, part in enumerate(parts):
-        _run(part, folder / f"failures-{number}", ran)
+        _run(part, folder / f"failures-{number}", ran, deadline)
     tests = run_again(ran.failures, again)
     failed = [each for each in tests if not each.is_unstable]
     unstable = [each for each in tests if each.is_unstable]
@@ -72,7 +75,7 @@ def land(parts: Iterable[Part], folder: Path, again: Sequence[str] = ALONE) -> i
     return 1 if ran.complaints else 0
 
 
-def _run(part: Part, path: Path, ran: Ran) -> None:
+def _run(part: Part, path: Path, ran: Ran, deadline: float) -> None:
     """Runs one part, and adds to what the others came to."""
     arguments = f"ARGS=-p hookline_testing.ci.failures --failures {path}"
     with ExitStack() as running:
@@ -80,7 +83,8 @@ def _run(part: Part, path: Path, ran: Ran) -> None:
         if part.beside is not None:
             beside = running.enter_context(Command(part.beside, niceness=_NICENESS))
         tests = running.enter_context(Command([*part.tests, arguments]))
-        _judge_tests(part, tests.outcome(say), path, ran)
+        left = max(0.0, deadline - time.monotonic())
+        _judge_tests(part, tests.outcome(say, limit_seconds=left), path, ran)
         if part.beside is not None and beside is not None:
             done = beside.outcome()
             say(f"\n{' '.join(part.beside)}:\n{done.output}")
