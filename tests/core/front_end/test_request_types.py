@@ -121,7 +121,9 @@ def test_odd_values_are_refused_as_by_encoding(
 
 @pytest.mark.parametrize("salt", [None, "a", "é", "\ud800", 1, b"a"], ids=repr)
 @pytest.mark.parametrize(
-    "transfer", [None, {}, {"a": [1]}, {"a": object()}, {1: "a"}], ids=str
+    "transfer",
+    [None, {}, {"a": [1]}, {"a": object()}, {1: "a"}],
+    ids=("none", "empty", "list", "object", "number as key"),
 )
 def test_salts_and_transfers_are_refused_as_by_encoding(
     salt: object, transfer: Mapping[object, object] | None
