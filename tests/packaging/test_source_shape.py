@@ -33,8 +33,10 @@ LONG_FUNCTIONS = {
 """Functions of more lines than `MOST_FUNCTION_LINES`."""
 LONG_CONSTRUCTORS = {
     "core/src/hookline/frontend/front_end.py FrontEnd",
-    "plugins/scale/cluster/src/hookline_cluster/ranks/connected_ranks.py "
-    "ConnectedRanks",
+    (
+        "plugins/scale/cluster/src/hookline_cluster/ranks/connected_ranks.py "
+        "ConnectedRanks"
+    ),
     "plugins/scale/ranks/src/hookline_ranks/experts/memory.py ExpertMemory",
     "core/src/hookline/worker/paged_cache.py PagedCache",
     "plugins/scale/ranks/src/hookline_ranks/processes/links.py ExecutorLinks",
@@ -45,6 +47,8 @@ COMPLETED_LATER = {
     # What completes them needs them: the phases of the start, and a handshake.
     "core/src/hookline/core/building.py EngineCore.facts",
     "core/src/hookline/worker/transfers/connecting.py KVBlocks.layout",
+    # A step is filled in while it is computed.
+    "core/src/hookline/worker/model_runner.py WorkerStep.drafts",
     # argparse's own way.
     "server/src/hookline_server/cli/options/parser.py Parser.operand",
     # Fields of C.

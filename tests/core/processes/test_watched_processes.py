@@ -15,11 +15,12 @@ import pytest
 from hookline import AsyncEngine, EngineConfig, SamplingParams
 from hookline.config import MachinesConfig, ParallelConfig, SupervisionConfig
 from hookline.owned_process import OwnedProcess
-from hookline.transport import process_client
-from hookline.transport.launched_engine import LaunchedEngine
 from hookline.watcher import Watcher
+from hookline_cluster.clients import owner_client
+from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.machines import headless_node
 from hookline_cluster.machines.headless_node import HeadlessNode
+from hookline_cluster.shared_engine import SharedEngine
 from hookline_ranks.processes import rank_processes
 from hookline_ranks.processes.rank_processes import RankProcesses
 
@@ -126,14 +127,14 @@ async def test_engine_that_cannot_be_started_again_is_tried_again(
     engine = await start_engine(replace(slow_process, supervision=supervised))
     refused = [True, True, False]
 
-    def refuse_some(*arguments: Any) -> LaunchedEngine:
+    def refuse_some(*arguments: Any) -> SharedEngine:
         if refused.pop(0):
             raise BlockingIOError("no more processes")
-        return LaunchedEngine(*arguments)
+        return SharedEngine(*arguments)
 
-    monkeypatch.setattr(process_client, "LaunchedEngine", refuse_some)
+    monkeypatch.setattr(owner_client, "SharedEngine", refuse_some)
     client = engine._front_end.engines.client
-    assert isinstance(client, process_client.ProcessClient)
+    assert isinstance(client, OwnerClient)
     os.kill(client.pids[0], signal.SIGKILL)
     while "engine 0 has been replaced" not in caplog.text:  # noqa: ASYNC110 - a log
         await asyncio.sleep(0.05)

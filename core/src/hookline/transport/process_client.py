@@ -82,19 +82,15 @@ class ProcessClient:
         self._starting: set[int] = set()
         self._num_launched = dict.fromkeys(self._configs, 1)
         self._dropped_there = dict.fromkeys(self._configs, 0)
-        self._is_closed = False
         self._ended: EngineDied | None = None
-        self._looks_at = 0.0
+        self._is_closed, self._looks_at = False, 0.0
         self._folder = private_folder()
         release_in_forked_children(self._folder, self._pipes)
-        me = Party(Role.CLIENT, client_index)
-        self._transport = IpcTransport(self._folder, me)
-        self._mailbox: Mailbox[msgspec.Struct] = Mailbox(
-            self._transport,
-            me,
-            msgspec.msgpack.Decoder(cast("type[msgspec.Struct]", self.message_type)),
-            self._key_of,
-        )
+        self._me = Party(Role.CLIENT, client_index)
+        self._transport = IpcTransport(self._folder, self._me)
+        kind = cast("type[msgspec.Struct]", self.message_type)
+        decoder = msgspec.msgpack.Decoder(kind)
+        self._mailbox = Mailbox(self._transport, self._me, decoder, self._key_of)
         try:
             self._begin()
             self._start(self._configs)

@@ -81,9 +81,8 @@ class OwnerClient(ProcessClient):
         configs = self._configs.values()
         sharing = [e.engine_index for e in configs if e.parallel.spreads_experts]
         self._experts = ExpertMemory(sharing)
-        me = Party(Role.CLIENT, self.index)
         self._secondary = SecondaryClients(
-            self._folder, me, self._transport, self._tell
+            self._folder, self._me, self._transport, self._tell
         )
 
     def _is_ready(self, index: int, info: EngineInfo) -> None:
