@@ -88,6 +88,7 @@ def test_without_extensions_nothing_of_them_is_called() -> None:
         core.add(request())
         while core.has_work:
             core.step()
+        core.expire()
         core.report("idle")
 
     assert calls_of(serve) == {}
