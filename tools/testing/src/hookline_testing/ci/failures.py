@@ -1,6 +1,6 @@
 """A plugin of pytest that writes down which tests failed, and how.
 
-`pytest -p hookline_testing.ci.failures --failures FILE` adds a line of JSON to the file
+`pytest -p hookline_testing.ci.failures --failures=FILE` adds a line of JSON to the file
 for each failure, also of a test whose process crashed and of a module that cannot be
 imported, and one for the end.
 """

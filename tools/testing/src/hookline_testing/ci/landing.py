@@ -77,7 +77,7 @@ def land(parts: Iterable[Part], folder: Path, again: Sequence[str] = ALONE) -> i
 
 def _run(part: Part, path: Path, ran: Ran, deadline: float) -> None:
     """Runs one part, and adds to what the others came to."""
-    arguments = f"ARGS=-p hookline_testing.ci.failures --failures {path}"
+    arguments = f"ARGS=-p hookline_testing.ci.failures --failures={path}"
     with ExitStack() as running:
         beside = None
         if part.beside is not None:
