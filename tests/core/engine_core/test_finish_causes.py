@@ -5,6 +5,7 @@ import pytest
 
 from hookline.events import Finished
 from hookline.finish_cause import FinishCause, StoppedByString, StoppedByToken
+from hookline.frozen import plain
 from hookline.request import FinishReason
 from hookline_testing.payloads import CAUSES
 
@@ -16,7 +17,7 @@ def test_finish_causes_survive_serialization(cause: FinishCause) -> None:
     """Type and fields survive, and numbers stay numbers."""
     event = Finished(7, 123, cause, 5)
 
-    data = msgspec.msgpack.encode(event)
+    data = msgspec.msgpack.encode(event, enc_hook=plain)
 
     assert msgspec.msgpack.decode(data, type=Finished) == event
 
