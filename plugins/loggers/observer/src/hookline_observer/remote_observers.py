@@ -21,6 +21,7 @@ from hookline.observer_context import ObserverAddress
 from hookline.pages import RoutesOf
 from hookline.payloads import REMOVED, EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
+from hookline.sections import NO_SECTIONS
 from hookline.stats import IterationStats, SchedulerStats
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_observer.link import ObserverLink
@@ -49,9 +50,8 @@ _OF_FRONT_END: Mapping[str, object] = {
     "evictions": [],
     "loads": [],
     "connector_events": [],
-    "pooled": [],
-    "compilings": [],
     "others": None,
+    "sections": NO_SECTIONS,
 }
 """Fields of an output that are in the iteration's statistics, or for no logger."""
 _log = logging.getLogger(__name__)
