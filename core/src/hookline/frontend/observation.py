@@ -17,7 +17,7 @@ from hookline.frontend.sealing import (
     sealed_finished,
 )
 from hookline.frontend.told_requests import told_requests
-from hookline.frozen import frozen_map
+from hookline.frozen import frozen_json, frozen_map
 from hookline.observer_context import ObserverAddress
 from hookline.pages import RoutesOf
 from hookline.payloads import (
@@ -151,7 +151,7 @@ class Observers:
     ) -> None:
         if self.listens("engine_started"):
             started = EngineStarted(
-                facts=facts,
+                facts=replace(facts, sections=frozen_json(facts.sections)),
                 clock=clock,
                 restart_cause=restart_cause,
                 resubmitted=resubmitted,

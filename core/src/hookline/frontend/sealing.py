@@ -56,6 +56,9 @@ def seal_tokens(events: Sequence[NewTokens]) -> tuple[NewTokens, ...]:
 
 def sealed_finished(events: Sequence[Finished]) -> tuple[Finished, ...]:
     """Returns sealed events; the originals are for the response to the client."""
+    for event in events:
+        if not isinstance(event.sections, MappingProxyType):
+            force_setattr(event, "sections", frozen_json(event.sections))
     return tuple(
         event
         if (params := event.kv_transfer_params) is None

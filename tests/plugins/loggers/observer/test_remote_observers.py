@@ -161,7 +161,7 @@ def test_every_field_of_an_output_is_told_but_those_of_the_front_end() -> None:
     kept = set(StepOutput.__struct_fields__) - set(untold_fields(OUTPUT_HOOKS))
 
     assert set(untold_fields(OUTPUT_HOOKS)) == {
-        *("evictions", "loads", "connector_events", "pooled", "compilings", "others")
+        *("evictions", "loads", "connector_events", "others", "sections")
     }
     assert kept - set(untold_fields(())) == {
         *("engine_index", "at", "cause", "stats", "record", "clock")
