@@ -10,8 +10,8 @@ from types import ModuleType
 
 MOVED: Mapping[str, str] = {
     "hookline.metrics": "hookline_metrics",
-    "hookline_grammars": "hookline_grammars",
     "hookline.reply_parsing": "hookline_server.reply_parsing",
+    "hookline.structured": "hookline_grammars",
 }
 """New name of each module; those inside it have moved along."""
 

@@ -250,7 +250,7 @@ class Picky(Base):
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("create = 3", "'bad' is neither a class nor a function"),
+        ("create = 3", "'bad' of dist-bad 1.0 is broken: 3 is neither a class nor a"),
         ("def create(context): raise OSError('no')", "cannot be created: OSError: no"),
         ("def create(context): return 3", "'bad' creates no LogitsProcessor"),
         ("def create(context): return type", "'bad' creates no LogitsProcessor"),

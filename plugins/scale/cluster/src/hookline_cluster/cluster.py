@@ -2,7 +2,6 @@
 
 import msgspec
 
-from hookline import hookimpl
 from hookline.config import EngineConfig
 from hookline.frontend.extension import FrontEndParts
 from hookline.transport.cluster import AttachInfo
@@ -31,9 +30,3 @@ class InstalledCluster:
 
     def extend(self, config: EngineConfig, parts: FrontEndParts) -> ClusterExtension:
         return extend(config, parts)
-
-
-@hookimpl
-def create_cluster() -> InstalledCluster:
-    """Returns what connects several engines."""
-    return InstalledCluster()
