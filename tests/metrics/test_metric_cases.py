@@ -25,8 +25,10 @@ from hookline.outputs import RequestOutput
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
 from hookline.stats import (
+    GRAMMARS,
     ConnectorLookup,
     GrammarCompiling,
+    GrammarNews,
     IterationStats,
     KVLoad,
     SchedulerStats,
@@ -247,6 +249,11 @@ def told(case: Case, **events: object) -> StepOutput:
     return StepOutput(0, case.clock.now(), "step", SchedulerStats(), **events)  # type: ignore[arg-type]
 
 
+def compiled(ended: list[GrammarCompiling]) -> dict[str, object]:
+    """The section of an output that tells of grammars."""
+    return {GRAMMARS: GrammarNews(ended)}
+
+
 def kv_loads() -> Case:
     """Two loads end with one output, and one fails with the next."""
     case = Case()
@@ -277,8 +284,8 @@ def compiled_grammars() -> Case:
     """Two grammars end with one output, and one at the limit with the next."""
     case = Case()
     quick = [GrammarCompiling(0.004), GrammarCompiling(0.015)]
-    case.take(told(case, compilings=quick))
-    case.take(told(case, compilings=[GrammarCompiling(1.0)]))
+    case.take(told(case, sections=compiled(quick)))
+    case.take(told(case, sections=compiled([GrammarCompiling(1.0)])))
     return case
 
 
