@@ -1,13 +1,20 @@
 """Bad words of a request with several prompts."""
 
-from hookline import LLM, SamplingParams
+from pathlib import Path
+
+from hookline import SamplingParams
 from hookline.text.bounds import TextBounds
+from hookline.tokenizer import Tokenizer
 from hookline_server.texts.text_service import TextService
+from hookline_testing.byte_tokenizer import save_byte_tokenizer
 
 
-async def test_prompts_of_a_request_share_the_tokens_of_its_bad_words(llm: LLM) -> None:
+async def test_prompts_of_a_request_share_the_tokens_of_its_bad_words(
+    tmp_path: Path,
+) -> None:
     """They are tokenized once, and again only for other words."""
-    tokenizer = llm.front_end.tokenizer
+    save_byte_tokenizer(tmp_path)
+    tokenizer = Tokenizer.load(tmp_path)
     service = TextService(tokenizer, TextBounds.of(tokenizer, 64))
     params = SamplingParams(bad_words=("ab", "cd"))
     other = SamplingParams(bad_words=("ab", "ef"))
