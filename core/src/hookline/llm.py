@@ -224,8 +224,8 @@ class LLM:
         """
         if self._recorder is None:
             raise RuntimeError(
-                "this LLM was created with collect_metrics=False, or the distribution "
-                "hookline-metrics is not installed"
+                "this LLM was created with collect_metrics=False, or no plugin records "
+                "metrics"
             )
         return self._recorder.snapshot()
 
