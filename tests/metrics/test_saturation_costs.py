@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from hookline.events import StepRecord
 from hookline.payloads import StateChanged, StepFinished
-from hookline.stats import FirstToken, IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import FirstToken, IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.saturation import Saturation
 from hookline_metrics.saturation.costs import NO_COST, StepCost, StepCosts
 from hookline_metrics.saturation.signal import MOST

@@ -7,7 +7,9 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
-from hookline.stats import IterationStats, SchedulerStats, TierStats, TransferStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.transfers import TierStats, TransferStats
 from hookline_metrics import Family, Recorder
 from hookline_testing.payloads import FACTS, RECORD, make_started, make_state, make_step
 

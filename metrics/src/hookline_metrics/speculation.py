@@ -61,9 +61,9 @@ class SpeculationYield:
             self._drafts.add(at, record.drafts)
             self._draft_tokens.add(at, record.draft_tokens)
             self._accepted.add(at, record.accepted_tokens)
-        if record.prefill_tokens or not record.decode_requests:
+        if record.work.prefill_tokens or not record.work.decode_requests:
             return
-        size = record.decode_requests.bit_length()
+        size = record.work.decode_requests.bit_length()
         if not record.drafts:
             plain = float(record.execute_ns - record.draft_ns)
             mean = self._plain_ns.get(size, plain)
@@ -74,7 +74,7 @@ class SpeculationYield:
                 self._without.add(at, plain)
                 self._with.add(at, record.execute_ns)
         elif (known := self._plain_ns.get(size)) is not None:
-            steps = 1 + record.accepted_tokens / record.decode_requests
+            steps = 1 + record.accepted_tokens / record.work.decode_requests
             self._without.add(at, steps * known)
             self._with.add(at, record.execute_ns)
 

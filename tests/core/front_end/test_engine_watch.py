@@ -8,7 +8,7 @@ from hookline.config import SupervisionConfig
 from hookline.events import StepOutput
 from hookline.frontend.engine_watch import STOPPED_SECONDS, EngineWatch, Stall
 from hookline.frontend.vitals import EngineVitals
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_testing.payloads import RECORD
 
 LIMIT = 20.0

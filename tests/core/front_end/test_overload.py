@@ -15,7 +15,7 @@ from hookline.config import (
 )
 from hookline.exceptions import OverloadedError, QueuedTokensError
 from hookline.frontend.admission import RetryEstimate
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 
 
 async def test_requests_beyond_the_limit_are_refused_and_the_others_are_served() -> (

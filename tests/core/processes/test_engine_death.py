@@ -22,7 +22,7 @@ from hookline.payloads import (
     StateChanged,
 )
 from hookline.request import FinishReason
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline.step.plan import StepPlan, StepResult
 from hookline.transport.inproc_client import InprocClient
 from hookline.transport.process_client import ProcessClient
@@ -274,7 +274,7 @@ async def test_requests_begin_again_at_a_new_process(
     [state] = engine._front_end.engines
     assert state.accounting.received == 8
     assert state.accounting.finished == {"length": 6, "abort": 1, "error": 1}
-    assert state.stats.residue == Residue()
+    assert state.stats.totals.residue == Residue()
 
 
 async def test_a_request_between_death_and_its_report_begins_again(

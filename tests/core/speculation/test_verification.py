@@ -6,6 +6,7 @@ import numpy as np
 from hookline.events import StepRecord
 from hookline.kv_cache import BlockPool
 from hookline.sampling_params import SamplingParams
+from hookline.stats.step_work import StepWork
 from hookline.step.plan import AdmittedSequence, StepPlan
 from hookline.worker.drafting.verification import DraftLayout, verify
 from hookline.worker.input_batch import InputBatch, one_by_one
@@ -116,7 +117,8 @@ def step(
     """A step of decodes; two draft tokens for each draft."""
     end = milliseconds * MILLISECOND
     return StepRecord(
-        1, 0, 0, 0, end, end, 0, 0, requests, requests + 2 * drafts, [],
+        1, 0, 0, 0, end, end, [],
+        work=StepWork(decode_requests=requests, decode_tokens=requests + 2 * drafts),
         draft_tokens=2 * drafts,
         accepted_tokens=accepted,
         drafts=drafts,

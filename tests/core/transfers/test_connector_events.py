@@ -13,7 +13,7 @@ from hookline.kv_transfer import (
     WorkerConnector,
 )
 from hookline.kv_transfer.orders import TransferReport
-from hookline.stats import (
+from hookline.stats.connector_events import (
     MOST_EVENTS,
     ConnectorEvent,
     ConnectorLookup,
@@ -71,7 +71,7 @@ def eventful() -> tuple[ConnectedCore, EventfulScheduler]:
 def events_of(engine: ConnectedCore) -> list[ConnectorEvent]:
     """Events of all outputs of a request."""
     engine.core.add(engine_request(0, list(range(3, 20)), 3))
-    return [event for output in engine.run() for event in output.connector_events]
+    return [event for output in engine.run() for event in output.events.connector]
 
 
 def test_each_event_is_told_once() -> None:
@@ -112,7 +112,7 @@ def test_malformed_events_are_asked_for_once(events: object) -> None:
     assert scheduler.asked == 1
     assert found == [ConnectorLookup(NANOSECONDS // 1000)]
     assert stats.transfers.failures == {"poll": {"malformed": 1}}
-    assert stats.finished == {"length": 1}
+    assert stats.totals.finished == {"length": 1}
 
 
 def test_number_of_events_and_their_names_are_bounded() -> None:

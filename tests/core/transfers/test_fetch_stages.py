@@ -9,7 +9,7 @@ from hookline.config import SchedulerConfig
 from hookline.config.kv_transfer import KVRole, KVTransferConfig
 from hookline.finish_cause import Aborted
 from hookline.request import EngineRequest
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_testing.connected_core import BLOCK, ConnectedCore, connected_core
 from hookline_testing.connectors import DictStore
 from hookline_testing.simulation import engine_request

@@ -13,7 +13,7 @@ from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.restarts import RestartBudget
 from hookline.frontend.vitals import EngineVitals
 from hookline.plugin_loading.extensions import typed_facts
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.transport.engine_client import (
     EngineClient,
     EngineDied,
@@ -143,7 +143,7 @@ class EngineState:
         self.stats = output.stats
         self.stats_at = output.record.ended_at if output.record else output.at
         unheard = self.vitals.unheard
-        for _ in output.queued:
+        for _ in output.events.queued:
             if unheard:
                 unheard.popleft()
 

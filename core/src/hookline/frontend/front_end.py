@@ -219,7 +219,7 @@ class FrontEnd(ToldLoggers):
             timeout_seconds=timeout_seconds,
         )
         engine.sent(prepared.params.n, arrived_at)
-        eos = engine.facts.eos_token_ids
+        eos = engine.facts.model.eos_token_ids
         left = request.seconds_left(self._clock.now())
         first, *siblings = request.completions
         child = prepared.child(first.index, first.request_id, eos, left)
@@ -304,8 +304,8 @@ class FrontEnd(ToldLoggers):
             self._supervisor.take_replacement(received)
 
     def _take_output(self, engine: EngineState, output: StepOutput) -> None:
-        if output.cache_changes is not None:
-            self.router.cache_changed(output.engine_index, output.cache_changes)
+        if output.events.cache_changes is not None:
+            self.router.cache_changed(output.engine_index, output.events.cache_changes)
         engine.update(output)
         facts = engine.accounting.facts_of(self._observers.requests_told(output))
         iteration, stopped = engine.outputs.take(output)

@@ -99,7 +99,7 @@ class InputProcessor:
             for name, facts in facts.sections.items()
             if isinstance(facts, PreparingFacts)
         }
-        self.text_bounds = TextBounds.of(tokenizer, facts.max_model_len)
+        self.text_bounds = TextBounds.of(tokenizer, facts.model.max_model_len)
 
     def prepare(
         self,
@@ -172,7 +172,7 @@ class InputProcessor:
                 "(pip install hookline-xgrammar), and check "
                 "--structured-outputs-config and the executor"
             )
-        if not self._facts.eos_token_ids and not params.stop_token_ids:
+        if not self._facts.model.eos_token_ids and not params.stop_token_ids:
             raise GrammarError(
                 "this model has no end-of-text token, which structured outputs need: "
                 "name one in stop_token_ids"
@@ -181,7 +181,7 @@ class InputProcessor:
     def _check_lengths(self, params: SamplingParams) -> None:
         """Checks lengths against the vocabulary, before anything is copied."""
         check_token_lists(
-            self._facts.vocab_size,
+            self._facts.model.vocab_size,
             logit_bias=params.logit_bias,
             allowed_token_ids=params.allowed_token_ids or (),
             stop_token_ids=params.stop_token_ids,
@@ -191,7 +191,7 @@ class InputProcessor:
         self, prompt: str | Sequence[int], encoder: TextEncoder, room: int
     ) -> list[int]:
         """Returns the prompt's tokens, which leave room for some more."""
-        longest = self._facts.max_model_len
+        longest = self._facts.model.max_model_len
         try:
             if isinstance(prompt, str):
                 self.text_bounds.check(prompt)
@@ -204,7 +204,7 @@ class InputProcessor:
             raise RequestError(reason, param="prompt") from error
 
     def _check_tokens(self, param: str, token_ids: Collection[int]) -> None:
-        vocab_size = self._facts.vocab_size
+        vocab_size = self._facts.model.vocab_size
         if not token_ids or (min(token_ids) >= 0 and max(token_ids) < vocab_size):
             return
         wrong = next(each for each in token_ids if not 0 <= each < vocab_size)
@@ -217,22 +217,22 @@ class InputProcessor:
         self, params: SamplingParams, prompt: int, *, is_prefill_only: bool
     ) -> SamplingParams:
         """Checks a prompt's length; sets `max_tokens` unless nothing is generated."""
-        room = self._facts.max_model_len - prompt
+        room = self._facts.model.max_model_len - prompt
         if is_prefill_only:
             if room < 0:
                 raise PromptTooLongError(
-                    prompt, self._facts.max_model_len, is_embedded=True
+                    prompt, self._facts.model.max_model_len, is_embedded=True
                 )
             return params
         if room < 1 or (params.max_tokens is not None and params.max_tokens > room):
             raise PromptTooLongError(
-                prompt, self._facts.max_model_len, max_tokens=params.max_tokens
+                prompt, self._facts.model.max_model_len, max_tokens=params.max_tokens
             )
         if params.max_tokens is not None:
             return params
         if params.min_tokens > room:
             raise PromptTooLongError(
-                prompt, self._facts.max_model_len, max_tokens=params.min_tokens
+                prompt, self._facts.model.max_model_len, max_tokens=params.min_tokens
             )
         return msgspec.structs.replace(params, max_tokens=room)
 

@@ -3,17 +3,12 @@
 from hookline.clock import NANOSECONDS
 from hookline.frontend.admitted_request import AdmittedRequest
 from hookline.frontend.timeline import Timeline
-from hookline.stats import (
-    BlockEviction,
-    ConnectorEvent,
-    FinishedGroup,
-    FinishedRequest,
-    FirstScheduled,
-    FirstToken,
-    GrammarCompiling,
-    IterationStats,
-    KVLoad,
-)
+from hookline.stats.block_eviction import BlockEviction
+from hookline.stats.connector_events import ConnectorEvent
+from hookline.stats.finished_request import FinishedGroup, FinishedRequest
+from hookline.stats.grammars import GrammarCompiling
+from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
+from hookline.stats.kv_load import KVLoad
 
 
 class IterationBuilder:

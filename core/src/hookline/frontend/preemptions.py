@@ -1,7 +1,7 @@
 """Time and tokens that one request loses to preemptions."""
 
 from hookline.events import Preempted, Scheduled
-from hookline.stats import MAX_STALLS
+from hookline.stats.finished_request import MAX_STALLS
 
 
 class Preemptions:

@@ -11,7 +11,7 @@ from hookline.events import (
 from hookline.finish_cause import Embedded
 from hookline.frontend.preemptions import Preemptions
 from hookline.frontend.wall_time import WallTime
-from hookline.stats import MAX_STALLS, RequestTimes
+from hookline.stats.finished_request import MAX_STALLS, RequestTimes
 
 
 class Timeline:

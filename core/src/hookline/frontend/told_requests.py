@@ -27,9 +27,9 @@ def told_requests(output: StepOutput, listens: Callable[[str], bool]) -> set[int
     """
     told: set[int] = set()
     for name, hook in REQUEST_HOOKS.items():
-        if (events := getattr(output, name)) and listens(hook):
+        if (events := getattr(output.events, name)) and listens(hook):
             told.update(event.request_id for event in events)
-    if output.preempted and listens("requests_preempted"):
-        others = (event.beneficiary_id for event in output.preempted)
+    if output.events.preempted and listens("requests_preempted"):
+        others = (event.beneficiary_id for event in output.events.preempted)
         told.update(each for each in others if each is not None)
     return told

@@ -6,7 +6,7 @@ from typing import Any
 
 from hookline.core.commands import Add, Command, Finish
 from hookline.events import StepOutput
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 
 MOST_RECENT = 16
 """Number of messages kept of each direction."""

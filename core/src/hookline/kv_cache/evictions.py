@@ -1,22 +1,7 @@
 """Counts the evictions of a block pool, and times the allocations that cause them."""
 
-from dataclasses import dataclass
-
 from hookline.clock import Clock, SystemClock
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionWork:
-    """What evictions from the prefix cache took.
-
-    Attributes:
-        blocks: Number of evicted blocks.
-        nanoseconds: Time of the allocations that evicted them, each from its first
-            eviction on.
-    """
-
-    blocks: int
-    nanoseconds: int
+from hookline.stats.block_eviction import EvictionWork
 
 
 class Evictions:

@@ -11,7 +11,7 @@ from hookline.kv_cache.cache_listener import CacheListener
 from hookline.kv_cache.hashing import BlockHasher
 from hookline.kv_cache.residency import MeasuredBlockPool
 from hookline.request import Request
-from hookline.stats import BlockEviction
+from hookline.stats.block_eviction import BlockEviction
 
 
 class KVCacheManager:

@@ -18,7 +18,8 @@ from hookline.kv_transfer.messages import (
     PlannedStep,
     TransferResults,
 )
-from hookline.stats import TierEvent, TierStats
+from hookline.stats.connector_events import TierEvent
+from hookline.stats.transfers import TierStats
 
 if TYPE_CHECKING:  # needs numpy, which parsing options does not
     from hookline.kv_transfer.blocks import KVBlocks

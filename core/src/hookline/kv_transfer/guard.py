@@ -26,14 +26,13 @@ from hookline.kv_transfer.messages import (
 )
 from hookline.kv_transfer.orders import Failures, by_stage
 from hookline.request import Request
-from hookline.stats import (
+from hookline.stats.connector_events import (
     MOST_EVENTS,
-    MOST_TIERS,
     ConnectorEvent,
     ConnectorLookup,
     TierEvent,
-    TierStats,
 )
+from hookline.stats.transfers import MOST_TIERS, TierStats
 from hookline_registry import Failure, PluginGuard, isolate
 
 T = TypeVar("T")

@@ -2,7 +2,14 @@
 
 import logging
 
-from hookline.events import Finished, Preempted, PreemptionCause, Queued
+from hookline.events import (
+    CacheChanges,
+    Finished,
+    Preempted,
+    PreemptionCause,
+    Queued,
+    StepEvents,
+)
 from hookline.finish_cause import Failed, FinishCause, TimedOut
 from hookline.kv_cache import KVCacheManager
 from hookline.request import EngineRequest, Request, RequestFacts, RequestStatus
@@ -10,8 +17,8 @@ from hookline.scheduler.deadlines import Deadlines
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
-from hookline.scheduler.step_events import StepEvents
 from hookline.scheduler.transfers import Transfers
+from hookline.scheduler.verified_drafts import VerifiedDrafts
 from hookline.sections import NO_SECTIONS, Sections
 
 _log = logging.getLogger(__name__)
@@ -24,6 +31,7 @@ class RequestLifecycle:
         requests: Live requests by id.
         queues: The queues of requests.
         events: Events since the last output.
+        verified: Outcome of drafts since the last output.
         ledger: Totals since the start.
     """
 
@@ -38,22 +46,25 @@ class RequestLifecycle:
     ) -> None:
         self.requests: dict[int, Request] = {}
         self.queues = queues
-        self.events = StepEvents()
+        self.events, self.verified = StepEvents(), VerifiedDrafts()
         self.ledger = Ledger()
         self._deadlines = Deadlines()
         self._cache = cache
         self._transfers = transfers
         self._extensions = extensions
         self._max_model_len = max_model_len
-        self._arrivals = 0
+        self._arrivals = self._cache_changes = 0
 
     def take_events(self) -> StepEvents:
         """Returns the events since the last call."""
         events, self.events = self.events, StepEvents()
+        self.verified = VerifiedDrafts()
+        events.evictions = self._cache.drain_evictions()
+        if changes := self._cache.take_events():
+            self._cache_changes += 1
+            events.cache_changes = CacheChanges(self._cache_changes, changes)
         events.loads = self._transfers.ledger.take_loads()
         events.connector = self._transfers.take_events()
-        if self._extensions.news:
-            events.sections = self._extensions.take_news()
         return events
 
     def add(self, inner: EngineRequest, now: int) -> None:

@@ -13,7 +13,8 @@ from hookline.kv_transfer.orders import EndedTransfer
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.transfer_ledger import TransferLedger
 from hookline.scheduler.transfer_outbox import Outbox
-from hookline.stats import KVLoad, TierStats
+from hookline.stats.kv_load import KVLoad
+from hookline.stats.transfers import TierStats
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,9 @@ class Pipeline:
     """The steps in flight, and the share of the next one.
 
     With one batch a step takes all there is, and may build on the tokens in flight.
+
+    Attributes:
+        is_divided: Whether there are several batches.
     """
 
     def __init__(self, config: SchedulerConfig, num_batches: int = 1) -> None:
@@ -47,22 +50,21 @@ class Pipeline:
             config: Limits of a step.
             num_batches: Number of batches that requests are divided among.
         """
+        self.is_divided = num_batches > 1
         self._config = config
         self._num_batches = num_batches
         self._tokens: deque[int] = deque()
         self._last_ended = 0
         self._moves: list[SlotMoves] = []
 
-    @property
-    def is_divided(self) -> bool:
-        return self._num_batches > 1
-
     def started(self, plan: StepPlan) -> None:
         """Notes that a step is in flight."""
-        self._tokens.append(plan.total_tokens)
+        self._tokens.append(plan.work.tokens)
 
-    def take_moves(self) -> list[SlotMoves]:
-        """Returns what the last stage has moved, for the other stages, once."""
+    def take_moves(self) -> list[SlotMoves] | None:
+        """Returns what the last stage has moved, once; None without other stages."""
+        if not self.is_divided:
+            return None
         moves, self._moves = self._moves, []
         return moves
 

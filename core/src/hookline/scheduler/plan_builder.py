@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from hookline.kv_transfer.orders import TransferOrders
 from hookline.request import Request
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.step.plan import AdmittedSequence, SlotMoves, StepPlan
+from hookline.stats.step_work import StepWork
+from hookline.step.plan import AdmittedSequence, PipelineNews, SlotMoves, StepPlan
 
 
 @dataclass(slots=True)
@@ -71,8 +72,7 @@ class PlanBuilder:
         released: Sequence[int],
         transfers: TransferOrders | None = None,
         *,
-        has_tokens: bool = False,
-        moves: Sequence[SlotMoves] = (),
+        moves: Sequence[SlotMoves] | None = None,
         sections: Sections = NO_SECTIONS,
     ) -> StepPlan:
         """Returns the plan of all entries.
@@ -81,29 +81,36 @@ class PlanBuilder:
             step: Number of the step.
             released: Requests that have left the batch since the last plan.
             transfers: Orders of the KV connector; None without one.
-            has_tokens: Whether it tells the tokens sampled since the last plan.
-            moves: What the last pipeline stage has moved since the last plan.
+            moves: What the last stage of a pipeline has moved since the last plan; None
+                without one.
             sections: What extensions add.
         """
         entries = self.entries
         entries.sort(key=_kind)
+        num_tokens = [each.num_tokens for each in entries]
         prefills = [each.num_tokens for each in entries if _computes(each.request)]
+        prefill_tokens = sum(prefills)
         context = sum(each.request.num_computed_tokens for each in entries)
         return StepPlan(
             step=step,
             released=released,
             admitted=[_admission(request) for request in self._admitted],
             request_ids=[each.request.request_id for each in entries],
-            num_tokens=[each.num_tokens for each in entries],
+            num_tokens=num_tokens,
             new_block_ids={
                 each.request.request_id: each.blocks for each in entries if each.blocks
             },
-            new_token_ids=_new_tokens(entries) if has_tokens else {},
-            moves=moves,
-            context_tokens=context,
-            attention_pairs=_attention_pairs(entries, context),
-            prefill_requests=len(prefills),
-            prefill_tokens=sum(prefills),
+            pipeline=None
+            if moves is None
+            else PipelineNews(moves, _new_tokens(entries)),
+            work=StepWork(
+                prefill_requests=len(prefills),
+                prefill_tokens=prefill_tokens,
+                decode_requests=len(entries) - len(prefills),
+                decode_tokens=sum(num_tokens) - prefill_tokens,
+                context_tokens=context,
+                attention_pairs=_attention_pairs(entries, context),
+            ),
             drafts={
                 each.request.request_id: list(each.drafts)
                 for each in entries

@@ -117,7 +117,7 @@ class ResultUpdate:
         )
         self._cache.trim(request)
         num_given = min(num_accepted, num_kept)
-        self._lifecycle.events.verified.add(request.num_drafts, num_given)
+        self._lifecycle.verified.add(request.num_drafts, num_given)
         request.num_drafts = 0
         return num_given
 

@@ -10,9 +10,9 @@ Drafts get what is left of it and of the free blocks.
 from collections.abc import Sequence
 
 from hookline.config import SchedulerConfig
-from hookline.events import CacheEvent, PreemptionCause
+from hookline.events import PreemptionCause, StepEvents
 from hookline.finish_cause import FinishCause
-from hookline.kv_cache import EvictionWork, KVCacheManager
+from hookline.kv_cache import KVCacheManager
 from hookline.request import EngineRequest, Request, RequestStatus
 from hookline.scheduler.admission import Admission, chunk
 from hookline.scheduler.draft_planning import DraftPlanning
@@ -25,12 +25,13 @@ from hookline.scheduler.planned import count_planned
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.result_update import ResultUpdate
 from hookline.scheduler.state import stats_of
-from hookline.scheduler.step_events import StepEvents, VerifiedDrafts
 from hookline.scheduler.transfers import Transfers
+from hookline.scheduler.verified_drafts import VerifiedDrafts
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.spec_decode.tree import DraftTree
-from hookline.stats import BlockEviction, SchedulerStats
-from hookline.step.plan import StepPlan, StepResult
+from hookline.stats.block_eviction import EvictionWork
+from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.step.plan import PipelineNews, StepPlan, StepResult
 
 
 class Scheduler:
@@ -152,7 +153,6 @@ class Scheduler:
             self._steps,
             released,
             self._transfers.orders(),
-            has_tokens=self._pipeline.is_divided,
             moves=self._pipeline.take_moves(),
             sections=self._extensions.planned(builder)
             if self._extensions.plans
@@ -165,9 +165,10 @@ class Scheduler:
 
     def plan_transfers(self) -> StepPlan:
         """Returns a plan that computes nothing and polls transfers."""
+        moves = self._pipeline.take_moves()
         return StepPlan(
             step=self._steps,
-            moves=self._pipeline.take_moves(),
+            pipeline=None if moves is None else PipelineNews(moves),
             transfers=self._transfers.orders(),
         )
 
@@ -221,24 +222,20 @@ class Scheduler:
     @property
     def verified_drafts(self) -> VerifiedDrafts:
         """Outcome of drafts since the last output."""
-        return self._lifecycle.events.verified
+        return self._lifecycle.verified
 
     @property
     def has_news(self) -> bool:
         """Whether the next output has events, cache changes or evictions to carry."""
-        return not self._lifecycle.events.is_empty or self._cache.has_news
+        return self._lifecycle.events.have_requests or self._cache.has_news
 
     def take_events(self) -> StepEvents:
         """Returns the events since the last call."""
         return self._lifecycle.take_events()
 
-    def take_cache_events(self) -> list[CacheEvent]:
-        """Returns changes of the prefix cache since the last call."""
-        return self._cache.take_events()
-
-    def drain_evictions(self) -> list[BlockEviction]:
-        """Returns measured evictions since the last call."""
-        return self._cache.drain_evictions()
+    def take_news(self) -> Sections:
+        """Returns what extensions have to tell since the last call."""
+        return self._extensions.take_news() if self._extensions.news else NO_SECTIONS
 
     def take_eviction_work(self) -> EvictionWork:
         """Returns what evictions took since the last call."""

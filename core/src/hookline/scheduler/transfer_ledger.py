@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 
 from hookline.kv_transfer.failure_reason import Reason
 from hookline.kv_transfer.orders import Failures, TransferReport
-from hookline.stats import KVLoad, PrefixCacheCounts, TierStats, TransferStats
+from hookline.stats.kv_load import KVLoad
+from hookline.stats.prefix_cache import PrefixCacheCounts
+from hookline.stats.transfers import TierStats, TransferStats
 
 MOST_REASONS = 24
 """Distinct failure reasons: connectors may add their own, and labels are bounded."""

@@ -27,7 +27,8 @@ from hookline.scheduler.remote_kv_gate import RemoteKVGate
 from hookline.scheduler.saves import Saves
 from hookline.scheduler.transfer_ledger import TransferLedger
 from hookline.scheduler.transfer_outbox import Outbox
-from hookline.stats import ConnectorEvent, TransferStats
+from hookline.stats.connector_events import ConnectorEvent
+from hookline.stats.transfers import TransferStats
 
 
 class Transfers:

@@ -1,17 +1,22 @@
 """The plan of a step and its result: plain data between core and worker."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from msgspec import structs
 
 from hookline.finish_cause import FinishCause
 from hookline.kv_transfer.orders import TransferOrders, TransferReport
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.sections import Sections
-from hookline.stats import (
-    NO_RANKS,
-    NO_THREADS,
+from hookline.stats.step_work import (
+    NO_EXECUTION,
+    NO_WORK,
+    Execution,
     RankUse,
+    StepWork,
     ThreadUse,
 )
 
@@ -61,6 +66,21 @@ class SlotMoves:
     targets: Sequence[int]
 
 
+@dataclass(frozen=True, slots=True)
+class PipelineNews:
+    """What stages of a pipeline that sample nothing learn from the last stage.
+
+    Attributes:
+        moves: Moves that it has made since the last plan, in order; they come before
+            anything else.
+        new_token_ids: Tokens sampled for scheduled requests since the last plan that
+            had them, by request id.
+    """
+
+    moves: Sequence[SlotMoves]
+    new_token_ids: dict[int, Sequence[int]] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
     """One step: requests that leave and join the batch, and tokens to compute.
@@ -73,17 +93,8 @@ class StepPlan:
             with drafts, then the others.
         num_tokens: Number of tokens to compute per request, in the same order.
         new_block_ids: Blocks added to requests that were in the batch before.
-        new_token_ids: Tokens sampled for scheduled requests since the last plan that
-            had them, by request id; only for a pipeline, whose first stages sample
-            nothing.
-        moves: Moves that the last stage has made since the last plan, in order, for the
-            stages before; they come before anything else.
-        context_tokens: Number of cached tokens that the scheduled requests read.
-        attention_pairs: Number of pairs of a computed token and one that it attends to:
-            q·c + q(q+1)/2 for q tokens after c computed ones; an upper bound for trees
-            of drafts.
-        prefill_requests: Number of requests that compute prompt or recomputed tokens.
-        prefill_tokens: Number of tokens of these requests.
+        pipeline: What the first stages of a pipeline learn; None without one.
+        work: What there is to compute, in numbers.
         drafts: Draft tokens to verify after the newest token, by request id; counted in
             `num_tokens`.
         transfers: Orders of the KV connector; None without one. A plan without requests
@@ -97,19 +108,11 @@ class StepPlan:
     request_ids: Sequence[int] = ()
     num_tokens: Sequence[int] = ()
     new_block_ids: dict[int, Sequence[int]] = field(default_factory=dict)
-    new_token_ids: dict[int, Sequence[int]] = field(default_factory=dict)
-    moves: Sequence[SlotMoves] = ()
-    context_tokens: int = 0
-    attention_pairs: int = 0
-    prefill_requests: int = 0
-    prefill_tokens: int = 0
+    pipeline: PipelineNews | None = None
+    work: StepWork = NO_WORK
     drafts: dict[int, list[int]] = field(default_factory=dict)
     transfers: TransferOrders | None = None
     sections: Sections = field(default_factory=dict)
-
-    @property
-    def total_tokens(self) -> int:
-        return sum(self.num_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,16 +127,13 @@ class StepResult:
             this result are invalid.
         prompt_logprobs: One entry per position after a computed one, for requests with
             `prompt_logprobs` whose prompt this step computed in part.
-        forward_ns: Duration of the forward pass, summed over pipeline stages, ns.
+        execution: What it took to compute them.
         drafts: Drafts for the next step by request id.
         draft_ns: Duration of drafting, ns.
         moves: Keys and values that it moved, in a pipeline with trees of drafts.
         most_drafts: Current maximum number of drafts per request.
         proposer_failures: Failures of the proposer in this step, by cause.
         transfers: Report on KV transfers; None without a connector.
-        kernels_compiling: Torch computed it, because its kernels are being compiled.
-        thread_use: The CPU threads that computed the step.
-        rank_use: What it cost that several processes computed the step.
         sections: What extensions add, by their names.
     """
 
@@ -141,14 +141,15 @@ class StepResult:
     logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
     failed: dict[int, FinishCause] = field(default_factory=dict)
     prompt_logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
-    forward_ns: int = 0
+    execution: Execution = NO_EXECUTION
     drafts: dict[int, list[int]] = field(default_factory=dict)
     draft_ns: int = 0
     moves: SlotMoves | None = None
     most_drafts: int = 0
     proposer_failures: dict[str, int] = field(default_factory=dict)
     transfers: TransferReport | None = None
-    kernels_compiling: bool = False
-    thread_use: ThreadUse = NO_THREADS
-    rank_use: RankUse = NO_RANKS
     sections: Sections = field(default_factory=dict)
+
+    def with_execution(self, **facts: float | ThreadUse | RankUse) -> Self:
+        """Returns the result with other facts of its execution."""
+        return replace(self, execution=structs.replace(self.execution, **facts))

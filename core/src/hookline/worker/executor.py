@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from hookline.stats import RankUse, SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.step_work import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel

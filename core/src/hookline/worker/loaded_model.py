@@ -1,6 +1,6 @@
 """The phase `load_model`: weights read, probed and arranged for the forward pass."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,7 +9,6 @@ from transformers import PreTrainedModel
 
 from hookline.config import EngineConfig, Kernels
 from hookline.config.speculative import OPTION
-from hookline.cost import ModelCost
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
 from hookline.models.description import ModelDescription, describe
@@ -25,7 +24,8 @@ from hookline.spec_decode.proposer import (
     feature_layers_of,
     needs_hidden_states,
 )
-from hookline.worker.cache_dtype import eight_bit_dtype
+from hookline.step.model_shape import ModelShape
+from hookline.worker.cache_dtype import dtype_name, eight_bit_dtype
 from hookline.worker.compiling.first_forward import first_forward
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.rank_context import SINGLE_RANK, RankContext
@@ -39,48 +39,34 @@ class LoadedModel:
     """A model that is ready to compute, but for its KV cache.
 
     Attributes:
-        architecture: The model's class.
+        shape: What is known of the model before it has a KV cache.
         forward: Computes logits.
         layers: Shape of each layer's KV cache.
         attention: How each layer attends.
         dtype: Data type of weights and activations.
         cache_dtype: Data type of the KV cache.
         quantization: What quantized weights have; empty if none are quantized.
-        vocab_size: Number of token ids.
         hidden_size: Width of the hidden states between layers.
         own_layers: The indices, in the whole model, of the layers that it has.
         feature_layers: Layers whose inputs the proposer needs, which the output rank
             has prepared; empty on other ranks.
-        max_model_len: Context length in tokens.
-        eos_token_ids: Tokens that end its texts.
-        cost: FLOPs and bytes of its steps, on all ranks together.
         fingerprint: Digest of weights and configuration; empty without a KV connector.
         with_kernels: Makes the forward pass with kernels, once they are compiled; None
             if `forward` is the final one.
     """
 
-    architecture: str
+    shape: ModelShape
     forward: Forward
     layers: tuple[LayerCache, ...]
     attention: tuple[LayerAttention, ...]
     dtype: torch.dtype
     cache_dtype: torch.dtype
     quantization: str
-    vocab_size: int
     hidden_size: int
     own_layers: range
     feature_layers: tuple[int, ...]
-    max_model_len: int
-    eos_token_ids: tuple[int, ...]
-    cost: ModelCost
     fingerprint: bytes
     with_kernels: Callable[[], Forward] | None = None
-
-    @property
-    def sliding_window(self) -> int | None:
-        """Maximum number of tokens in a layer's sliding window; None without any."""
-        windows = [each.window for each in self.attention if each.window is not None]
-        return max(windows, default=None)
 
     @property
     def cache_key(self) -> tuple[object, ...]:
@@ -93,8 +79,8 @@ class LoadedModel:
             self.attention,
             self.dtype,
             self.cache_dtype,
-            self.vocab_size,
-            self.max_model_len,
+            self.shape.vocab_size,
+            self.shape.max_model_len,
             self.fingerprint,
         )
 
@@ -172,23 +158,33 @@ def load(
             config, platform, choose, probed, model.dtype, cache_dtype
         )
     return LoadedModel(
-        architecture=type(model).__name__,
+        shape=ModelShape(
+            architecture=type(model).__name__,
+            dtype=dtype_name(model.dtype),
+            cache_dtype=dtype_name(cache_dtype),
+            vocab_size=vocab_size,
+            max_model_len=max_model_len,
+            eos_token_ids=description.eos_token_ids,
+            cost=cost.on_ranks(ranks.num_sharers),
+            sliding_window=_sliding_window(probed.attention),
+        ),
         layers=probed.layers,
         attention=probed.attention,
         dtype=model.dtype,
         cache_dtype=cache_dtype,
         quantization=bits_in_words(model),
-        vocab_size=vocab_size,
         hidden_size=model.config.get_text_config().hidden_size,
         own_layers=range(span.start, span.start + len(probed.layers)),
         feature_layers=feature_layers_of(proposer),
-        max_model_len=max_model_len,
-        eos_token_ids=description.eos_token_ids,
-        cost=cost.on_ranks(ranks.num_sharers),
         fingerprint=fingerprint,
         forward=ranks.whole_logits(first.forward, vocab_size),
         with_kernels=first.with_kernels,
     )
+
+
+def _sliding_window(attention: Sequence[LayerAttention]) -> int | None:
+    windows = [each.window for each in attention if each.window is not None]
+    return max(windows, default=None)
 
 
 def _show(

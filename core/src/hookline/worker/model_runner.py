@@ -15,6 +15,7 @@ from hookline.models.forward_output import ForwardOutput
 from hookline.request import TokenLogprobs
 from hookline.sections import NO_SECTIONS
 from hookline.spec_decode.target import HiddenStates
+from hookline.stats.step_work import Execution
 from hookline.step.plan import SlotMoves, StepPlan, StepResult
 from hookline.worker.drafting.computed_step import ComputedStep
 from hookline.worker.drafting.draft_trees import TreeArrays, moves_of, verify_tree
@@ -133,7 +134,7 @@ class ModelRunner:
             logprobs=sampled.logprobs,
             failed={**failed, **sampled.failed} if failed else sampled.failed,
             prompt_logprobs=scores,
-            forward_ns=self._stopwatch.nanoseconds(),
+            execution=Execution(self._stopwatch.nanoseconds()),
             drafts=drafts.token_ids if seen is None else seen.drafts,
             draft_ns=drafts.nanoseconds,
             moves=sampled.moves,

@@ -126,7 +126,7 @@ def _most_drafts(maker: RunnerMaker) -> int:
         return 0
     share = config.scheduler.max_num_batched_tokens // config.scheduler.max_num_seqs
     most = min(
-        config.speculative.most_speculative_tokens, maker.model.max_model_len - 1
+        config.speculative.most_speculative_tokens, maker.model.shape.max_model_len - 1
     )
     return min(most, share - 1)
 
@@ -134,7 +134,7 @@ def _most_drafts(maker: RunnerMaker) -> int:
 def _longest_prompt(maker: RunnerMaker) -> tuple[int, int]:
     """Returns its length in tokens, and the blocks that hold it and one token more."""
     budget = maker.config.scheduler.max_num_batched_tokens
-    tokens = max(1, min(budget, maker.model.max_model_len - 1))
+    tokens = max(1, min(budget, maker.model.shape.max_model_len - 1))
     return tokens, -(-(tokens + 1) // maker.config.cache.block_size)
 
 

@@ -9,7 +9,7 @@ from hookline.kv_transfer.layout import KVLayout
 from hookline.models.decoder.reduction import Reduce
 from hookline.models.model_part import WHOLE, ModelPart
 from hookline.spec_decode.tree import DraftTree
-from hookline.stats import NO_RANKS, RankUse
+from hookline.stats.step_work import NO_RANKS, RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.feed import Feed
 from hookline.worker.forward import Forward

@@ -148,7 +148,7 @@ class RunnerMaker:
             return None
         return self.draft_memory.cache(
             num_blocks,
-            self.model.max_model_len,
+            self.model.shape.max_model_len,
             self.model.dtype,
             self.machine.platform,
             cache_dtype=self.model.cache_dtype,
@@ -178,18 +178,18 @@ class RunnerMaker:
             ConfigError: A logits processor of a plugin cannot be created.
         """
         rows = self.config.scheduler.max_num_seqs
-        length, block_size = self.model.max_model_len, self.config.cache.block_size
+        shape, block_size = self.model.shape, self.config.cache.block_size
         processors = self._logits_processors() if serves else None
-        seed, vocab_size = self.config.model.seed, self.model.vocab_size
+        seed = self.config.model.seed
         return BatchState(
-            InputBatch(rows, length, block_size, self.tree),
-            SamplingState(rows, vocab_size, seed, processors),
+            InputBatch(rows, shape.max_model_len, block_size, self.tree),
+            SamplingState(rows, shape.vocab_size, seed, processors),
         )
 
     def _logits_processors(self) -> LogitsProcessors:
         context = LogitsProcessorContext(
             config=self.config,
-            vocab_size=self.model.vocab_size,
+            vocab_size=self.model.shape.vocab_size,
             max_num_seqs=self.config.scheduler.max_num_seqs,
             device=self.machine.platform.device,
         )
@@ -226,7 +226,9 @@ class RunnerMaker:
         if self.proposer is None or speculative is None:
             return None
         return Drafter(
-            ProposerGuard(self.proposer, speculative, vocab_size=self.model.vocab_size),
+            ProposerGuard(
+                self.proposer, speculative, vocab_size=self.model.shape.vocab_size
+            ),
             batch,
             DraftControl.of(speculative),
             has_layers=has_layers(self.proposer),

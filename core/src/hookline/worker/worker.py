@@ -23,12 +23,11 @@ from hookline.config import Kernels
 from hookline.exceptions import ModelLoadError
 from hookline.plugin_loading.proposers import bind_proposer, load_proposer
 from hookline.spec_decode.tree import tree_of
-from hookline.stats import RankUse, ThreadUse
+from hookline.stats.step_work import RankUse, ThreadUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.allocation import Allocation
-from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.compiling.compiler_process import CompilerProcess
 from hookline.worker.compiling.first_forward import without_kernels
 from hookline.worker.compiling.upgrade import KernelUpgrade
@@ -182,7 +181,7 @@ class Worker:
             self._config.scheduler,
             [*model.layers, *maker.draft_memory.layers],
             dtype=model.cache_dtype,
-            max_model_len=model.max_model_len,
+            max_model_len=model.shape.max_model_len,
             room=room,
         )
 
@@ -224,7 +223,7 @@ class Worker:
             return self._compute(plan)
         governor.begin_step()
         result = self._compute(plan)
-        return replace(result, thread_use=ThreadUse(*governor.end_step()))
+        return result.with_execution(thread_use=ThreadUse(*governor.end_step()))
 
     def _compute(self, plan: StepPlan) -> StepResult:
         return self._ranks.end_step(self._run(plan))
@@ -244,7 +243,8 @@ class Worker:
             self._use_kernels(*built)
             return self._runner.execute(plan)
         is_compiling = self._upgrade.is_running
-        return replace(self._runner.execute(plan), kernels_compiling=is_compiling)
+        result = self._runner.execute(plan)
+        return result.with_execution(kernels_compiling=is_compiling)
 
     def sleep(self, level: SleepLevel) -> None:
         """As `Executor.sleep`: releases the KV cache's memory, or also the weights.
@@ -320,15 +320,9 @@ class Worker:
             serves=True,
         )
         model = maker.model
-        return ModelShape(
-            architecture=model.architecture,
-            dtype=dtype_name(model.dtype),
-            cache_dtype=dtype_name(model.cache_dtype),
-            vocab_size=model.vocab_size,
-            max_model_len=model.max_model_len,
+        return replace(
+            model.shape,
             num_kv_blocks=kept.num_blocks,
-            eos_token_ids=model.eos_token_ids,
-            cost=model.cost,
             kernels=kernels_in_use(
                 forward,
                 kept.cache.attention.values(),
@@ -341,7 +335,6 @@ class Worker:
             draft_tree=tree_of(self._proposer),
             kv_layout=self._runner.kv_layout,
             kv_cache_spec_kind=kept.cache.spec_kind,
-            sliding_window=model.sliding_window,
         )
 
     def _build_with_kernels(self) -> tuple[RunnerMaker, Allocation]:

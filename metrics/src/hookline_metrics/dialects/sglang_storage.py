@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from hookline.stats import TierStats
+from hookline.stats.transfers import TierStats
 from hookline_metrics.dialects.sglang_labels import Names, radix_cache
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading

@@ -6,7 +6,7 @@ still has. `--show-hidden-metrics-for-version 0.0` shows them.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from hookline.stats import TierStats
+from hookline.stats.transfers import TierStats
 from hookline_metrics.dialects.vllm_hidden import HIDDEN_SINCE
 from hookline_metrics.metric import Alias, Kind, Metric, Point
 from hookline_metrics.readings import (

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from hookline.clock import NANOSECONDS
-from hookline.stats import MOST_TIERS, TierStats
+from hookline.stats.transfers import MOST_TIERS, TierStats
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading, by_label
 

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable
 
 from hookline.clock import NANOSECONDS
 from hookline.kv_transfer.failure_reason import Reason, Stage
-from hookline.stats import ConnectorLookup, KVLoad, TransferStats
+from hookline.stats.connector_events import ConnectorLookup
+from hookline.stats.kv_load import KVLoad
+from hookline.stats.transfers import TransferStats
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading, by_label, one

@@ -25,14 +25,14 @@ from hookline.kv_transfer import (
     SchedulerConnector,
     WorkerConnector,
 )
-from hookline.stats import (
+from hookline.stats.connector_events import (
     ConnectorLookup,
-    Residue,
     TierAllocation,
     TierLookup,
     TierMove,
-    TierStats,
 )
+from hookline.stats.scheduler_stats import Residue
+from hookline.stats.transfers import TierStats
 from hookline_cpu_offload import OffloadOptions, SchedulerSide, WorkerSide
 from hookline_cpu_offload.options import DiskOptions
 from hookline_cpu_offload.tasks import Move
@@ -153,7 +153,7 @@ def moved_bytes(outputs: Iterable[StepOutput]) -> dict[tuple[str, str], int]:
     """Bytes of all moves that were told, by tier and direction."""
     moved: Counter[tuple[str, str]] = Counter()
     for output in outputs:
-        for event in output.connector_events:
+        for event in output.events.connector:
             if isinstance(event, TierMove):
                 moved[event.tier, event.direction] += event.bytes
     return {key: count for key, count in moved.items() if count}
@@ -217,13 +217,13 @@ def test_nothing_is_wrong_and_nothing_is_left(
             tiers = stats.transfers.tiers
             moved.update(moved_bytes(outputs))
             assert moved == counted_bytes(tiers)
-            assert stats.residue == Residue()
+            assert stats.totals.residue == Residue()
             assert stats.kv_blocks_used == stats.waiting_for_remote_kv == 0
             rest = stats.transfers.at_rest()
             if lost:  # lost orders are forgotten when later ones are executed
                 rest = msgspec.structs.replace(rest, tiers=tiers)
             assert stats.transfers == rest
-            assert sum(stats.finished.values()) == stats.received
+            assert sum(stats.totals.finished.values()) == stats.totals.received
             assert tiers["cpu"].max_blocks == num_slots
             hits = stats.transfers.tier_hits
             assert sum(hits.values()) == stats.external_cache.hit_tokens
@@ -264,7 +264,7 @@ def test_evicted_blocks_come_back_from_memory() -> None:
     tiers = ask(engine, 0)
 
     after = engine.core.report("test").stats
-    assert after.computed_tokens - before.computed_tokens == 1
+    assert after.totals.computed_tokens - before.totals.computed_tokens == 1
     assert after.external_cache.hit_tokens == 40
     assert after.transfers.tier_hits == {"cpu": 40}
     cpu = tiers["cpu"]
@@ -353,7 +353,7 @@ def test_each_move_is_told_with_its_size_and_time() -> None:
 
     outputs = run(engine)
 
-    events = [event for output in outputs for event in output.connector_events]
+    events = [event for output in outputs for event in output.events.connector]
     cpu = outputs[-1].stats.transfers.tiers["cpu"]
     stored = (cpu.in_bytes - before.in_bytes) // BLOCK_BYTES
     assert [each for each in events if not isinstance(each, ConnectorLookup)] == [
@@ -423,7 +423,7 @@ def test_failed_writes_are_counted(
     moves = [
         event
         for output in outputs
-        for event in output.connector_events
+        for event in output.events.connector
         if isinstance(event, TierMove) and event.tier == "disk"
     ]
     assert tier.failed_stores == len(moves) > 0

@@ -15,7 +15,7 @@ from hookline.config import (
     ModelConfig,
 )
 from hookline.kv_transfer.blocks import Bytes
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_faults.p2p_transport import Wire, flipped, prefilled
 from hookline_p2p.wire import Blocks, decode
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_until

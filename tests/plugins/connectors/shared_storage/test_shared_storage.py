@@ -16,7 +16,7 @@ from hookline.frontend.async_engine import AsyncEngine
 from hookline.kv_transfer import KVLayout, KVTransferConfig
 from hookline.kv_transfer.blocks import Bytes
 from hookline.outputs import RequestOutput
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_shared_storage import (
     BlockStore,
     DamagedError,

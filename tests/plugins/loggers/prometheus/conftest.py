@@ -45,26 +45,21 @@ from hookline.payloads import (
     StartupPhase,
 )
 from hookline.request import RequestFacts
-from hookline.stats import (
-    BlockEviction,
+from hookline.stats.block_eviction import BlockEviction
+from hookline.stats.connector_events import (
     ConnectorLookup,
-    ExpertStats,
-    FinishedGroup,
-    FirstScheduled,
-    FirstToken,
-    GrammarCompiling,
-    GrammarStats,
-    IterationStats,
-    KVLoad,
-    RankUse,
-    SchedulerStats,
-    TenantStats,
     TierAllocation,
     TierLookup,
     TierMove,
-    TierStats,
-    TransferStats,
 )
+from hookline.stats.expert_stats import ExpertStats
+from hookline.stats.finished_request import FinishedGroup
+from hookline.stats.grammars import GrammarCompiling, GrammarStats
+from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
+from hookline.stats.kv_load import KVLoad
+from hookline.stats.scheduler_stats import SchedulerStats, TenantStats
+from hookline.stats.step_work import RankUse
+from hookline.stats.transfers import TierStats, TransferStats
 from hookline_metrics import DIALECTS, Family, HistogramValue, Kind
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType

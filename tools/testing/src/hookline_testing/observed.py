@@ -24,7 +24,8 @@ from hookline.frontend.stop_string import StopString
 from hookline.frontend.text_stream import TextStream
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline.stats import FinishedRequest, IterationStats
+from hookline.stats.finished_request import FinishedRequest
+from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.inproc_client import InprocClient
 
 HEARTBEAT_SECONDS = 1e6

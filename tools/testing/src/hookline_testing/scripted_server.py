@@ -36,6 +36,7 @@ from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.pooling import PooledVectors, PoolingParams
 from hookline.request import FinishReason, RequestFacts, TokenLogprobs
 from hookline.sampling_params import SamplingParams
+from hookline.step.model_shape import ModelShape
 from hookline_registry import PluginRegistry
 from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
@@ -43,18 +44,20 @@ from hookline_server.settings import ServerSettings
 FACTS = EngineFacts(
     engine_index=0,
     model_name="fake",
-    architecture="Fake",
-    dtype="float32",
-    cache_dtype="float32",
-    vocab_size=0x110000,
-    max_model_len=64,
+    model=ModelShape(
+        architecture="Fake",
+        dtype="float32",
+        cache_dtype="float32",
+        vocab_size=0x110000,
+        max_model_len=64,
+        eos_token_ids=(),
+        num_kv_blocks=4,
+    ),
     block_size=16,
-    num_kv_blocks=4,
     max_num_seqs=8,
     max_num_batched_tokens=64,
     enable_prefix_caching=True,
     executor="fake",
-    eos_token_ids=(),
 )
 
 
@@ -369,9 +372,11 @@ class FakeEngine:
         tokens = [ord(one) if isinstance(one, str) else one for one in prompt]
         if not tokens:
             raise RequestError("the prompt is empty", param="prompt")
-        if len(tokens) + (params.max_tokens or 1) > self.facts.max_model_len:
+        if len(tokens) + (params.max_tokens or 1) > self.facts.model.max_model_len:
             raise PromptTooLongError(
-                len(tokens), self.facts.max_model_len, max_tokens=params.max_tokens
+                len(tokens),
+                self.facts.model.max_model_len,
+                max_tokens=params.max_tokens,
             )
         self.check_room(params.n)
         stream = FakeStream(

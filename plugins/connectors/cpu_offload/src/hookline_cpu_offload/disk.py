@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from hookline.clock import Clock
 from hookline.kv_transfer import KVLayout
 from hookline.kv_transfer.blocks import Bytes, KVBlocks
-from hookline.stats import TierMove
+from hookline.stats.connector_events import TierMove
 from hookline_cpu_offload.moves import TierMoves
 from hookline_cpu_offload.options import DiskOptions
 from hookline_cpu_offload.tasks import Moved

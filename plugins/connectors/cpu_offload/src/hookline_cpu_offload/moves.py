@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from hookline.clock import Clock
-from hookline.stats import MOST_EVENTS, TierMove
+from hookline.stats.connector_events import MOST_EVENTS, TierMove
 from hookline_cpu_offload.tasks import Moved
 
 Direction = Literal["in", "out"]

@@ -22,13 +22,13 @@ from hookline.kv_transfer import (
     PlannedStep,
     SchedulerCapabilities,
 )
-from hookline.stats import (
+from hookline.stats.connector_events import (
     MOST_EVENTS,
     TierAllocation,
     TierEvent,
     TierLookup,
-    TierStats,
 )
+from hookline.stats.transfers import TierStats
 from hookline_cpu_offload.options import OffloadOptions
 from hookline_cpu_offload.slots import Slots
 from hookline_cpu_offload.steps_ahead import PlannedCopies, StepsAhead

@@ -19,6 +19,7 @@ from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.spec_decode.proposer import DraftRequest
+from hookline.stats.step_work import Execution
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
@@ -141,7 +142,7 @@ class SimulatedExecutor:
                 if self._sequences[request_id].params.logprobs is not None
             },
             prompt_logprobs=prompt_logprobs,
-            forward_ns=step_ns,
+            execution=Execution(step_ns),
             drafts=drafts,
             draft_ns=self._clock.now() - proposed_at,
             most_drafts=self._most_drafts,
@@ -264,12 +265,12 @@ class SimulatedExecutor:
         return {request_id: tokens for request_id, tokens in drafts.items() if tokens}
 
     def _step_seconds(self, plan: StepPlan) -> float:
-        decodes = len(plan.request_ids) - plan.prefill_requests
+        decodes = plan.work.decode_requests
         return (
             self._config.step_seconds
-            + self._config.prefill_token_seconds * plan.prefill_tokens
+            + self._config.prefill_token_seconds * plan.work.prefill_tokens
             + self._config.decode_request_seconds * decodes
-            + self._config.context_token_seconds * plan.context_tokens
+            + self._config.context_token_seconds * plan.work.context_tokens
             + self._config.draft_token_seconds * sum(map(len, plan.drafts.values()))
         )
 

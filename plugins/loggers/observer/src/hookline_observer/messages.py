@@ -13,7 +13,8 @@ from hookline.frozen import plain
 from hookline.pages import PageRoute
 from hookline.payloads import EngineFacts, HttpExchange, RecordsLogged
 from hookline.request import RequestFacts
-from hookline.stats import FinishedGroup, IterationStats
+from hookline.stats.finished_request import FinishedGroup
+from hookline.stats.iteration_stats import IterationStats
 
 
 class Started(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -1,14 +1,12 @@
 """What a worker has of the other ranks, if there are any."""
 
-from dataclasses import replace
-
 import msgspec
 import torch
 from transformers import PreTrainedConfig
 
 from hookline.config import EngineConfig
 from hookline.models.model_part import ModelPart
-from hookline.stats import NO_RANKS, RankUse
+from hookline.stats.step_work import NO_RANKS, RankUse
 from hookline.step.plan import StepResult
 from hookline.worker.feed import Feed
 from hookline.worker.forward import Forward, PassingForward
@@ -159,10 +157,10 @@ class DividedRankContext(RankContext):
 
     def end_step(self, result: StepResult) -> StepResult:
         """Implements `RankContext`."""
+        forward_ns = result.execution.forward_ns
         if (stages := self._parts.stages) is not None:
-            forward_ns = result.forward_ns + stages.forward_ns
-            result = replace(result, forward_ns=forward_ns)
-        return replace(result, rank_use=self._use())
+            forward_ns += stages.forward_ns
+        return result.with_execution(forward_ns=forward_ns, rank_use=self._use())
 
     def assist(self) -> RankUse:
         """Implements `RankContext`."""

@@ -7,7 +7,7 @@ without asking a proposer ("jump forward"): one step verifies all of it.
 
 from collections.abc import Mapping, Sequence
 
-from hookline.stats import GRAMMARS
+from hookline.stats.grammars import GRAMMARS
 from hookline.step.plan import StepPlan
 from hookline.worker.drafting.verification import first_of_each
 from hookline.worker.extension import Drafts, WorkerStep

@@ -11,7 +11,7 @@ from hookline.frozen import frozen_map
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.extension import SchedulerPort
 from hookline.scheduler.readiness import Readiness
-from hookline.stats import GrammarCompiling, GrammarNews, GrammarStats
+from hookline.stats.grammars import GrammarCompiling, GrammarNews, GrammarStats
 from hookline.structured_outputs import REFUSED, GrammarSpec, StructuredOutputsParams
 from hookline_grammars.cache import GrammarCache, Outcome
 from hookline_grammars.compiled import GRAMMAR, CompiledGrammar

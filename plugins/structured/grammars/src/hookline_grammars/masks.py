@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from hookline.finish_cause import Failed, FinishCause, Rejected
-from hookline.stats import GrammarUse
+from hookline.stats.grammars import GrammarUse
 from hookline.step.plan import AdmittedSequence
 from hookline.structured_outputs import REFUSED
 from hookline.worker.drafting.verification import first_of_each

@@ -28,7 +28,7 @@ from hookline.exceptions import (
 )
 from hookline.frontend.scaling_state import ScalingState
 from hookline.outputs import RequestOutput
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_cluster.scaling.autoscaler import Autoscaler
 from hookline_cluster.scaling.policy import ScalingPolicy
 from hookline_cluster.scaling.scaling import Scaling

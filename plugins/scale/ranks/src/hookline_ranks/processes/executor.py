@@ -11,7 +11,7 @@ import msgspec
 from hookline.exceptions import ConfigError, ModelLoadError, RankError
 from hookline.frozen import plain
 from hookline.kv_transfer.orders import TransferReport
-from hookline.stats import RankUse
+from hookline.stats.step_work import RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.executor_factory import ExecutorContext
@@ -130,8 +130,9 @@ class RanksExecutor:
         # A step that is ordered ahead waits for the one before it first.
         passed, self._ended_ns = now - max(started_ns, self._ended_ns), now
         handover = max(0, passed - answer.executed_ns)
-        use = self._with_counts(result.rank_use, handover)
-        return replace(result, rank_use=use, transfers=self._join(result.transfers))
+        use = self._with_counts(result.execution.rank_use, handover)
+        result = replace(result, transfers=self._join(result.transfers))
+        return result.with_execution(rank_use=use)
 
     def assist(self) -> RankUse:
         return self._ask(Assist(), Assisted)[self._output_rank].use

@@ -11,7 +11,7 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.frozen import plain
-from hookline.stats import RankUse
+from hookline.stats.step_work import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from hookline.kv_transfer.layout import KVLayout
+from hookline.stats.step_work import Execution
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.feed import Feed
 from hookline.worker.forward import PassingForward
@@ -61,14 +62,15 @@ class StageRunner:
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
         """Applies the plan's changes to the batch, then computes the stage's layers."""
-        for moves in plan.moves:
+        news = plan.pipeline
+        for moves in () if news is None else news.moves:
             self._cache.move(torch.tensor(moves.sources), torch.tensor(moves.targets))
         if self._transferring is not None:
             self._transferring.begin(plan.transfers)
         taken = self._compute(plan) if plan.request_ids else 0
         transferring = self._transferring
         transfers = None if transferring is None else transferring.end()
-        return StepResult(forward_ns=taken, transfers=transfers)
+        return StepResult(execution=Execution(taken), transfers=transfers)
 
     def _compute(self, plan: StepPlan) -> int:
         """Returns the duration of the forward pass, ns."""
@@ -76,7 +78,8 @@ class StageRunner:
             self._batch.release(request_id)
         for sequence in plan.admitted:
             self._batch.admit(sequence)
-        self._batch.learn(plan.new_token_ids)
+        if plan.pipeline is not None:
+            self._batch.learn(plan.pipeline.new_token_ids)
         self._batch.grow(plan)
         inputs = self._batch.inputs(plan)
         batch = self._feed.batch(inputs, _NO_LOGITS)
