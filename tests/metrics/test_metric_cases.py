@@ -274,7 +274,7 @@ def tier_moves() -> Case:
         TierMove("disk", "out", 5_000_000, 700_000_000),
         TierMove("disk", "out", 0, 5_000, is_good=False),
     ]
-    case.take(told(case, connector_events=events))
+    case.take(told(case, connector=events))
     return case
 
 

@@ -69,7 +69,8 @@ class LiveEngine:
         stats = state.stats
         if self._correction:
             received = max(0, stats.totals.received + self._correction)
-            stats = msgspec.structs.replace(stats, received=received)
+            totals = msgspec.structs.replace(stats.totals, received=received)
+            stats = msgspec.structs.replace(stats, totals=totals)
         if health is not None and health.unheard:
             age = round(health.oldest_unheard_seconds * NANOSECONDS)
             oldest = at - age - (now - self._judged_at)

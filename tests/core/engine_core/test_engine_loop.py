@@ -295,7 +295,8 @@ def test_every_event_is_sent_exactly_once(max_tokens: int) -> None:
 
     told = [output for output in outputs if output is not None]
     for kind in ("queued", "scheduled", "finished"):
-        ids = [event.request_id for output in told for event in getattr(output, kind)]
+        events = [getattr(output.events, kind) for output in told]
+        ids = [event.request_id for each in events for event in each]
         assert sorted(ids) == [1, 2, 3, 4, 5]
     brought = [event for output in told for event in output.events.new_tokens]
     assert sum(len(event.token_ids) for event in brought) == 5 * max_tokens

@@ -18,6 +18,7 @@ from hookline.config import (
     SpeculativeConfig,
 )
 from hookline.sampling_params import SamplingParams
+from hookline.spec_decode.tree import DraftTree
 from hookline.structured_outputs import StructuredOutputsParams
 
 Record = inspect.StructType | inspect.DataclassType
@@ -43,6 +44,7 @@ OWN_SAMPLES: Mapping[type, Callable[[], object]] = {
         structured_outputs=StructuredOutputsParams(regex="a+"),
     ),
     StructuredOutputsParams: lambda: StructuredOutputsParams(json={"type": "object"}),
+    DraftTree: lambda: DraftTree((None, 0)),
 }
 """Of types that check their values."""
 
