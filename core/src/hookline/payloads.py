@@ -19,7 +19,7 @@ from hookline.events import (
     StepRecord,
 )
 from hookline.front_end_parts import FrontEndPart
-from hookline.logs.logged_record import LoggedRecord
+from hookline.logged_record import LoggedRecord
 from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats import IterationStats, SchedulerStats

@@ -38,9 +38,9 @@ from hookline.transport.messages import (
     StartFailed,
     ToClient,
 )
-from hookline.transport.process_inspector import ProcessInspector, stacks_file
 from hookline.transport.transport import Party, Role
 from hookline.worker.startup_timer import StartupTimer
+from hookline_processes.inspector import ProcessInspector, stacks_file
 
 T = TypeVar("T")
 _LIVENESS_SECONDS = 0.1
