@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pluggy
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.kv_transfer import SchedulerConnector, WorkerConnector
 from hookline.observer_context import ObserverContext, RecorderContext
 from hookline.pages import Routes
