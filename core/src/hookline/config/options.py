@@ -204,10 +204,9 @@ class ConfigOption:
         return ConfigError(self.flag, f"must be {' or '.join(words)}, not {value!r}")
 
 
-@cache
 def options_of(kind: type) -> tuple[ConfigOption, ...]:
     """Returns the options of a configuration's dataclass and of its sections."""
-    return tuple(_walk(kind, (), ""))
+    return _options_of(kind)
 
 
 def check_options(config: "_Dataclass") -> None:
@@ -260,6 +259,11 @@ def put(nested: dict[str, object], path: Sequence[str], value: object) -> None:
 
 class _Dataclass(typing.Protocol):
     __dataclass_fields__: typing.ClassVar[dict[str, dataclasses.Field[typing.Any]]]
+
+
+@cache
+def _options_of(kind: type) -> tuple[ConfigOption, ...]:
+    return tuple(_walk(kind, (), ""))
 
 
 def _walk(kind: type, path: tuple[str, ...], group: str) -> Iterator[ConfigOption]:
