@@ -9,6 +9,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED: Mapping[str, str] = {
+    "hookline.json_options": "hookline.config.readers",
     "hookline.metrics": "hookline_metrics",
     "hookline.reply_parsing": "hookline_server.reply_parsing",
     "hookline.structured": "hookline_grammars",

@@ -7,7 +7,8 @@ from functools import partial
 import torch
 from transformers import PreTrainedModel
 
-from hookline.config import EngineConfig, Kernels
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import Kernels
 from hookline.config.speculative import OPTION
 from hookline.cost import ModelCost
 from hookline.models.attention import AttentionSlot
