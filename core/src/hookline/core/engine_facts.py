@@ -1,9 +1,10 @@
 """Facts of an engine core at its start."""
 
+from dataclasses import replace
 from importlib.metadata import version
 
 from hookline.cache_facts import CacheFacts
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.core.config_hash import config_hash
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.payloads import EngineFacts
@@ -30,7 +31,8 @@ def engine_facts(
     return EngineFacts(
         engine_index=config.engine_index,
         model_name=config.model.served_name,
-        model=shape,
+        # What only its scheduler reads is not for others.
+        model=replace(shape, draft_tree=None, kv_layout=None),
         block_size=config.cache.block_size,
         max_num_seqs=config.scheduler.max_num_seqs,
         max_num_batched_tokens=config.scheduler.max_num_batched_tokens,

@@ -58,7 +58,7 @@ from hookline.stats.grammars import GrammarCompiling, GrammarStats
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline.stats.kv_load import KVLoad
 from hookline.stats.scheduler_stats import SchedulerStats, TenantStats
-from hookline.stats.step_work import RankUse
+from hookline.stats.step_work import Execution, RankUse
 from hookline.stats.transfers import TierStats, TransferStats
 from hookline_metrics import DIALECTS, Family, HistogramValue, Kind
 from hookline_prometheus import PrometheusLogger
@@ -90,7 +90,7 @@ WITH_ALL = msgspec.structs.replace(
     draft_tokens=3,
     accepted_tokens=2,
     accepted_by_position=[1, 1],
-    rank_use=RankUse(expert_tokens=(3, 1)),
+    execution=Execution(rank_use=RankUse(expert_tokens=(3, 1))),
 )
 
 LANE = LaneStats(

@@ -17,6 +17,7 @@ from hookline.config import (
     ParallelConfig,
     SpeculativeConfig,
 )
+from hookline.kv_transfer.layout import KVLayout
 from hookline.sampling_params import SamplingParams
 from hookline.spec_decode.tree import DraftTree
 from hookline.structured_outputs import StructuredOutputsParams
@@ -45,6 +46,9 @@ OWN_SAMPLES: Mapping[type, Callable[[], object]] = {
     ),
     StructuredOutputsParams: lambda: StructuredOutputsParams(json={"type": "object"}),
     DraftTree: lambda: DraftTree((None, 0)),
+    KVLayout: lambda: KVLayout(
+        fingerprint="a", num_blocks=9, block_size=8, dtype="float32", block_bytes=(7,)
+    ),
 }
 """Of types that check their values."""
 
