@@ -13,6 +13,10 @@ from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
 from hookline.frontend.encoded_texts import TextEncoder, bad_word_spellings
 from hookline.frozen import EMPTY, frozen_json, plain
 from hookline.payloads import EngineFacts
+from hookline.plugin_loading.logits_processors import (
+    refuse_what_needs,
+    usual_missing,
+)
 from hookline.pooling import POOLING, PoolingParams, refuse_embedding
 from hookline.request import EngineRequest, RequestFacts
 from hookline.request_limits import check_token_lists
@@ -99,6 +103,7 @@ class InputProcessor:
             for name, facts in facts.sections.items()
             if isinstance(facts, PreparingFacts)
         }
+        self._missing_processors = usual_missing()
         self.text_bounds = TextBounds.of(tokenizer, facts.max_model_len)
 
     def prepare(
@@ -123,6 +128,8 @@ class InputProcessor:
         if pooling is not None or self._preparing:
             parts = self._parts(pooling)
         self._check_lengths(params)
+        if self._missing_processors:
+            refuse_what_needs(self._missing_processors, params)
         _check_types(params, facts, cache_salt, kv_transfer_params)
         encoder = encoder or self._tokenizer
         is_prefill_only = bool(parts) and _is_prefill_only(parts)

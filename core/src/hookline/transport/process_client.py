@@ -17,6 +17,7 @@ from hookline.exceptions import (
     HooklineError,
     ModelLoadError,
 )
+from hookline.startup_timer import StartupTimer
 from hookline.transport.engine_client import (
     DeathKind,
     EngineDied,
@@ -40,7 +41,6 @@ from hookline.transport.messages import (
 )
 from hookline.transport.process_inspector import ProcessInspector, stacks_file
 from hookline.transport.transport import Party, Role
-from hookline.worker.startup_timer import StartupTimer
 
 T = TypeVar("T")
 _LIVENESS_SECONDS = 0.1
