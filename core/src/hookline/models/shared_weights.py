@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from hookline.config import LoadFormat, ModelConfig
+from hookline.config.model import LoadFormat, ModelConfig
 from hookline.exceptions import ModelLoadError
 from hookline.models.description import ModelDescription
 from hookline.models.model_part import WHOLE

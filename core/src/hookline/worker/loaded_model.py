@@ -6,7 +6,7 @@ from typing import Protocol
 
 import torch
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.cost import ModelCost
 from hookline.models.layer_shapes import LayerAttention, LayerCache
 from hookline.spec_decode.proposer import Proposer

@@ -9,7 +9,7 @@ from typing import Self
 
 import torch
 
-from hookline.config import CacheConfig
+from hookline.config.cache import CacheConfig
 from hookline.models.layer_shapes import KeysAndValues, LayerCache
 from hookline_kernels import (
     CPU,

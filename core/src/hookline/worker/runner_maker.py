@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
-from hookline.config import EngineConfig, Kernels
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import Kernels
 from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.spec_decode.proposer import (
     Proposer,

@@ -6,12 +6,12 @@
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.owned_process import OwnedProcess
 from hookline.worker.executor import Executor
 from hookline.worker.executor_context import ExecutorContext
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
 from hookline_cluster.ranks.connected_ranks import ConnectedRanks, RankEnded
 from hookline_cluster.ranks.rank_messages import RankEnlistment
+from hookline_processes.supervised import OwnedProcess
 from hookline_ranks.experts.lockstep_executor import counting
 from hookline_ranks.processes.executor import RanksExecutor
 

@@ -4,7 +4,8 @@ from functools import partial
 
 from transformers import PreTrainedModel
 
-from hookline.config import EngineConfig, Kernels
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import Kernels
 from hookline.config.speculative import OPTION
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of

@@ -4,7 +4,9 @@ import logging
 
 import torch
 
-from hookline.config import Device, EngineConfig, ExecutorConfig, ParallelConfig
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import Device, ExecutorConfig
+from hookline.config.parallel import ParallelConfig
 from hookline.exceptions import ConfigError
 from hookline.worker.machine import Machine
 from hookline.worker.machines.cpu import CpuMachine

@@ -5,7 +5,8 @@ import logging
 from dataclasses import replace
 from functools import partial
 
-from hookline.config import EngineConfig, Kernels
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import Kernels
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer

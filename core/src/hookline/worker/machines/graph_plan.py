@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.models.decoder import Decoder
 from hookline.spec_decode.proposer import Proposer, feature_layers_of

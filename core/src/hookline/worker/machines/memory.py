@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from hookline.config import CacheConfig, SchedulerConfig
+from hookline.config.cache import CacheConfig
+from hookline.config.scheduler import SchedulerConfig
 from hookline.exceptions import ConfigError
 from hookline.models.layer_shapes import LayerCache
 from hookline.startup_timer import StartupTimer

@@ -4,7 +4,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.worker.executor import Executor
 from hookline.worker.executor_context import ExecutorContext

@@ -6,7 +6,7 @@ import msgspec
 import torch
 from transformers import PreTrainedConfig
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.models.model_part import ModelPart
 from hookline.stats import NO_RANKS, RankUse
 from hookline.step.plan import StepPlan, StepResult

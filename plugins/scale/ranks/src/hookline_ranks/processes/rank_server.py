@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from hookline.clock import SystemClock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.frozen import plain
 from hookline.startup_timer import StartupTimer

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from hookline.clock import Clock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer.connector import WorkerConnector

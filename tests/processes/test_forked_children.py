@@ -4,8 +4,8 @@ import os
 import socket
 import threading
 
-from hookline.forked_children import let_go, sockets_where
-from hookline.owner_watch import wait_for_owners_end
+from hookline_processes.forked_children import let_go, sockets_where
+from hookline_processes.owner import wait_for_owners_end
 
 
 def test_finds_the_sockets_that_are_ours() -> None:

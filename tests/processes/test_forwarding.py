@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from hookline.logs.forwarding import (
+from hookline_processes.log_forwarding import (
     MAX_FIELD_LENGTH,
     ForwardingHandler,
     RecordReceiver,

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from hookline.framed_pipes import framed, read_frame, write_all
+from hookline_processes.frames import framed, read_frame, write_all
 
 
 def test_messages_keep_their_bounds() -> None:

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from hookline.logs.forwarding import RecordReceiver
-from hookline_kernels.runtime.openmp import patient_threads
+from hookline_processes.log_forwarding import RecordReceiver
 
 _LAST_LINES_SECONDS = 1.0
 """Time for the last log lines of a process that has ended."""
@@ -62,7 +61,6 @@ class OwnedProcess:
                 pass_fds=(*pass_fds, log_end),
                 bufsize=0,
                 process_group=0 if is_apart else None,
-                env={**os.environ, **patient_threads(os.environ)},
             )
         except BaseException:
             os.close(log)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-FieldValue = str | bool | int | float | None
+from hookline_processes.log_fields import FieldValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

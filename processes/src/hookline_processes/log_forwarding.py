@@ -9,9 +9,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from hookline.logs.fields import extra_fields, process_of
-from hookline.logs.line_writer import LineWriter
-from hookline.logs.logged_record import FieldValue
+from hookline_processes.line_writer import LineWriter
+from hookline_processes.log_fields import FieldValue, extra_fields, process_of
 from hookline_registry import Failure, isolate
 
 MAX_LENGTH = 32_768

@@ -1,8 +1,10 @@
-"""How often, and how soon, an engine may be replaced."""
+"""How often, and how soon, a process may be replaced."""
 
+import time
 from collections import deque
+from collections.abc import Callable
 
-from hookline.clock import NANOSECONDS, Clock
+_NANOSECONDS = 1_000_000_000
 
 PERIOD_SECONDS = 3600
 FIRST_DELAY_SECONDS = 0.5
@@ -14,12 +16,12 @@ class RestartBudget:
 
     Args:
         limit: Number of restarts per hour.
-        clock: The front end's clock.
+        now: Returns monotonic nanoseconds.
     """
 
-    def __init__(self, limit: int, clock: Clock) -> None:
+    def __init__(self, limit: int, now: Callable[[], int] = time.monotonic_ns) -> None:
         self._limit = limit
-        self._clock = clock
+        self._now = now
         self._taken: deque[int] = deque()
 
     def take(self) -> float | None:
@@ -28,8 +30,8 @@ class RestartBudget:
         Returns:
             The pause before it in seconds, or None if the limit is reached.
         """
-        now = self._clock.now()
-        while self._taken and now - self._taken[0] > PERIOD_SECONDS * NANOSECONDS:
+        now = self._now()
+        while self._taken and now - self._taken[0] > PERIOD_SECONDS * _NANOSECONDS:
             self._taken.popleft()
         if len(self._taken) >= self._limit:
             return None

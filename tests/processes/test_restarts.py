@@ -1,7 +1,7 @@
 """The budget of restarts of an engine."""
 
 from hookline.clock import VirtualClock
-from hookline.frontend.restarts import (
+from hookline_processes.restarts import (
     FIRST_DELAY_SECONDS,
     LONGEST_DELAY_SECONDS,
     PERIOD_SECONDS,
@@ -11,7 +11,7 @@ from hookline.frontend.restarts import (
 
 def test_pauses_grow_up_to_a_limit() -> None:
     """Each is twice the one before it."""
-    budget = RestartBudget(10, VirtualClock())
+    budget = RestartBudget(10, VirtualClock().now)
 
     delays = [budget.take() for _ in range(10)]
 
@@ -22,11 +22,11 @@ def test_pauses_grow_up_to_a_limit() -> None:
 def test_restarts_are_given_back_after_the_period() -> None:
     """No more than the limit in any hour; 0 allows none."""
     clock = VirtualClock()
-    budget = RestartBudget(2, clock)
+    budget = RestartBudget(2, clock.now)
 
     first = [budget.take() for _ in range(3)]
     clock.sleep(PERIOD_SECONDS + 1)
     second = [budget.take() for _ in range(3)]
 
     assert first == second == [FIRST_DELAY_SECONDS, 2 * FIRST_DELAY_SECONDS, None]
-    assert RestartBudget(0, clock).take() is None
+    assert RestartBudget(0, clock.now).take() is None

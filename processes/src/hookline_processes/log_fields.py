@@ -2,6 +2,9 @@
 
 import logging
 
+FieldValue = str | bool | int | float | None
+"""What a field may hold on its way to another process."""
+
 _STANDARD = frozenset(
     {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
 )

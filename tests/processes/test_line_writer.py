@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.logs.line_writer import LineWriter
+from hookline_processes.line_writer import LineWriter
 
 MORE_THAN_A_PIPE = b"x" * 200_000
 
