@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from hookline.cache_facts import CacheFacts
-from hookline.config import EngineConfig, ModelConfig
+from hookline.config.engine import EngineConfig
+from hookline.config.model import ModelConfig
 from hookline.cost import ModelCost
 from hookline.events import (
     CacheChanges,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.config import SupervisionConfig
+from hookline.config.supervision import SupervisionConfig
 from hookline.front_end_parts import EngineHealth
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import EngineWatch, Stall

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.transport.mailbox import make_key
 from hookline_processes.supervised import Supervised
 

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar, cast
 import msgspec
 
 from hookline.clock import SystemClock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.core.commands import Command, Reply
 from hookline.exceptions import (
     ConfigError,

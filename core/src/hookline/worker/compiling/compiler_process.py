@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.frozen import plain
 from hookline.worker.compiling.messages import CompilationRefused, CompilerMessage
 from hookline_processes.supervised import Output, Supervised

@@ -7,19 +7,19 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from hookline.models.adapt.gated import gated_by
-from hookline.models.adapt.norms import FastNorm, NormKernel, fast_norm
-from hookline.models.decoder.reduction import Reduce
-from hookline.models.decoder.rotary_table import FullRotaryTable
+from hookline_kernels.decoder.rotary_table import FullRotaryTable
 from hookline_kernels.gpu.gated import silu_mul
 from hookline_kernels.gpu.norm import rms_norm
 from hookline_kernels.gpu.rotary_cache import RotaryCache
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 from hookline_kernels.layers import gated_reference
+from hookline_kernels.modules.gated import gated_by
+from hookline_kernels.modules.norms import FastNorm, NormKernel, fast_norm
+from hookline_kernels.modules.reduction import Reduce
 
 
 class GpuLayerOps:
-    """Implements `LayerOps`; nothing waits for the device, so graphs can capture it."""
+    """The operations; nothing waits for the device, so graphs can capture it."""
 
     def __init__(self, reduce: Reduce | None = None) -> None:
         """Creates the operations; with `reduce`, of one rank's part of the weights."""

@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import nn
 
-from hookline.models.adapt.trial import agree, random_values
 from hookline_kernels import KernelError, import_compiled
+from hookline_kernels.modules.trial import agree, random_values
 
 _log = logging.getLogger(__name__)
 

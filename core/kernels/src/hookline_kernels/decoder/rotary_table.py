@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from hookline.models.decoder.layer_ops import CosSin
-from hookline.models.decoder.parts import NotDecoder
+from hookline_kernels.failure import KernelError
+from hookline_kernels.metadata import CosSin
 
 _FIRST = 1024
 
@@ -34,15 +34,15 @@ class _RotaryModule:
         """Reads as many rows.
 
         Raises:
-            NotDecoder: The module rotates other pairs, or only a part of each head.
+            KernelError: The module rotates other pairs, or only a part of each head.
         """
         sides = self.read(rows)
         if sides[0].shape != (rows, self._head_dim):
-            raise NotDecoder("its rotary embedding rotates only a part of each head")
+            raise KernelError("its rotary embedding rotates only a part of each head")
         for side in sides:
             first, second = side.chunk(2, -1)
             if not torch.equal(first, second):
-                raise NotDecoder("its rotary embedding pairs numbers in another way")
+                raise KernelError("its rotary embedding pairs numbers in another way")
         return sides
 
 
@@ -62,7 +62,7 @@ class GrowingRotaryTable:
         """Reads the module's first rows; never reads positions from `limit` on.
 
         Raises:
-            NotDecoder: It rotates other pairs, or only a part of each head.
+            KernelError: It rotates other pairs, or only a part of each head.
         """
         self._module = _RotaryModule(rotary, torch.empty(1, dtype=dtype), head_dim)
         self._limit = limit
@@ -101,7 +101,7 @@ class FullRotaryTable:
         """Reads the module, in the dtype and on the device of `like`.
 
         Raises:
-            NotDecoder: It rotates other pairs, or only a part of each head.
+            KernelError: It rotates other pairs, or only a part of each head.
         """
         sides = _RotaryModule(rotary, like, head_dim).read_and_check(limit)
         self._cosines, self._sines = (side.contiguous() for side in sides)

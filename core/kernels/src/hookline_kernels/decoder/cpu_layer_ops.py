@@ -5,21 +5,21 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from hookline.models.adapt.gated import fast_gated
-from hookline.models.adapt.linears import FastLinear, joined
-from hookline.models.adapt.norms import FastNorm, fast_norm
-from hookline.models.adapt.pre_norm import Product
-from hookline.models.decoder.layer_ops import Layer
-from hookline.models.decoder.reduction import Reduce
-from hookline.models.decoder.rotary_table import GrowingRotaryTable
-from hookline.models.decoder.step_replay import RecordedSteps
-from hookline.models.quantized_layer import are_quantized, gated_product
 from hookline_kernels.cpu.rotary_cache import RotaryCache
+from hookline_kernels.decoder.rotary_table import GrowingRotaryTable
+from hookline_kernels.decoder.step_replay import RecordedSteps
 from hookline_kernels.head_shape import HeadNorms, HeadShape
+from hookline_kernels.metadata import Layer
+from hookline_kernels.modules.gated import fast_gated
+from hookline_kernels.modules.linears import FastLinear, joined
+from hookline_kernels.modules.norms import FastNorm, fast_norm
+from hookline_kernels.modules.pre_norm import Product
+from hookline_kernels.modules.quantized_layer import are_quantized, gated_product
+from hookline_kernels.modules.reduction import Reduce
 
 
 class CpuLayerOps:
-    """Implements `LayerOps` by compiled kernels."""
+    """The operations by compiled kernels."""
 
     def __init__(self, reduce: Reduce | None = None) -> None:
         """Creates the operations; with `reduce`, of one rank's part of the weights."""

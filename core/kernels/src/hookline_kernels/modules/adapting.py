@@ -7,9 +7,9 @@ from types import FunctionType
 
 from torch import nn
 
-from hookline.models.adapt.gated import FastGated, FusedGated, fast_gated
-from hookline.models.adapt.linears import FastLinear, is_worth_packing
-from hookline.models.adapt.norms import fast_norm
+from hookline_kernels.modules.gated import FastGated, FusedGated, fast_gated
+from hookline_kernels.modules.linears import FastLinear, is_worth_packing
+from hookline_kernels.modules.norms import fast_norm
 from hookline_kernels.runtime.weight_pages import give_back_clean_pages
 
 

@@ -4,7 +4,7 @@ from typing import Protocol
 
 import torch
 
-from hookline.models.adapt.pre_norm import BlockProduct, MultiplyBlocks, Product
+from hookline_kernels.modules.pre_norm import BlockProduct, MultiplyBlocks, Product
 
 
 class Reduce(Protocol):

@@ -8,9 +8,9 @@ from typing import Protocol, TypeGuard
 import torch
 from torch import nn
 
-from hookline.models.adapt.pre_norm import BlockProduct
 from hookline_kernels import KernelError, import_compiled
 from hookline_kernels.cpu.linear import can_pack, pack, packed_linear, plain_linear
+from hookline_kernels.modules.pre_norm import BlockProduct
 
 _log = logging.getLogger(__name__)
 

@@ -11,11 +11,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from hookline.models.adapt.linears import FastLinear, Rows, are_joinable, joined
-from hookline.models.adapt.pre_norm import BlockProduct
-from hookline.models.adapt.trial import agree, random_values
 from hookline_kernels import KernelError, import_compiled
-from hookline_registry import isolate
+from hookline_kernels.modules.linears import FastLinear, Rows, are_joinable, joined
+from hookline_kernels.modules.pre_norm import BlockProduct
+from hookline_kernels.modules.trial import MODULE_ERRORS, agree, random_values
 
 _log = logging.getLogger(__name__)
 
@@ -143,7 +142,10 @@ def name_of_activation(activation: object, device: torch.device) -> str | None:
     """Returns the name of a module's activation, if it is a known one."""
     assert callable(activation)
     values = torch.linspace(-6, 6, 97, device=device)
-    found = isolate(activation, values)
+    try:
+        found = activation(values)
+    except MODULE_ERRORS:
+        return None
     if not isinstance(found, torch.Tensor):
         return None
     return next(

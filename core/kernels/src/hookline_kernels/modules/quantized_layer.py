@@ -7,7 +7,7 @@ from typing import TypeGuard
 import torch
 from torch import nn
 
-from hookline.models.adapt.pre_norm import BlockProduct, Product
+from hookline_kernels.modules.pre_norm import BlockProduct, Product
 
 
 class QuantizedLayer(nn.Linear, ABC):

@@ -17,10 +17,9 @@ from typing import NamedTuple
 
 import torch
 
-from hookline.models.decoder.layer_ops import CosSin, Layer
-from hookline.models.forward_batch import ForwardBatch
 from hookline_kernels.cpu.recording import Arena, Recorder, Recording, recording
 from hookline_kernels.cpu.team import thread_team
+from hookline_kernels.metadata import CosSin, Layer, LayerMetadata
 
 _MOST_TOKENS = 512
 """Maximum tokens of a recorded step; larger ones use products of torch."""
@@ -52,9 +51,9 @@ class _Size(NamedTuple):
     has_several: bool
 
     @classmethod
-    def of(cls, batch: ForwardBatch) -> "_Size":
+    def of(cls, batch: LayerMetadata) -> "_Size":
         decodes = batch.num_decodes
-        return cls(len(batch.token_ids), decodes > 0, decodes < len(batch.query_lens))
+        return cls(len(batch.positions), decodes > 0, decodes < len(batch.query_lens))
 
     @property
     def is_small(self) -> bool:
@@ -91,7 +90,7 @@ class _Inputs:
             self.hidden[:tokens], self.positions[:tokens], self.slots[:tokens]
         )
 
-    def copy_from(self, hidden: torch.Tensor, batch: ForwardBatch) -> None:
+    def copy_from(self, hidden: torch.Tensor, batch: LayerMetadata) -> None:
         self.hidden.copy_(hidden)
         self.positions.copy_(batch.positions)
         self.slots.copy_(batch.slot_mapping)
@@ -144,9 +143,15 @@ class RecordedSteps:
         self.reason = ""
 
     def __call__(
-        self, hidden: torch.Tensor, batch: ForwardBatch, rotary: CosSin
+        self, hidden: torch.Tensor, batch: LayerMetadata, rotary: CosSin
     ) -> torch.Tensor | None:
-        """Implements `StepReplay`."""
+        """Returns [T, hidden], valid until the next call; None without a recording.
+
+        Args:
+            hidden: [T, hidden], the first layer's input.
+            batch: The step's.
+            rotary: The step's.
+        """
         size = _Size.of(batch)
         if self._differing and not self._is_trusted(size):
             return None
@@ -167,7 +172,7 @@ class RecordedSteps:
         return found.output if found.recording.run(batch) else None
 
     def _record(
-        self, size: _Size, hidden: torch.Tensor, batch: ForwardBatch, rotary: CosSin
+        self, size: _Size, hidden: torch.Tensor, batch: LayerMetadata, rotary: CosSin
     ) -> torch.Tensor:
         """Computes a step, and keeps the recording if its replay gives the same."""
         inputs = self._inputs.first(len(hidden))
@@ -220,7 +225,7 @@ class RecordedSteps:
         )
 
     def _run_layers(
-        self, hidden: torch.Tensor, batch: ForwardBatch, rotary: CosSin
+        self, hidden: torch.Tensor, batch: LayerMetadata, rotary: CosSin
     ) -> torch.Tensor:
         for layer in self._layers:
             hidden = layer(hidden, batch, rotary)

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-from hookline.models.adapt.norms import FastNorm
+from hookline_kernels.modules.norms import FastNorm
 
 
 class MultiplyBlocks(Protocol):
