@@ -87,20 +87,16 @@ class PromptTooLongError(RequestError):
         if is_embedded:
             param, detail = "input", f"an input has {prompt} tokens"
         elif max_tokens is None or prompt_tokens >= max_model_len:
-            param, detail = (
-                "prompt",
-                (
-                    f"the prompt is too long: it has {prompt} tokens, and must leave room "
-                    "for at least one token to generate"
-                ),
+            param = "prompt"
+            detail = (
+                f"the prompt is too long: it has {prompt} tokens, and must leave room "
+                "for at least one token to generate"
             )
         else:
-            param, detail = (
-                "max_tokens",
-                (
-                    f"you requested {prompt_tokens + max_tokens} tokens ({prompt} in the "
-                    f"prompt, {max_tokens} in the completion)"
-                ),
+            param = "max_tokens"
+            detail = (
+                f"you requested {prompt_tokens + max_tokens} tokens ({prompt} in the "
+                f"prompt, {max_tokens} in the completion)"
             )
         # Gateways recognize the first sentence, which is that of OpenAI, and others
         # "prompt is too long", as Anthropic says it.

@@ -9,11 +9,9 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from hookline.clock import Clock, SystemClock
-from hookline.config import (
-    ObserverConfig,
-    SleepPolicy,
-    SupervisionConfig,
-)
+from hookline.config.observers import ObserverConfig
+from hookline.config.scheduler import SleepPolicy
+from hookline.config.supervision import SupervisionConfig
 from hookline.core.commands import (
     Add,
     EngineCommand,

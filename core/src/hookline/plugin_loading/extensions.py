@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
-from hookline.config import Convert, EngineConfig, Runner
+from hookline.config.engine import EngineConfig
 from hookline.config.extensions import (
     OPTION,
     POOLER_OPTION,
     STRUCTURED_OUTPUTS_OPTION,
 )
+from hookline.config.model import Convert, Runner
 from hookline.frozen import EMPTY, frozen_json, frozen_map
 from hookline.models.description import find_folder
 from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts

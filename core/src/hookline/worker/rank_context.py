@@ -6,7 +6,6 @@ import torch
 from transformers import PreTrainedConfig
 
 from hookline.kv_transfer.layout import KVLayout
-from hookline.models.decoder.reduction import Reduce
 from hookline.models.model_part import WHOLE, ModelPart
 from hookline.spec_decode.tree import DraftTree
 from hookline.stats import NO_RANKS, RankUse
@@ -18,6 +17,7 @@ from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling.step_sampler import StepSampler
 from hookline.worker.stopwatch import Stopwatch
 from hookline.worker.transfers.transferring import Transferring
+from hookline_kernels.modules.reduction import Reduce
 
 
 class StepRunner(Protocol):
