@@ -16,7 +16,7 @@ the number of KV blocks. What crosses between the two is plain data.
 import gc
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from hookline.config.engine import EngineConfig
