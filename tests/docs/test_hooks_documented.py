@@ -98,7 +98,7 @@ def told_parts() -> list[type]:
         "hookline.config",
         "hookline.config.kv_events",
         "hookline.sampling_params",
-        "hookline.config.kv_transfer",
+        "hookline_kv_transfer.config",
         "hookline.config.speculative",
         "hookline.structured_outputs",
     )

@@ -10,13 +10,11 @@ from pathlib import Path
 import pluggy
 
 from hookline.config import EngineConfig
-from hookline.kv_transfer import SchedulerConnector, WorkerConnector
 from hookline.observer_context import ObserverContext, RecorderContext
 from hookline.pages import Routes
 from hookline.payloads import (
     CacheChanged,
     CliOptions,
-    ConnectorContext,
     EngineFailed,
     EngineStarted,
     EngineStopped,
@@ -209,10 +207,8 @@ def train_draft(context: TrainingContext) -> TrainingReport | None:
 
 
 @hookspec(firstresult=True)
-def create_kv_connector(
-    context: ConnectorContext,
-) -> SchedulerConnector | WorkerConnector | None:
-    """Called on the selected plugin; returns the requested side of the connector."""
+def create_kv_connector(context: object) -> object | None:
+    """Called with a `ConnectorContext`; returns the requested side of the connector."""
 
 
 @hookspec(firstresult=True)

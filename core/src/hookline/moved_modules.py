@@ -9,6 +9,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED: Mapping[str, str] = {
+    "hookline.config.kv_transfer": "hookline_kv_transfer.config",
+    "hookline.kv_transfer": "hookline_kv_transfer",
     "hookline.metrics": "hookline_metrics",
     "hookline.reply_parsing": "hookline_server.reply_parsing",
     "hookline.structured": "hookline_grammars",

@@ -8,7 +8,6 @@ from hookline.config import (
     DetailedTrace,
     Dtype,
     EngineConfig,
-    KVTransferConfig,
     Policy,
     SpeculativeConfig,
 )
@@ -16,6 +15,7 @@ from hookline.config.option_fields import build, check_options, options_of
 from hookline.config.options import option
 from hookline.exceptions import ConfigError
 from hookline.slo import Slo
+from hookline_kv_transfer.config import KVTransferConfig
 
 
 def test_no_keyword_means_the_defaults() -> None:

@@ -12,7 +12,6 @@ from hookline.config.executor import (
     SimulationConfig,
 )
 from hookline.config.kv_events import KVEventsConfig
-from hookline.config.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline.config.machines import MachinesConfig
 from hookline.config.model import (
     Convert,
@@ -45,11 +44,8 @@ __all__ = [
     "HashAlgorithm",
     "KVCacheDtype",
     "KVEventsConfig",
-    "KVRole",
-    "KVTransferConfig",
     "Kernels",
     "LoadBalancing",
-    "LoadFailurePolicy",
     "LoadFormat",
     "MachinesConfig",
     "MetricsConfig",

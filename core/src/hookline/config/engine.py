@@ -6,19 +6,19 @@ from typing import Self
 from hookline.config.cache import CacheConfig
 from hookline.config.executor import AUTO, ExecutorConfig
 from hookline.config.expert_spread import check_expert_spread
-from hookline.config.extensions import OPTION as EXTENSION_OPTION
 from hookline.config.extensions import (
+    KV_TRANSFER_OPTION,
     POOLER_OPTION,
     STRUCTURED_OUTPUTS_OPTION,
     check_extensions,
     read_extensions,
+    read_kv_transfer,
     read_pooler,
     read_structured_outputs,
 )
+from hookline.config.extensions import OPTION as EXTENSION_OPTION
 from hookline.config.kv_events import OPTION as KV_EVENTS_OPTION
 from hookline.config.kv_events import KVEventsConfig
-from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
-from hookline.config.kv_transfer import KVTransferConfig
 from hookline.config.machines import OWN_PROCESSES, MachinesConfig
 from hookline.config.model import ModelConfig
 from hookline.config.observers import ObserverConfig
@@ -67,16 +67,16 @@ class EngineConfig:
             json=True,
         ),
     )
-    kv_transfer: KVTransferConfig | None = field(
+    kv_transfer: dict[str, object] | None = field(
         default=None,
         metadata=option(
             "KV connector that loads and saves KV blocks, such as "
             '{"kv_connector": "cpu_offload"}.',
-            flag="kv-transfer-config",
+            flag=KV_TRANSFER_OPTION,
             group="KV cache",
             metavar="JSON",
-            read=KVTransferConfig.from_json,
-            read_mapping=KVTransferConfig.from_mapping,
+            read=read_kv_transfer,
+            read_mapping=dict,
             json=True,
         ),
     )
@@ -195,11 +195,6 @@ class EngineConfig:
                 "tensor-parallel-size",
                 f"{self.parallel.tensor_parallel_size} is not supported: the executor "
                 f"{self.executor_name} has one rank; mp has several",
-            )
-        if self.kv_transfer is not None and not self.cache.enable_prefix_caching:
-            raise ConfigError(
-                KV_TRANSFER_OPTION,
-                "requires enable-prefix-caching: blocks are identified by their hashes",
             )
         if (
             self.parallel.load_balancing is LoadBalancing.PREFIX

@@ -8,6 +8,9 @@ from hookline.json_options import read_object
 OPTION = "extension-config"
 POOLER_OPTION = "pooler-config"
 STRUCTURED_OUTPUTS_OPTION = "structured-outputs-config"
+KV_TRANSFER_OPTION = "kv-transfer-config"
+KV_TRANSFER = "kv_transfer"
+"""Name of the extension that moves KV blocks by a connector."""
 
 
 def read_extensions(text: str) -> dict[str, dict[str, object]]:
@@ -49,3 +52,12 @@ def read_structured_outputs(text: str) -> dict[str, object]:
         ConfigError: It is not a JSON object.
     """
     return read_object(STRUCTURED_OUTPUTS_OPTION, text)
+
+
+def read_kv_transfer(text: str) -> dict[str, object]:
+    """Makes the section of KV transfer from a JSON object.
+
+    Raises:
+        ConfigError: It is not a JSON object.
+    """
+    return read_object(KV_TRANSFER_OPTION, text)

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import defstruct
 from msgspec.structs import fields as fields_of
 
+from hookline.config.extensions import KV_TRANSFER
 from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
 from hookline.frontend.encoded_texts import TextEncoder, bad_word_spellings
 from hookline.frozen import EMPTY, frozen_json, plain
@@ -32,7 +33,6 @@ class PreparedRequest:
         bad_words_token_ids: Token sequences of `bad_words`.
         facts: Facts for observers and the scheduler.
         cache_salt: See `EngineRequest`.
-        kv_transfer_params: See `EngineRequest`.
         prompt: Text of the prompt; None if it was given as token ids.
         parts: Parts of extensions, by their names.
     """
@@ -42,7 +42,6 @@ class PreparedRequest:
     bad_words_token_ids: tuple[tuple[int, ...], ...]
     facts: RequestFacts
     cache_salt: str | None
-    kv_transfer_params: dict[str, object] | None = None
     prompt: str | None = None
     parts: Mapping[str, RequestPart] = field(default_factory=dict)
 
@@ -64,7 +63,6 @@ class PreparedRequest:
             bad_words_token_ids=self.bad_words_token_ids,
             cache_salt=self.cache_salt,
             facts=self.facts,
-            kv_transfer_params=self.kv_transfer_params,
             timeout_seconds=timeout_seconds,
             completion_index=index,
             is_moved=is_moved,
@@ -122,6 +120,8 @@ class InputProcessor:
         parts: Mapping[str, RequestPart] = EMPTY
         if pooling is not None or self._preparing:
             parts = self._parts(pooling)
+        if kv_transfer_params is not None:
+            parts = {**parts, KV_TRANSFER: RequestPart(section=kv_transfer_params)}
         self._check_lengths(params)
         _check_types(params, facts, cache_salt, kv_transfer_params)
         encoder = encoder or self._tokenizer
@@ -143,7 +143,6 @@ class InputProcessor:
             bad_words_token_ids=_bad_words(params.bad_words, encoder),
             facts=facts,
             cache_salt=cache_salt,
-            kv_transfer_params=kv_transfer_params,
             prompt=prompt if isinstance(prompt, str) else None,
             parts=parts,
         )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from hookline.clock import Clock
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
-from hookline.kv_transfer.connector import WorkerConnector
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import EXECUTOR
 from hookline.spec_decode.proposer import Proposer
@@ -39,7 +38,6 @@ class ExecutorContext:
         timer: Measures the phases of the start.
         proposer: Drafts tokens; None without speculation. It uses only what the
             factory's capabilities offer.
-        connector: The worker's side of the KV connector; None without one.
         extensions: The engine's extensions, by their names.
         make_ranks: Makes what the engine's only rank has of those of other engines,
             once torch is imported; None if it needs none of them.
@@ -49,7 +47,6 @@ class ExecutorContext:
     clock: Clock
     timer: StartupTimer
     proposer: Proposer | None = None
-    connector: WorkerConnector | None = None
     extensions: Mapping[str, object] = field(default_factory=dict)
     make_ranks: MakeRanks | None = None
 

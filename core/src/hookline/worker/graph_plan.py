@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from hookline.config import EngineConfig
-from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.models.decoder import Decoder
 from hookline.spec_decode.proposer import Proposer, feature_layers_of
 from hookline.worker.feed import Feed
@@ -23,22 +22,22 @@ class GraphPlan:
         machine: The model's machine.
         model: The loaded model.
         proposer: Drafts tokens; None without speculation.
-        connector: Moves KV; None without a KV connector.
+        obstacle: Why an extension forbids graphs; empty if none does.
     """
 
     config: EngineConfig
     machine: Machine
     model: LoadedModel
     proposer: Proposer | None
-    connector: WorkerConnector | None
+    obstacle: str = ""
 
     @property
     def reason_without(self) -> str:
         """Why each step is launched on a GPU; empty if graphs are captured."""
         if self.machine.new_capture is None:
             return "enforce-eager"
-        if needs_layers(self.connector):
-            return "a KV connector is called between the layers"
+        if self.obstacle:
+            return self.obstacle
         if feature_layers_of(self.proposer):
             return "the proposer reads what is within the model"
         return "" if self._capturable else "modules may wait for the device"

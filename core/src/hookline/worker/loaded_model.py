@@ -54,7 +54,7 @@ class LoadedModel:
         max_model_len: Context length in tokens.
         eos_token_ids: Tokens that end its texts.
         cost: FLOPs and bytes of its steps, on all ranks together.
-        fingerprint: Digest of weights and configuration; empty without a KV connector.
+        fingerprint: Digest of weights and configuration; empty if nobody needs it.
         with_kernels: Makes the forward pass with kernels, once they are compiled; None
             if `forward` is the final one.
     """
@@ -105,7 +105,7 @@ def load(
     timer: StartupTimer,
     *,
     proposer: Proposer | None,
-    needs_fingerprint: bool,
+    uses_cache: bool,
     states_option: str = "",
     ranks: RankContext = SINGLE_RANK,
 ) -> LoadedModel:
@@ -116,7 +116,8 @@ def load(
         platform: Platform of the model.
         timer: Measures the phases.
         proposer: Prepared with the model's weights if it needs hidden states.
-        needs_fingerprint: Whether to compute `fingerprint`, which reads all weights.
+        uses_cache: Whether an extension is shown the KV cache: `fingerprint` is
+            computed, which reads all weights.
         states_option: The option for which extensions need hidden states; empty if
             they need none.
         ranks: What this rank has of those that share the model's layers.
@@ -166,10 +167,16 @@ def load(
         feature_layers=feature_layers_of(proposer),
         reduce=ranks.reduce,
     )
-    fingerprint = fingerprint_of(model, ranks.identity) if needs_fingerprint else b""
+    fingerprint = fingerprint_of(model, ranks.identity) if uses_cache else b""
     with timer.phase("adapt model"):  # takes the model apart
         first = first_forward(
-            config, platform, choose, probed, model.dtype, cache_dtype
+            config,
+            platform,
+            choose,
+            probed,
+            model.dtype,
+            cache_dtype,
+            uses_cache=uses_cache,
         )
     return LoadedModel(
         architecture=type(model).__name__,

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from hookline.config import EngineConfig, Kernels
-from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.spec_decode.proposer import (
     Proposer,
     has_layers,
@@ -33,10 +32,8 @@ from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline.worker.sampling.processor_loading import logits_processors
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
+from hookline.worker.shown_cache import ShownCache
 from hookline.worker.stopwatch import stopwatch_for
-from hookline.worker.transfers.connecting import connect
-from hookline.worker.transfers.kv_memory import layers_of
-from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
 
 
@@ -62,7 +59,6 @@ class RunnerMaker:
         machine: The model's machine.
         model: The loaded model.
         proposer: Drafts tokens; None without speculation.
-        connector: Moves KV; None without a KV connector.
         extensions: The worker's sides of extensions.
         tree: The shape of the proposer's drafts; None if they are chains.
         sampling: Picks tokens.
@@ -74,7 +70,6 @@ class RunnerMaker:
     machine: Machine
     model: LoadedModel
     proposer: Proposer | None
-    connector: WorkerConnector | None
     extensions: FollowedRows
     tree: TreeArrays | None
     sampling: ChosenSampling
@@ -89,7 +84,6 @@ class RunnerMaker:
         model: LoadedModel,
         *,
         proposer: Proposer | None,
-        connector: WorkerConnector | None,
         extensions: FollowedRows,
         ranks: RankContext = SINGLE_RANK,
     ) -> "RunnerMaker":
@@ -104,7 +98,6 @@ class RunnerMaker:
             machine=machine,
             model=model,
             proposer=proposer,
-            connector=connector,
             extensions=extensions,
             tree=arrays_for(
                 tree_of(proposer) or ranks.draft_tree, machine.platform, windows
@@ -119,7 +112,7 @@ class RunnerMaker:
                 machine=machine,
                 model=model,
                 proposer=proposer,
-                connector=connector,
+                obstacle=extensions.graph_obstacle,
             ),
             ranks=ranks,
         )
@@ -195,30 +188,23 @@ class RunnerMaker:
         )
         return logits_processors(context, self.extensions.logits_processors(context))
 
-    def transferring(self, cache: PagedCache) -> Transferring | None:
-        """Shows a cache to the connector; None without one.
+    def show(self, cache: PagedCache) -> None:
+        """Shows a cache to the extensions that use it.
 
-        Must come before a forward pass is bound to the cache: the connector may be
-        called between the layers.
+        Must come before a forward pass is bound to the cache: they may be called
+        between the layers.
 
         Raises:
-            ConfigError: The connector cannot use the cache.
+            ConfigError: An extension cannot use the cache.
         """
-        if self.connector is None:
-            return None
-        transferring = connect(
-            self.connector,
-            self.config,
-            layers_of(cache),
-            num_blocks=len(cache.keys[0]),
-            dtype=dtype_name(self.model.cache_dtype),
-            content=self.model.fingerprint + cache.layout.encode(),
-        )
-        if needs_layers(self.connector):
-            cache.call_around(
-                transferring.before_attention, transferring.after_attention
+        self.extensions.allocated(
+            ShownCache(
+                memory=cache,
+                num_blocks=len(cache.keys[0]),
+                dtype=dtype_name(self.model.cache_dtype),
+                content=self.model.fingerprint + cache.layout.encode(),
             )
-        return transferring
+        )
 
     def drafter(self, batch: InputBatch) -> Drafter | None:
         """Starts the proposer's thread; None without speculation."""
@@ -241,7 +227,6 @@ class RunnerMaker:
         state: BatchState,
         *,
         drafter: Drafter | None = None,
-        transferring: Transferring | None = None,
         serves: bool = False,
     ) -> StepRunner:
         """Binds the forward pass to a cache and builds the runner of its steps.
@@ -252,7 +237,6 @@ class RunnerMaker:
             cache: Keys and values.
             state: The requests in the batch.
             drafter: Calls the proposer after each step; None without speculation.
-            transferring: Calls the connector around each step; None without one.
             serves: Whether requests are served, and extensions called.
         """
         forward.bind(cache)
@@ -264,7 +248,7 @@ class RunnerMaker:
             feed=feed,
             stopwatch=stopwatch,
             cache=cache,
-            transferring=transferring,
+            extensions=self.extensions if serves else None,
         )
         if passing is not None:
             return passing
@@ -282,7 +266,6 @@ class RunnerMaker:
             drafter=drafter,
             needs_hidden_states=self.needs_hidden_states,
             tree=self.tree,
-            transferring=transferring,
             extensions=self.extensions if serves else None,
         )
 

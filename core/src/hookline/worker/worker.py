@@ -72,7 +72,6 @@ class Worker:
         self._timer = context.timer
         self._proposer = context.proposer
         self._drafts = context.proposer is not None
-        self._connector = context.connector
         self._extensions = FollowedRows(
             worker_sides(context.extensions.values(), context.config.parallel)
         )
@@ -114,7 +113,7 @@ class Worker:
             self._machine.platform,
             self._timer,
             proposer=self._proposer,
-            needs_fingerprint=self._connector is not None,
+            uses_cache=self._extensions.uses_cache,
             states_option=self._extensions.states_option,
             ranks=self._ranks,
         )
@@ -133,7 +132,6 @@ class Worker:
             self._machine,
             model,
             proposer=self._proposer,
-            connector=self._connector,
             extensions=self._extensions,
             ranks=self._ranks,
         )
@@ -190,7 +188,7 @@ class Worker:
         """Allocates a KV cache of the agreed number of blocks, and input buffers.
 
         Raises:
-            ConfigError: The proposer or the connector cannot use the cache.
+            ConfigError: The proposer or an extension cannot use the cache.
         """
         maker = self._loaded
         with self._timer.phase("allocate KV cache"):
@@ -316,7 +314,6 @@ class Worker:
             kept.cache,
             kept.state,
             drafter=self._drafter,
-            transferring=kept.transferring,
             serves=True,
         )
         model = maker.model
@@ -339,9 +336,9 @@ class Worker:
             ),
             isa=maker.machine.isa,
             draft_tree=tree_of(self._proposer),
-            kv_layout=self._runner.kv_layout,
             kv_cache_spec_kind=kept.cache.spec_kind,
             sliding_window=model.sliding_window,
+            rank_sections=[self._extensions.describe()],
         )
 
     def _build_with_kernels(self) -> tuple[RunnerMaker, Allocation]:
@@ -356,7 +353,6 @@ class Worker:
             self._machine,
             model,
             proposer=None,
-            connector=None,
             extensions=self._extensions,
             ranks=self._ranks,
         )

@@ -14,9 +14,10 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
 )
-from hookline.kv_transfer.blocks import Bytes
 from hookline.stats import SchedulerStats
 from hookline_faults.p2p_transport import Wire, flipped, prefilled
+from hookline_kv_transfer.blocks import Bytes
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_p2p.wire import Blocks, decode
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 from hookline_testing.own_time import Stopwatch, Took
@@ -125,9 +126,9 @@ def test_lossy_wire_costs_time_alone(
     assert took.own_seconds < 1.4
     for stats in (giving, taking):
         expected = {"malformed"} if fault == "garbage" else set()
-        assert set(stats.transfers.failures.get("incident", {})) == expected
-        assert "load" not in stats.transfers.failures
-        assert stats.transfers.expired_blocks == 0
+        assert set(transfers_of(stats).failures.get("incident", {})) == expected
+        assert "load" not in transfers_of(stats).failures
+        assert transfers_of(stats).expired_blocks == 0
 
 
 def spoil_blocks(change: Spoil, first: int) -> Spoil:
@@ -225,7 +226,7 @@ def test_abort_during_a_load_frees_both_sides(make_engine: MakeEngine) -> None:
         [] if is_of(header, Blocks) else [(header, frames)]
     )
     request = pair.consumer.add(PROMPT, 6, pair.told)
-    turn_until(pair.both, lambda: pair.consumer.stats.transfers.loading == 1)
+    turn_until(pair.both, lambda: transfers_of(pair.consumer.stats).loading == 1)
     stopwatch = Stopwatch()
 
     pair.consumer.abort(request)
@@ -354,7 +355,7 @@ def test_dead_producer_is_unreachable(
 
 
 def has_refused(engine: DrivenEngine) -> bool:
-    return "refused" in engine.stats.transfers.failures.get("incident", {})
+    return "refused" in transfers_of(engine.stats).failures.get("incident", {})
 
 
 SECRETS = {"same": ("a" * 16, "a" * 16), "other": ("a" * 16, "b" * 16)}

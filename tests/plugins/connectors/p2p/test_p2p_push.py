@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from hookline_faults.p2p_transport import PREFILL, Wire, flipped, prefilled, slowly
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_p2p.wire import Offer, Released, decode
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 
@@ -110,11 +111,11 @@ def test_full_staging_leaves_blocks_to_be_asked_for(
 
 
 def saved_bytes(engine: DrivenEngine) -> int:
-    return engine.stats.transfers.saved_bytes
+    return transfers_of(engine.stats).saved_bytes
 
 
 def failures(engine: DrivenEngine) -> Mapping[str, Mapping[str, int]]:
-    return engine.stats.transfers.failures
+    return transfers_of(engine.stats).failures
 
 
 def test_unrequested_pushed_blocks_expire(make_engine: MakeEngine) -> None:
@@ -209,7 +210,7 @@ def test_completions_of_one_request_share_what_was_pushed(
 
 
 def loading(engine: DrivenEngine) -> int:
-    return engine.stats.transfers.loading
+    return transfers_of(engine.stats).loading
 
 
 def test_lost_confirmation_frees_the_producer(make_engine: MakeEngine) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hookline.kv_transfer.blocks import Bytes
+from hookline_kv_transfer.blocks import Bytes
 from hookline_p2p.transport import Message, Peer, Refusals, Transport, Visitor
 from hookline_testing.driven_engine import DrivenEngine, turn_until
 

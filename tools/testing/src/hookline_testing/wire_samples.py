@@ -10,15 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 from msgspec import inspect
 
-from hookline.config import (
-    CacheConfig,
-    EngineConfig,
-    KVTransferConfig,
-    ParallelConfig,
-    SpeculativeConfig,
-)
+from hookline.config import CacheConfig, EngineConfig, ParallelConfig, SpeculativeConfig
 from hookline.sampling_params import SamplingParams
 from hookline.structured_outputs import StructuredOutputsParams
+from hookline_kv_transfer.config import KVTransferConfig
 
 Record = inspect.StructType | inspect.DataclassType
 
@@ -27,7 +22,7 @@ OWN_SAMPLES: Mapping[type, Callable[[], object]] = {
         cache=CacheConfig(num_kv_blocks=64),
         parallel=ParallelConfig(data_parallel_size=2),
         speculative=SpeculativeConfig(method="ngram", num_speculative_tokens=3),
-        kv_transfer=KVTransferConfig(kv_connector="shared_storage"),
+        kv_transfer=KVTransferConfig(kv_connector="shared_storage").section(),
     ),
     SamplingParams: lambda: SamplingParams(
         n=2,

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Self
 
 from hookline.config.checks import check_whole
-from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
 from hookline.json_options import refuse_unknown
+from hookline_kv_transfer.config import OPTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
