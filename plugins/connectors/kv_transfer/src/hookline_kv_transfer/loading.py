@@ -58,7 +58,15 @@ def load_worker_connector(
     made = _load(config, transfer, "worker")
     made.require(WorkerConnector)
     capabilities = made.capabilities(WorkerCapabilities)
-    name, size = transfer.kv_connector, config.parallel.world_size
+    check_ranks(config, transfer.kv_connector, capabilities)
+    return cast("WorkerConnector", made.value)
+
+
+def check_ranks(
+    config: EngineConfig, name: str, capabilities: WorkerCapabilities
+) -> None:
+    """Raises `ConfigError` if a connector does not work with as many ranks."""
+    size = config.parallel.world_size
     if size > 1 and not capabilities.works_in_ranks:
         raise ConfigError(
             OPTION,
@@ -70,7 +78,6 @@ def load_worker_connector(
         raise ConfigError(
             OPTION, f"{name!r} does not work with ranks on several machines"
         )
-    return cast("WorkerConnector", made.value)
 
 
 def _load(
