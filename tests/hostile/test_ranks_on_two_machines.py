@@ -14,9 +14,9 @@ import pytest
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig
 from hookline.exceptions import EngineDeadError
-from hookline.owned_process import describe_exit
 from hookline_cluster.ranks.connected_ranks import RankEnded
 from hookline_cluster.ranks.rank_messages import RankEnlistment
+from hookline_processes.supervised import describe_exit
 from hookline_testing.oracle import make_oracle
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.second_machine import SecondMachine, second_machine

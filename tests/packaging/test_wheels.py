@@ -39,6 +39,7 @@ PACKAGES = {
     "plugins/structured/grammars": {"hookline_grammars"},
     "plugins/structured/llguidance": {"hookline_llguidance"},
     "plugins/structured/xgrammar": {"hookline_xgrammar"},
+    "processes": {"hookline_processes"},
     "registry": {"hookline_registry"},
     "tools/bench": {"hookline_bench"},
     "tools/dashboards": {"hookline_dashboards"},
@@ -49,6 +50,7 @@ PACKAGES = {
 PROJECTS = [
     ROOT / "pyproject.toml",
     *sorted(ROOT.glob("core/*/pyproject.toml")),
+    ROOT / "processes" / "pyproject.toml",
     ROOT / "registry" / "pyproject.toml",
     *sorted(ROOT.glob("plugins/*/*/pyproject.toml")),
     *sorted(ROOT.glob("models/*/pyproject.toml")),

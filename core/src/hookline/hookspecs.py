@@ -5,39 +5,44 @@ or on the server's event loop. An implementation may take fewer arguments than i
 specification.
 """
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pluggy
 
-from hookline.config import EngineConfig
-from hookline.observer_context import ObserverContext, RecorderContext
-from hookline.pages import Routes
-from hookline.payloads import (
-    CacheChanged,
-    CliOptions,
-    EngineFailed,
-    EngineStarted,
-    EngineStopped,
-    ExtensionContext,
-    ExtensionFacts,
-    FrontEndChanged,
-    HttpAnswered,
-    LoggerContext,
-    ProposerContext,
-    QuantizationContext,
-    RecordsLogged,
-    RequestsFinished,
-    RequestsPreempted,
-    RequestsQueued,
-    RequestsScheduled,
-    StateChanged,
-    StepFinished,
-    TokensGenerated,
-    TrainingContext,
-    TrainingReport,
-)
-from hookline.quantization import QuantizationMethod
-from hookline.spec_decode import Proposer
+if TYPE_CHECKING:  # plugins and configurations are found without what hooks pass
+    from pathlib import Path
+
+    from hookline.config.engine import EngineConfig
+    from hookline.observer_context import ObserverContext, RecorderContext
+    from hookline.pages import Routes
+    from hookline.payloads import (
+        CacheChanged,
+        CliOptions,
+        EngineFailed,
+        EngineStarted,
+        EngineStopped,
+        ExtensionContext,
+        ExtensionFacts,
+        FrontEndChanged,
+        HttpAnswered,
+        LoggerContext,
+        ProposerContext,
+        QuantizationContext,
+        RecordsLogged,
+        RequestsFinished,
+        RequestsPreempted,
+        RequestsQueued,
+        RequestsScheduled,
+        StateChanged,
+        StepFinished,
+        TokensGenerated,
+        TrainingContext,
+        TrainingReport,
+    )
+    from hookline.quantization import QuantizationMethod
+    from hookline.spec_decode import Proposer
 
 hookspec = pluggy.HookspecMarker("hookline")
 hookimpl = pluggy.HookimplMarker("hookline")

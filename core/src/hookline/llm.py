@@ -12,7 +12,7 @@ from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from hookline.clock import SystemClock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.config.scalable import check_fixed
 from hookline.core.commands import EngineCommand, ResetPrefixCache, Sleep, WakeUp
 from hookline.core.failure import FailureBarrier

@@ -10,8 +10,11 @@ from types import ModuleType
 
 MOVED: Mapping[str, str] = {
     "hookline.config.kv_transfer": "hookline_kv_transfer.config",
+    "hookline.json_options": "hookline.config.readers",
     "hookline.kv_transfer": "hookline_kv_transfer",
     "hookline.metrics": "hookline_metrics",
+    "hookline.models.adapt": "hookline_kernels.modules",
+    "hookline.models.quantized_layer": "hookline_kernels.modules.quantized_layer",
     "hookline.reply_parsing": "hookline_server.reply_parsing",
     "hookline.structured": "hookline_grammars",
 }

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from hookline.cache_facts import CacheFacts
-from hookline.config import EngineConfig, ModelConfig
+from hookline.config.engine import EngineConfig
+from hookline.config.model import ModelConfig
 from hookline.cost import ModelCost
 from hookline.events import (
     CacheChanges,
@@ -19,7 +20,7 @@ from hookline.events import (
     StepRecord,
 )
 from hookline.front_end_parts import FrontEndPart
-from hookline.logs.logged_record import LoggedRecord
+from hookline.logged_record import LoggedRecord
 from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats import IterationStats, SchedulerStats

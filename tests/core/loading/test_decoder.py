@@ -17,16 +17,17 @@ from transformers import (
     PreTrainedModel,
 )
 
-from hookline.models.adapt.linears import is_worth_packing
 from hookline.models.attention import IMPLEMENTATION, AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
-from hookline.models.decoder.cpu_layer_ops import CpuLayerOps
-from hookline.models.decoder.rotary_table import GrowingRotaryTable
 from hookline.models.forward_batch import ForwardBatch
 from hookline.models.own_attention import implementation_to_load, replace_attention
 from hookline.models.probe import probe
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.paged_cache import PagedCache
+from hookline_kernels import KernelError
+from hookline_kernels.decoder.cpu_layer_ops import CpuLayerOps
+from hookline_kernels.decoder.rotary_table import GrowingRotaryTable
+from hookline_kernels.modules.linears import is_worth_packing
 from hookline_testing.essential import essential
 from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, SHAPE, VOCAB
 
@@ -315,7 +316,7 @@ def test_a_short_models_angles_end_with_it() -> None:
 )
 def test_other_rotary_embeddings_are_refused(rotary: Rotary, reason: str) -> None:
     """The kernel rotates whole heads, the first half with the second."""
-    with pytest.raises(NotDecoder, match=reason):
+    with pytest.raises(KernelError, match=reason):
         GrowingRotaryTable(rotary, torch.float32, 8, 100)
 
 

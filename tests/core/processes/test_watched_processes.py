@@ -14,13 +14,13 @@ import pytest
 
 from hookline import AsyncEngine, EngineConfig, SamplingParams
 from hookline.config import MachinesConfig, ParallelConfig, SupervisionConfig
-from hookline.owned_process import OwnedProcess
-from hookline.watcher import Watcher
 from hookline_cluster.clients import owner_client
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.machines import headless_node
 from hookline_cluster.machines.headless_node import HeadlessNode
 from hookline_cluster.shared_engine import SharedEngine
+from hookline_processes.supervised import OwnedProcess
+from hookline_processes.watcher import Watcher
 from hookline_ranks.processes import rank_processes
 from hookline_ranks.processes.rank_processes import RankProcesses
 

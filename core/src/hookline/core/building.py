@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hookline.clock import Clock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.config.engine_paths import path_of_engine
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop

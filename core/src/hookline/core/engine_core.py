@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from hookline.clock import Clock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.core.capacity import check_capacity
 from hookline.core.commands import SleepMode
 from hookline.core.engine_facts import engine_facts

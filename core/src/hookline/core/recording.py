@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.core.commands import (
     SCHEMA_VERSION,
     Add,

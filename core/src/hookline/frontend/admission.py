@@ -3,7 +3,7 @@
 import math
 
 from hookline.clock import NANOSECONDS, Clock, SystemClock
-from hookline.config import SchedulerConfig
+from hookline.config.scheduler import SchedulerConfig
 from hookline.exceptions import OverloadedError, QueuedTokensError
 from hookline.frontend.engine_set import EngineSet
 

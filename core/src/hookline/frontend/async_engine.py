@@ -8,7 +8,7 @@ from functools import partial
 from typing import Self, TypeVar
 
 from hookline.clock import SystemClock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.config.scalable import check_autoscale
 from hookline.core.commands import EngineCommand
 from hookline.core.failure import FailureBarrier

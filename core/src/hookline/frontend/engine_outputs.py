@@ -3,7 +3,7 @@
 from functools import partial
 
 from hookline.clock import Clock
-from hookline.config import ObserverConfig
+from hookline.config.observers import ObserverConfig
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.text_stream import make_text_streams

@@ -7,11 +7,9 @@ from functools import partial
 from typing import TypeVar
 
 from hookline.clock import Clock, SystemClock
-from hookline.config import (
-    ObserverConfig,
-    SleepPolicy,
-    SupervisionConfig,
-)
+from hookline.config.observers import ObserverConfig
+from hookline.config.scheduler import SleepPolicy
+from hookline.config.supervision import SupervisionConfig
 from hookline.core.commands import (
     Add,
     EngineCommand,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 
-from hookline.config import StallPolicy
+from hookline.config.supervision import StallPolicy
 from hookline.core.commands import Add, Finish
 from hookline.events import Finished, StepOutput
 from hookline.exceptions import (

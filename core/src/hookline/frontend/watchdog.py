@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.config import SupervisionConfig
+from hookline.config.supervision import SupervisionConfig
 from hookline.front_end_parts import EngineHealth
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import EngineWatch, Stall
 from hookline.frontend.loop_watch import LoopWatch
 from hookline.frontend.stall_report import log_recovery, log_stacks, log_stall
-from hookline.transport.process_inspector import ProcessInspector
-from hookline.watcher import Watcher
+from hookline_processes.inspector import ProcessInspector
+from hookline_processes.watcher import Watcher
 
 LOOK_SECONDS = 0.25
 """Time between two looks."""

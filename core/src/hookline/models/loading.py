@@ -18,7 +18,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from hookline.config import Dtype, LoadFormat, ModelConfig
+from hookline.config.model import Dtype, LoadFormat, ModelConfig
 from hookline.exceptions import ModelLoadError
 from hookline.models.attention import IMPLEMENTATION
 from hookline.models.config_limits import read_object

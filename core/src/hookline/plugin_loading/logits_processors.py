@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import LOGITS_PROCESSOR

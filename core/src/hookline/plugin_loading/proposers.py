@@ -5,7 +5,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import TypeVar, cast
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
 from hookline.frozen import frozen_json

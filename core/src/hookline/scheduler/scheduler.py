@@ -10,7 +10,7 @@ Drafts get what is left of it and of the free blocks.
 from collections.abc import Sequence
 from itertools import chain
 
-from hookline.config import SchedulerConfig
+from hookline.config.scheduler import SchedulerConfig
 from hookline.events import CacheEvent, PreemptionCause
 from hookline.finish_cause import FinishCause
 from hookline.kv_cache import EvictionWork, KVCacheManager

@@ -20,13 +20,14 @@ from hookline.clock import SystemClock
 from hookline.core.building import build_core, build_loop
 from hookline.core.failure import FailureNotice, describe_failure
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError, RankError
-from hookline.logs.forwarding import forwarding_log
-from hookline.owner_watch import wait_for_owners_end
 from hookline.transport.engine_wire import EngineWire
 from hookline.transport.mailbox import KEY_BYTES
 from hookline.transport.messages import Ready
-from hookline.transport.process_inspector import STACKS_SIGNAL, stacks_file
 from hookline.worker.executor_factory import AdaptFactory
+from hookline_kernels.runtime.openmp import wait_patiently
+from hookline_processes.inspector import STACKS_SIGNAL, stacks_file
+from hookline_processes.log_forwarding import forwarding_log
+from hookline_processes.owner import wait_for_owners_end
 
 MakeWire = Callable[[Path, int, int, bytes], EngineWire]
 _IDLE_SECONDS = 60.0
@@ -56,6 +57,7 @@ def main(
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the front end decides when to end
+    wait_patiently()
     stdin = sys.stdin.fileno()
     key = os.read(stdin, KEY_BYTES)
     if len(key) < KEY_BYTES:

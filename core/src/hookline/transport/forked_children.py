@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from hookline.forked_children import in_forked_children, let_go, sockets_where
+from hookline_processes.forked_children import in_forked_children, let_go, sockets_where
 
 
 def release_in_forked_children(

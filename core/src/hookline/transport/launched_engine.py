@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hookline.config import EngineConfig
-from hookline.owned_process import OwnedProcess
+from hookline.config.engine import EngineConfig
 from hookline.transport.mailbox import make_key
+from hookline_processes.supervised import OwnedProcess
 
 MODULE = "hookline.transport.engine_process"
 

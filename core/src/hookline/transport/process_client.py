@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar, cast
 import msgspec
 
 from hookline.clock import SystemClock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.core.commands import Command, Reply
 from hookline.exceptions import (
     ConfigError,
@@ -38,9 +38,9 @@ from hookline.transport.messages import (
     StartFailed,
     ToClient,
 )
-from hookline.transport.process_inspector import ProcessInspector, stacks_file
 from hookline.transport.transport import Party, Role
 from hookline.worker.startup_timer import StartupTimer
+from hookline_processes.inspector import ProcessInspector, stacks_file
 
 T = TypeVar("T")
 _LIVENESS_SECONDS = 0.1

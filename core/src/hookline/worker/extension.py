@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from hookline.config import ParallelConfig
+from hookline.config.parallel import ParallelConfig
 from hookline.finish_cause import FinishCause
 from hookline.step.plan import AdmittedSequence, StepPlan
 

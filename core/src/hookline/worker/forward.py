@@ -7,11 +7,9 @@ import torch
 from transformers import PreTrainedModel
 
 from hookline.config.speculative import OPTION
-from hookline.models.adapt import adapt
 from hookline.models.attention import AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
 from hookline.models.decoder.layer_ops import LayerOps
-from hookline.models.decoder.reduction import Reduce
 from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
 from hookline.models.forward_output import ForwardOutput, features_before
 from hookline.models.layer_span import call_model
@@ -20,6 +18,8 @@ from hookline.worker.paged_cache import PagedCache
 from hookline.worker.states_tap import FeatureTap, StatesTap
 from hookline.worker.trial import try_forward
 from hookline_kernels import CPU, KernelError, Platform, import_compiled
+from hookline_kernels.modules.adapting import adapt
+from hookline_kernels.modules.reduction import Reduce
 
 _log = logging.getLogger(__name__)
 
@@ -222,11 +222,11 @@ def _layer_ops(platform: Platform, reduce: Reduce | None) -> LayerOps:
     """Raises `KernelError` if the platform's compiler is not installed."""
     ops: LayerOps
     if platform.is_gpu:
-        ops = import_compiled("hookline.models.decoder.gpu_layer_ops").GpuLayerOps(
+        ops = import_compiled("hookline_kernels.decoder.gpu_layer_ops").GpuLayerOps(
             reduce
         )
     else:
-        ops = import_compiled("hookline.models.decoder.cpu_layer_ops").CpuLayerOps(
+        ops = import_compiled("hookline_kernels.decoder.cpu_layer_ops").CpuLayerOps(
             reduce
         )
     return ops

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.models.decoder import Decoder
 from hookline.spec_decode.proposer import Proposer, feature_layers_of
 from hookline.worker.feed import Feed

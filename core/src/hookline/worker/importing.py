@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from hookline.config import Device, ExecutorConfig
+from hookline.config.executor import Device, ExecutorConfig
 
 
 def import_torch(config: ExecutorConfig) -> None:

@@ -7,7 +7,8 @@ from functools import partial
 import torch
 from transformers import PreTrainedModel
 
-from hookline.config import EngineConfig, Kernels
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import Kernels
 from hookline.config.speculative import OPTION
 from hookline.cost import ModelCost
 from hookline.models.attention import AttentionSlot
@@ -17,7 +18,6 @@ from hookline.models.fingerprint import fingerprint_of
 from hookline.models.layer_span import span_of
 from hookline.models.loading import load_model
 from hookline.models.probe import LayerAttention, LayerCache, probe
-from hookline.models.quantized_layer import bits_in_words
 from hookline.models.shared_weights import shared_weights, stored_tables
 from hookline.plugin_loading.proposers import prepare_proposer
 from hookline.spec_decode.proposer import (
@@ -31,6 +31,7 @@ from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline.worker.startup_timer import StartupTimer
 from hookline_kernels import Platform
+from hookline_kernels.modules.quantized_layer import bits_in_words
 from hookline_kernels.runtime.threads.choosing import leave_cores
 
 

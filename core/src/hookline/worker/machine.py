@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from hookline.config import Device, ExecutorConfig, ParallelConfig
+from hookline.config.executor import Device, ExecutorConfig
+from hookline.config.parallel import ParallelConfig
 from hookline.exceptions import ConfigError
 from hookline.worker.instruction_set import limited_isa
 from hookline_kernels import CPU, Platform

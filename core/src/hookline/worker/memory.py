@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from hookline.config import CacheConfig, SchedulerConfig
+from hookline.config.cache import CacheConfig
+from hookline.config.scheduler import SchedulerConfig
 from hookline.exceptions import ConfigError
 from hookline.models.probe import LayerCache
 from hookline_kernels.runtime.host_memory import available_memory

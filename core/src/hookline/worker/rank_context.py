@@ -5,7 +5,6 @@ from typing import Protocol
 import torch
 from transformers import PreTrainedConfig
 
-from hookline.models.decoder.reduction import Reduce
 from hookline.models.model_part import WHOLE, ModelPart
 from hookline.spec_decode.tree import DraftTree
 from hookline.stats import NO_RANKS, RankUse
@@ -17,6 +16,7 @@ from hookline.worker.input_batch import InputBatch
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling.step_sampler import StepSampler
 from hookline.worker.stopwatch import Stopwatch
+from hookline_kernels.modules.reduction import Reduce
 
 
 class StepRunner(Protocol):

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from hookline.config import EngineConfig, Kernels
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import Kernels
 from hookline.spec_decode.proposer import (
     Proposer,
     has_layers,

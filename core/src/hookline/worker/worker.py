@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import torch
 
-from hookline.config import Kernels
+from hookline.config.executor import Kernels
 from hookline.exceptions import ModelLoadError
 from hookline.plugin_loading.proposers import bind_proposer, load_proposer
 from hookline.spec_decode.tree import tree_of

@@ -14,8 +14,8 @@ import sys
 import threading
 from pathlib import Path
 
-from hookline.logs.forwarding import forwarding_log
-from hookline.owner_watch import wait_for_owners_end
+from hookline_processes.log_forwarding import forwarding_log
+from hookline_processes.owner import wait_for_owners_end
 from hookline_server.api_servers.child_life import serve_as_child
 from hookline_server.children import kill_children
 from hookline_server.logs.request_context import identify

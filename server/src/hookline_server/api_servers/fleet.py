@@ -8,11 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from hookline.clock import SystemClock
 from hookline.config import EngineConfig
-from hookline.frontend.restarts import RestartBudget
 from hookline.request_ids import MAX_CLIENTS
 from hookline.transport.cluster import AttachInfo
+from hookline_processes.restarts import RestartBudget
 from hookline_registry import Failure, FailureLog, isolate
 from hookline_server.api_servers.divided_limits import engine_share, server_share
 from hookline_server.api_servers.link import Link
@@ -192,7 +191,7 @@ class Fleet:
 
     async def _keep(self, place: _Place, engines: Engines, state: SharedState) -> None:
         """Runs processes in one place, one after another."""
-        restarts = RestartBudget(_MOST_RESTARTS, SystemClock())
+        restarts = RestartBudget(_MOST_RESTARTS)
         while not self._stopping.is_set():
             reason = await self._run(place, engines, state)
             if self._stopping.is_set():

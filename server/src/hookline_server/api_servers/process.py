@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from hookline.owned_process import OwnedProcess
+from hookline_processes.supervised import OwnedProcess
 from hookline_server.api_servers.link import Link
 from hookline_server.api_servers.messages import ToParent
 

@@ -14,7 +14,7 @@ import time
 
 import msgspec
 
-from hookline.child_limits import (
+from hookline_processes.limits import (
     end_with_owner,
     frame,
     limit_memory,

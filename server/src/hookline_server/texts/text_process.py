@@ -8,8 +8,8 @@ from subprocess import Popen
 
 import msgspec
 
-from hookline.child_limits import frame, start_child, take_frame
-from hookline.owned_process import describe_exit
+from hookline_processes.limits import frame, start_child, take_frame
+from hookline_processes.supervised import describe_exit
 from hookline_server.texts.messages import Job, Reply
 
 _CHUNK_BYTES = 1 << 18

@@ -18,7 +18,7 @@ from hookline.config import (
     KVCacheDtype,
     ModelConfig,
 )
-from hookline.config.extensions import KV_TRANSFER, read_kv_transfer
+from hookline.config.extensions import KV_TRANSFER
 from hookline.core.building import build_core
 from hookline.exceptions import ConfigError
 from hookline.models.fingerprint import fingerprint_of
@@ -74,6 +74,13 @@ def create_kv_connector(context):
 """
 
 
+def read(text: str) -> KVTransferConfig:
+    """Reads the option as a command line gives it."""
+    given = EngineConfig.from_options(kv_transfer_config=text).kv_transfer
+    assert given is not None
+    return KVTransferConfig.from_mapping(given)
+
+
 def naming(connector: str) -> EngineConfig:
     return replace(
         SIMULATED, kv_transfer=KVTransferConfig(kv_connector=connector).section()
@@ -98,20 +105,20 @@ def naming(connector: str) -> EngineConfig:
 def test_mistakes_are_one_line_errors(text: str, detail: str) -> None:
     """Each error is one line that names a remedy."""
     with pytest.raises(ConfigError, match=detail) as caught:
-        KVTransferConfig.from_mapping(read_kv_transfer(text))
+        read(text)
 
     assert caught.value.option == "kv-transfer-config"
 
 
 def test_all_keys_are_read() -> None:
     """With vLLM's names and values."""
-    given = read_kv_transfer(
+    found = read(
         '{"kv_connector": "a", "kv_role": "kv_consumer", "kv_load_failure_policy": '
         '"fail", "kv_load_timeout_seconds": 2, "kv_save_timeout_seconds": 3.5, '
         '"kv_connector_extra_config": {"path": "kv"}}'
     )
 
-    assert KVTransferConfig.from_mapping(given) == KVTransferConfig(
+    assert found == KVTransferConfig(
         kv_connector="a",
         kv_role=KVRole.CONSUMER,
         kv_load_failure_policy=LoadFailurePolicy.FAIL,

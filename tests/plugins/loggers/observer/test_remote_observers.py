@@ -18,7 +18,7 @@ from hookline.front_end_parts import ObserverStats, ServerAddress, SleepOperatio
 from hookline.frontend.observation import Observers
 from hookline.frontend.told_requests import OUTPUT_HOOKS
 from hookline.frozen import frozen_map
-from hookline.logs.logged_record import LoggedRecord
+from hookline.logged_record import LoggedRecord
 from hookline.payloads import (
     FrontEndChanged,
     HttpAnswered,

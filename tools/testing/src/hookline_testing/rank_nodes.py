@@ -6,7 +6,6 @@
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.owned_process import OwnedProcess
 from hookline.worker.executor import Executor
 from hookline.worker.executor_factory import (
     RUNS_MODEL,
@@ -15,6 +14,7 @@ from hookline.worker.executor_factory import (
 )
 from hookline_cluster.ranks.connected_ranks import ConnectedRanks, RankEnded
 from hookline_cluster.ranks.rank_messages import RankEnlistment
+from hookline_processes.supervised import OwnedProcess
 from hookline_ranks.experts.lockstep_executor import counting
 from hookline_ranks.processes.executor import RanksExecutor
 

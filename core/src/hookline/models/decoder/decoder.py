@@ -7,8 +7,6 @@ from typing import Protocol
 import torch
 from transformers import PreTrainedModel
 
-from hookline.models.adapt.norms import FastNorm
-from hookline.models.adapt.pre_norm import PreNorm, Product
 from hookline.models.attention import KeysAndValues
 from hookline.models.decoder.layer import DecoderLayer, kernel_norm
 from hookline.models.decoder.layer_ops import LayerOps, StepReplay
@@ -22,6 +20,8 @@ from hookline.models.forward_output import (
 from hookline.models.layer_span import span_of
 from hookline.models.probe import Probed
 from hookline_kernels.head_shape import HeadShape
+from hookline_kernels.modules.norms import FastNorm
+from hookline_kernels.modules.pre_norm import PreNorm, Product
 from hookline_kernels.runtime.weight_pages import give_back_clean_pages
 
 

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from hookline.models.layer_span import span_of
 from hookline.models.model_part import plain
-from hookline.models.quantized_layer import QuantizedLayer
+from hookline_kernels.modules.quantized_layer import QuantizedLayer
 
 _MODEL = {"embed_tokens", "layers", "norm", "rotary_emb"}
 _LAYER = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from hookline.config import EngineConfig
-from hookline.owned_process import end_by_force
+from hookline.config.engine import EngineConfig
 from hookline.worker.compiling.messages import CompilationRefused, CompilerMessage
+from hookline_processes.supervised import end_by_force
 
 _LIMIT_SECONDS = 900.0
 _END_SECONDS = 10.0

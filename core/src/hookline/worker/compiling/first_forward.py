@@ -8,7 +8,8 @@ from typing import Protocol
 
 import torch
 
-from hookline.config import EngineConfig, Kernels
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import Kernels
 from hookline.models.probe import Probed
 from hookline.worker.forward import Forward
 from hookline.worker.paged_cache import PagedCache

@@ -14,7 +14,8 @@ from dataclasses import replace
 import msgspec
 
 from hookline.clock import SystemClock
-from hookline.config import EngineConfig, Kernels
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import Kernels
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.description import describe
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts

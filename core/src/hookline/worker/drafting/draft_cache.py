@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from hookline.config import EngineConfig, Kernels
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import Kernels
 from hookline.models.probe import LayerCache
 from hookline.spec_decode.draft_cache import Span
 from hookline.spec_decode.proposer import Proposer, has_layers

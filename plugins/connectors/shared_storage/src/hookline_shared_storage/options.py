@@ -5,9 +5,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
 
-from hookline.config.checks import check_whole
+from hookline.config.checks import check_whole, refuse_unknown
 from hookline.exceptions import ConfigError
-from hookline.json_options import refuse_unknown
 from hookline_kv_transfer.config import OPTION
 
 

@@ -8,8 +8,8 @@ import time
 import msgspec
 
 from hookline.exceptions import ConfigError
-from hookline.owned_process import OwnedProcess
 from hookline_observer.messages import Begun
+from hookline_processes.supervised import OwnedProcess
 from hookline_registry import RegistryError
 
 START_SECONDS = 120.0

@@ -8,18 +8,13 @@ import threading
 
 import msgspec
 
-from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, HooklineError
-from hookline.framed_pipes import framed
-from hookline.frontend.restarts import RestartBudget
 from hookline.frozen import plain
 from hookline.observer_context import ObserverAddress
-from hookline.owned_process import OwnedProcess
 from hookline.transport.forked_children import release_in_forked_children
 from hookline.transport.ipc import private_folder
 from hookline.transport.mailbox import make_key
-from hookline.watcher import Watcher
 from hookline_observer.beginning import wait_until_begun
 from hookline_observer.messages import Begin
 from hookline_observer.process import (
@@ -27,6 +22,10 @@ from hookline_observer.process import (
     FLUSH_SECONDS,
     HUNG_SECONDS,
 )
+from hookline_processes.frames import framed
+from hookline_processes.restarts import RestartBudget
+from hookline_processes.supervised import OwnedProcess
+from hookline_processes.watcher import Watcher
 from hookline_registry import RegistryError
 
 MODULE = "hookline_observer.process"
@@ -64,7 +63,7 @@ class ObserverProcess:
         self._is_closing = threading.Event()
         self._folder = private_folder()
         self._latest: OwnedProcess | None = None
-        self._budget = RestartBudget(RESTARTS_PER_HOUR, SystemClock())
+        self._budget = RestartBudget(RESTARTS_PER_HOUR)
         release_in_forked_children(self._folder, self._pipes)
         try:
             self._start()

@@ -21,17 +21,17 @@ from typing import Protocol, cast
 import msgspec
 
 from hookline.exceptions import ConfigError
-from hookline.forked_children import let_signals_end_children
-from hookline.framed_pipes import read_frame
 from hookline.frontend.observation import Observers
-from hookline.logs.forwarding import forwarding_log
-from hookline.owner_watch import wait_for_owners_end
 from hookline.pages import PageRoute
 from hookline.payloads import PageStats
 from hookline_observer.host import ObserverHost
 from hookline_observer.merging import MergedNotices
 from hookline_observer.messages import Alive, Begin, Begun
 from hookline_observer.pages_address import pages_socket
+from hookline_processes.forked_children import let_signals_end_children
+from hookline_processes.frames import read_frame
+from hookline_processes.log_forwarding import forwarding_log
+from hookline_processes.owner import wait_for_owners_end
 from hookline_registry import RegistryError
 
 FLUSH_SECONDS = 5.0

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.logs.forwarding import forwarding_log
 from hookline.transport.engine_process import main
 from hookline_cluster.clients.engine_wire import SharedEngineWire
+from hookline_processes.log_forwarding import forwarding_log
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.sharing import share_experts
 

@@ -9,9 +9,9 @@ from contextlib import suppress
 import msgspec
 
 from hookline.exceptions import EngineDeadError
-from hookline.framed_pipes import framed, read_frame
 from hookline.frozen import plain
-from hookline.owned_process import OwnedProcess
+from hookline_processes.frames import framed, read_frame
+from hookline_processes.supervised import OwnedProcess
 from hookline_ray.messages import Ended, FromDriver, NotOpened, Open, Opened, ToDriver
 
 _MODULE = "hookline_ray.driver_process"

@@ -18,8 +18,8 @@ import msgspec
 import ray
 from ray.exceptions import RayError
 
-from hookline.framed_pipes import framed, read_frame, write_all
-from hookline.logs.forwarding import forwarding_log
+from hookline_processes.frames import framed, read_frame, write_all
+from hookline_processes.log_forwarding import forwarding_log
 from hookline_ray.driver import Driver
 from hookline_ray.messages import FromDriver, NotOpened, Open, Opened, ToDriver
 

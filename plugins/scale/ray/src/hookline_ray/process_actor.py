@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import ray
 
-from hookline.owned_process import OwnedProcess
+from hookline_processes.supervised import OwnedProcess
 
 _LOOK_SECONDS = 0.1
 _GRACE_SECONDS = 2.0

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from hookline.child_limits import LENGTH_BYTES
 from hookline.structured_outputs import GrammarSpec
 from hookline_grammars.compiling_fork import CompilingFork
 from hookline_grammars.messages import (
@@ -18,6 +17,7 @@ from hookline_grammars.messages import (
     Reply,
     too_slow,
 )
+from hookline_processes.limits import LENGTH_BYTES
 
 _SHARE = 0.7
 """Part of the remaining time that a backend gets if there is another one after it."""

@@ -11,7 +11,7 @@ import signal
 import socket
 from collections.abc import Callable
 
-from hookline.child_limits import LENGTH_BYTES, end_with_owner, next_frame
+from hookline_processes.limits import LENGTH_BYTES, end_with_owner, next_frame
 
 
 class CompilingFork:

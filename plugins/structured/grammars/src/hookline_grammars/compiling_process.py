@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hookline.child_limits import frame, start_child, take_frame
-from hookline.owned_process import end_by_force
 from hookline.structured_outputs import GrammarSpec
 from hookline_grammars.messages import (
     ENDED,
@@ -20,6 +18,8 @@ from hookline_grammars.messages import (
     Reply,
     too_slow,
 )
+from hookline_processes.limits import frame, start_child, take_frame
+from hookline_processes.supervised import end_by_force
 
 _START_SECONDS = 120.0
 """Time limit for creating the backend, on a busy machine."""

@@ -17,14 +17,6 @@ from functools import partial
 
 import msgspec
 
-from hookline.child_limits import (
-    end_with_owner,
-    frame,
-    limit_memory,
-    next_frame,
-    processor_time,
-    whole_file,
-)
 from hookline.structured_outputs import GrammarSpec
 from hookline_grammars.backend import (
     BackendContext,
@@ -43,6 +35,14 @@ from hookline_grammars.messages import (
     Setup,
 )
 from hookline_grammars.trial import DeadEndError, Trial, Way
+from hookline_processes.limits import (
+    end_with_owner,
+    frame,
+    limit_memory,
+    next_frame,
+    processor_time,
+    whole_file,
+)
 from hookline_registry import Failure, isolate
 
 _NICENESS = 5

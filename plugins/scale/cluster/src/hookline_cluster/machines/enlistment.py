@@ -3,8 +3,8 @@
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.framed_pipes import framed, read_frame
 from hookline.frozen import plain
+from hookline_processes.frames import framed, read_frame
 
 
 class Enlistment(msgspec.Struct, frozen=True):

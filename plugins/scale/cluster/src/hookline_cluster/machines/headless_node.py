@@ -6,10 +6,7 @@ import threading
 import time
 from enum import Enum
 
-from hookline.clock import SystemClock
 from hookline.config import EngineConfig
-from hookline.frontend.restarts import RestartBudget
-from hookline.owned_process import OwnedProcess
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.enlistment import Enlistment
 from hookline_cluster.machines.link_keys import read_secret
@@ -18,6 +15,8 @@ from hookline_cluster.machines.remote_engine_process import (
     LOST,
     UNFIT,
 )
+from hookline_processes.restarts import RestartBudget
+from hookline_processes.supervised import OwnedProcess
 
 _MODULE = "hookline_cluster.machines.remote_engine_process"
 _LOOK_SECONDS = 0.1
@@ -42,7 +41,7 @@ class _Engine:
         self.fate = _Fate.DUE
         self._enlistment = Enlistment(config, secret).packed()
         restarts = config.supervision.engine_restart
-        self._budget = RestartBudget(restarts, SystemClock())
+        self._budget = RestartBudget(restarts)
         self._due = 0.0
         self._process: OwnedProcess | None = None
 

@@ -21,15 +21,16 @@ from hookline.core.building import build_core, build_loop
 from hookline.core.engine_loop import EngineLoop
 from hookline.core.failure import FailureNotice
 from hookline.exceptions import ConfigError, HooklineError, ModelLoadError
-from hookline.logs.forwarding import forwarding_log
 from hookline.models.description import find_folder
 from hookline.models.folder_digest import digest_of_folder
-from hookline.owner_watch import wait_for_owners_end
 from hookline.transport.messages import Ready
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.enlistment import Enlistment
 from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.remote_wire import RemoteWire
+from hookline_kernels.runtime.openmp import wait_patiently
+from hookline_processes.log_forwarding import forwarding_log
+from hookline_processes.owner import wait_for_owners_end
 
 DISMISSED, FAILED, LOST, UNFIT = 0, 1, 3, 4
 """Exit status: the head node or the owner ended it, it failed, it lost the head node,
@@ -95,6 +96,7 @@ class _Engine:
 def main(engine_index: int, owner_pid: int) -> int:
     """Serves until the head node or the owner goes away."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner decides when to end
+    wait_patiently()
     stdin = sys.stdin.fileno()
     if (enlisted := Enlistment.read(stdin)) is None:
         return DISMISSED  # the owner has gone already

@@ -14,10 +14,11 @@ import sys
 import threading
 
 from hookline.exceptions import HooklineError
-from hookline.logs.forwarding import forwarding_log
-from hookline.owner_watch import wait_for_owners_end
 from hookline_cluster.ranks.rank_link import ConnectedEnd
 from hookline_cluster.ranks.rank_messages import RankEnlistment
+from hookline_kernels.runtime.openmp import wait_patiently
+from hookline_processes.log_forwarding import forwarding_log
+from hookline_processes.owner import wait_for_owners_end
 from hookline_ranks.processes.rank_server import RankServer
 
 DISMISSED, FAILED, LOST, UNFIT = 0, 1, 3, 4
@@ -35,6 +36,7 @@ def main(owner_pid: int) -> int:
         signal.signal(number, signal.SIG_IGN)  # the executor decides when to end
     os.environ.setdefault(_LOG_LEVEL, "ERROR")  # it warns of hosts without a name
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    wait_patiently()
     stdin = sys.stdin.fileno()
     if (enlisted := RankEnlistment.read(stdin)) is None:
         return DISMISSED  # the owner has gone already

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from hookline.framed_pipes import framed, read_frame
+from hookline_processes.frames import framed, read_frame
 
 
 class RankEnlistment(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,8 +14,8 @@ import threading
 
 import msgspec
 
-from hookline.logs.forwarding import forwarding_log
-from hookline.owner_watch import wait_for_owners_end
+from hookline_processes.log_forwarding import forwarding_log
+from hookline_processes.owner import wait_for_owners_end
 from hookline_ranks.processes.links import RankLinks
 from hookline_ranks.processes.memory_end import MemoryEnd
 from hookline_ranks.processes.rank_server import RankServer

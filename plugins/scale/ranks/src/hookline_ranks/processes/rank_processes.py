@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import msgspec
 
 from hookline.exceptions import RankError
-from hookline.owned_process import OwnedProcess
+from hookline_processes.supervised import OwnedProcess
 from hookline_ranks.processes.links import RankLinks
 from hookline_registry import Failure, isolate
 
