@@ -121,8 +121,8 @@ def test_lossy_wire_costs_time_alone(
     tokens, giving, taking, took = pair.serve()
 
     assert tokens == right
-    assert taking.external_cache.hit_tokens == 40
-    assert taking.transfers.loads == giving.transfers.saves == 1
+    assert transfers_of(taking).external_cache.hit_tokens == 40
+    assert transfers_of(taking).loads == giving.transfers.saves == 1
     assert took.own_seconds < 1.4
     for stats in (giving, taking):
         expected = {"malformed"} if fault == "garbage" else set()
@@ -163,9 +163,9 @@ def test_damage_is_found(
     tokens, giving, taking, took = pair.serve()
 
     assert tokens == right
-    assert taking.transfers.failures == {"load": {reason: 1}}
-    assert taking.external_cache.hit_tokens == good * 4
-    assert taking.transfers.recomputed_tokens == (10 - good) * 4
+    assert transfers_of(taking).failures == {"load": {reason: 1}}
+    assert transfers_of(taking).external_cache.hit_tokens == good * 4
+    assert transfers_of(taking).recomputed_tokens == (10 - good) * 4
     assert giving.transfers.saves == 1
     assert took.own_seconds < 1.4
 
@@ -183,8 +183,8 @@ def test_partition_heals(make_engine: MakeEngine, right: list[int]) -> None:
     giving, taking = rest(pair.both)
 
     assert pair.consumer.tokens[request] == right
-    assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
-    assert taking.external_cache.hit_tokens == 40
+    assert (giving.transfers.failures, transfers_of(taking).failures) == ({}, {})
+    assert transfers_of(taking).external_cache.hit_tokens == 40
     assert took.own_seconds < 1.4
 
 
@@ -196,7 +196,7 @@ def test_silent_peer_times_out(make_engine: MakeEngine, right: list[int]) -> Non
     tokens, giving, taking, took = pair.serve()
 
     assert tokens == right
-    assert taking.transfers.failures == {"load": {"peer": 1}}
+    assert transfers_of(taking).failures == {"load": {"peer": 1}}
     assert took.seconds > 0.5
     assert giving.transfers.expired_blocks == 11  # nobody told it
 
@@ -213,7 +213,7 @@ def test_slow_peer_meets_the_deadline(
     tokens, giving, taking, took = pair.serve()
 
     assert tokens == right
-    assert taking.transfers.failures == {"load": {"deadline": 1}}
+    assert transfers_of(taking).failures == {"load": {"deadline": 1}}
     assert took.seconds > 1.4
     assert took.own_seconds < 3.0
     assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
@@ -234,7 +234,7 @@ def test_abort_during_a_load_frees_both_sides(make_engine: MakeEngine) -> None:
     took = stopwatch.took()
 
     assert took.own_seconds < 1.0
-    assert taking.transfers.failures == {"load": {"aborted": 1}}
+    assert transfers_of(taking).failures == {"load": {"aborted": 1}}
     assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
 
 
@@ -246,7 +246,7 @@ def test_abort_before_the_load_frees_the_producer(make_engine: MakeEngine) -> No
     pair.consumer.abort(request)
     giving, taking = rest(pair.both)
 
-    assert (giving.transfers.saves, taking.transfers.loads) == (1, 0)
+    assert (giving.transfers.saves, transfers_of(taking).loads) == (1, 0)
 
 
 def test_cached_blocks_are_not_requested(make_engine: MakeEngine) -> None:
@@ -257,8 +257,8 @@ def test_cached_blocks_are_not_requested(make_engine: MakeEngine) -> None:
 
     _, giving, taking, _ = pair.serve()
 
-    assert (giving.transfers.saves, taking.transfers.loads) == (2, 1)
-    assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
+    assert (giving.transfers.saves, transfers_of(taking).loads) == (2, 1)
+    assert (giving.transfers.failures, transfers_of(taking).failures) == ({}, {})
 
 
 @pytest.mark.exhaustive
@@ -283,7 +283,7 @@ def test_late_consumer_learns_that_blocks_expired(
     tokens, _, taking, took = pair.serve()
 
     assert tokens == right
-    assert taking.transfers.failures == {"load": {"gone": 1}}
+    assert transfers_of(taking).failures == {"load": {"gone": 1}}
     assert took.own_seconds < 1.4
 
 
@@ -298,7 +298,7 @@ def test_early_consumer_waits(make_engine: MakeEngine, right: list[int]) -> None
     giving, taking = rest(pair.both)
 
     assert pair.consumer.tokens[request] == right
-    assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
+    assert (giving.transfers.failures, transfers_of(taking).failures) == ({}, {})
 
 
 def test_restarted_producer_has_nothing(
@@ -311,7 +311,7 @@ def test_restarted_producer_has_nothing(
     tokens, _, taking, took = pair.serve(lets_go=False)
 
     assert tokens == right
-    assert taking.transfers.failures == {"load": {"gone": 1}}
+    assert transfers_of(taking).failures == {"load": {"gone": 1}}
     assert took.own_seconds < 1.4
 
 
@@ -334,7 +334,7 @@ def test_blocks_of_another_model_are_refused(make_engine: MakeEngine) -> None:
     [taking] = rest([consumer])
 
     assert consumer.tokens[request] == consumer.tokens[alone]
-    assert taking.transfers.failures == {"load": {"foreign": 1}}
+    assert transfers_of(taking).failures == {"load": {"foreign": 1}}
     assert took.own_seconds < 1.4
 
 
@@ -350,7 +350,7 @@ def test_dead_producer_is_unreachable(
         tokens, _, taking, took = pair.serve(lets_go=False)
 
     assert tokens == right
-    assert taking.transfers.failures == {"load": {"peer": 1}}
+    assert transfers_of(taking).failures == {"load": {"peer": 1}}
     assert took.own_seconds < 1.4
 
 
@@ -387,9 +387,9 @@ def test_secret_is_needed(
     assert consumer.tokens[request] == right
     assert took.own_seconds < 1.4
     if secrets == "same":
-        assert taking.external_cache.hit_tokens == 40
+        assert transfers_of(taking).external_cache.hit_tokens == 40
     else:
-        assert taking.transfers.failures == {"load": {"refused": 1}}
+        assert transfers_of(taking).failures == {"load": {"refused": 1}}
 
 
 def test_garbage_at_the_port_is_ignored(
@@ -412,7 +412,7 @@ def test_garbage_at_the_port_is_ignored(
             tokens, giving, taking, _ = pair.serve()
 
     assert tokens == right
-    assert taking.external_cache.hit_tokens == 40
+    assert transfers_of(taking).external_cache.hit_tokens == 40
     assert giving.transfers.failures["incident"]["malformed"] >= 3
 
 
@@ -440,6 +440,6 @@ def test_wrong_params_are_counted(
     [taking] = rest([pair.consumer])
 
     assert tokens == right
-    assert taking.transfers.failures == {"incident": {"bad_params": 1}}
-    assert taking.transfers.loads == 0
+    assert transfers_of(taking).failures == {"incident": {"bad_params": 1}}
+    assert transfers_of(taking).loads == 0
     assert took.own_seconds < 1.4

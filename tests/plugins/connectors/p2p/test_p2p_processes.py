@@ -122,5 +122,5 @@ def test_killed_consumer(make_engine: MakeEngine, tmp_path: Path) -> None:
     rest([producer])
 
     assert consumer.tokens[request] == producer.tokens[alone]
-    assert taking.external_cache.hit_tokens == 40
+    assert transfers_of(taking).external_cache.hit_tokens == 40
     assert (giving.transfers.saves, giving.transfers.failures) == (1, {})

@@ -284,7 +284,7 @@ def test_damaged_files_cost_no_token(
     assert reason == DAMAGES[damage][1]
     assert transfers_of(stats).external_cache.hit_tokens < 20
     assert (
-        healed.external_cache.hit_tokens
+        transfers_of(healed).external_cache.hit_tokens
         >= transfers_of(stats).external_cache.hit_tokens
     )
 
