@@ -122,7 +122,7 @@ def test_lossy_wire_costs_time_alone(
 
     assert tokens == right
     assert transfers_of(taking).external_cache.hit_tokens == 40
-    assert transfers_of(taking).loads == giving.transfers.saves == 1
+    assert transfers_of(taking).loads == transfers_of(giving).saves == 1
     assert took.own_seconds < 1.4
     for stats in (giving, taking):
         expected = {"malformed"} if fault == "garbage" else set()
@@ -166,7 +166,7 @@ def test_damage_is_found(
     assert transfers_of(taking).failures == {"load": {reason: 1}}
     assert transfers_of(taking).external_cache.hit_tokens == good * 4
     assert transfers_of(taking).recomputed_tokens == (10 - good) * 4
-    assert giving.transfers.saves == 1
+    assert transfers_of(giving).saves == 1
     assert took.own_seconds < 1.4
 
 
@@ -183,7 +183,7 @@ def test_partition_heals(make_engine: MakeEngine, right: list[int]) -> None:
     giving, taking = rest(pair.both)
 
     assert pair.consumer.tokens[request] == right
-    assert (giving.transfers.failures, transfers_of(taking).failures) == ({}, {})
+    assert (transfers_of(giving).failures, transfers_of(taking).failures) == ({}, {})
     assert transfers_of(taking).external_cache.hit_tokens == 40
     assert took.own_seconds < 1.4
 
@@ -198,7 +198,7 @@ def test_silent_peer_times_out(make_engine: MakeEngine, right: list[int]) -> Non
     assert tokens == right
     assert transfers_of(taking).failures == {"load": {"peer": 1}}
     assert took.seconds > 0.5
-    assert giving.transfers.expired_blocks == 11  # nobody told it
+    assert transfers_of(giving).expired_blocks == 11  # nobody told it
 
 
 def test_slow_peer_meets_the_deadline(
@@ -216,7 +216,7 @@ def test_slow_peer_meets_the_deadline(
     assert transfers_of(taking).failures == {"load": {"deadline": 1}}
     assert took.seconds > 1.4
     assert took.own_seconds < 3.0
-    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
+    assert (transfers_of(giving).saves, transfers_of(giving).failures) == (1, {})
 
 
 def test_abort_during_a_load_frees_both_sides(make_engine: MakeEngine) -> None:
@@ -235,7 +235,7 @@ def test_abort_during_a_load_frees_both_sides(make_engine: MakeEngine) -> None:
 
     assert took.own_seconds < 1.0
     assert transfers_of(taking).failures == {"load": {"aborted": 1}}
-    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
+    assert (transfers_of(giving).saves, transfers_of(giving).failures) == (1, {})
 
 
 def test_abort_before_the_load_frees_the_producer(make_engine: MakeEngine) -> None:
@@ -246,7 +246,7 @@ def test_abort_before_the_load_frees_the_producer(make_engine: MakeEngine) -> No
     pair.consumer.abort(request)
     giving, taking = rest(pair.both)
 
-    assert (giving.transfers.saves, transfers_of(taking).loads) == (1, 0)
+    assert (transfers_of(giving).saves, transfers_of(taking).loads) == (1, 0)
 
 
 def test_cached_blocks_are_not_requested(make_engine: MakeEngine) -> None:
@@ -257,8 +257,8 @@ def test_cached_blocks_are_not_requested(make_engine: MakeEngine) -> None:
 
     _, giving, taking, _ = pair.serve()
 
-    assert (giving.transfers.saves, transfers_of(taking).loads) == (2, 1)
-    assert (giving.transfers.failures, transfers_of(taking).failures) == ({}, {})
+    assert (transfers_of(giving).saves, transfers_of(taking).loads) == (2, 1)
+    assert (transfers_of(giving).failures, transfers_of(taking).failures) == ({}, {})
 
 
 @pytest.mark.exhaustive
@@ -268,8 +268,8 @@ def test_unrequested_blocks_expire(make_engine: MakeEngine) -> None:
 
     giving, _ = rest(pair.both)
 
-    assert giving.transfers.expired_blocks == 11  # the last one is not full
-    assert giving.transfers.failures == {"save": {"deadline": 1}}
+    assert transfers_of(giving).expired_blocks == 11  # the last one is not full
+    assert transfers_of(giving).failures == {"save": {"deadline": 1}}
 
 
 @pytest.mark.exhaustive
@@ -298,7 +298,7 @@ def test_early_consumer_waits(make_engine: MakeEngine, right: list[int]) -> None
     giving, taking = rest(pair.both)
 
     assert pair.consumer.tokens[request] == right
-    assert (giving.transfers.failures, transfers_of(taking).failures) == ({}, {})
+    assert (transfers_of(giving).failures, transfers_of(taking).failures) == ({}, {})
 
 
 def test_restarted_producer_has_nothing(
@@ -413,7 +413,7 @@ def test_garbage_at_the_port_is_ignored(
 
     assert tokens == right
     assert transfers_of(taking).external_cache.hit_tokens == 40
-    assert giving.transfers.failures["incident"]["malformed"] >= 3
+    assert transfers_of(giving).failures["incident"]["malformed"] >= 3
 
 
 @pytest.mark.parametrize(

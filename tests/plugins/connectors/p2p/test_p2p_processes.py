@@ -123,4 +123,4 @@ def test_killed_consumer(make_engine: MakeEngine, tmp_path: Path) -> None:
 
     assert consumer.tokens[request] == producer.tokens[alone]
     assert transfers_of(taking).external_cache.hit_tokens == 40
-    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
+    assert (transfers_of(giving).saves, transfers_of(giving).failures) == (1, {})

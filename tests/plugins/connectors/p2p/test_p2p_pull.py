@@ -27,11 +27,11 @@ def test_consumer_continues_the_producers_prompt(make_engine: MakeEngine) -> Non
     assert consumer.tokens[request] == producer.tokens[alone]
     assert transfers_of(taking).external_cache.hit_tokens == 40
     assert transfers_of(taking).hit_source == "p2p"
-    assert (transfers_of(taking).failures, giving.transfers.failures) == ({}, {})
-    assert (giving.transfers.saves, transfers_of(taking).loads) == (1, 1)
+    assert (transfers_of(taking).failures, transfers_of(giving).failures) == ({}, {})
+    assert (transfers_of(giving).saves, transfers_of(taking).loads) == (1, 1)
     assert transfers_of(taking).loaded_bytes == 10 * 4 * 8
-    assert giving.transfers.saved_bytes == 10 * 4 * 8
-    assert giving.transfers.expired_blocks == 0
+    assert transfers_of(giving).saved_bytes == 10 * 4 * 8
+    assert transfers_of(giving).expired_blocks == 0
 
 
 def test_completions_of_one_request_load_side_by_side(make_engine: MakeEngine) -> None:
@@ -49,4 +49,4 @@ def test_completions_of_one_request_load_side_by_side(make_engine: MakeEngine) -
     for request in requests:
         assert consumer.tokens[request] == producer.tokens[alone]
     assert transfers_of(taking).loads == 2
-    assert (giving.transfers.saves, transfers_of(taking).failures) == (1, {})
+    assert (transfers_of(giving).saves, transfers_of(taking).failures) == (1, {})

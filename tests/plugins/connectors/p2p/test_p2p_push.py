@@ -56,8 +56,8 @@ def test_blocks_are_there_before_their_request(make_engine: MakeEngine) -> None:
     giving, taking = rest(pushing.both)
     assert tokens == pushing.right
     assert transfers_of(taking).external_cache.hit_tokens == 40
-    assert giving.transfers.saves == transfers_of(taking).loads == 1
-    assert (giving.transfers.failures, transfers_of(taking).failures) == ({}, {})
+    assert transfers_of(giving).saves == transfers_of(taking).loads == 1
+    assert (transfers_of(giving).failures, transfers_of(taking).failures) == ({}, {})
 
 
 def test_request_waits_for_its_incoming_blocks(make_engine: MakeEngine) -> None:
@@ -72,8 +72,8 @@ def test_request_waits_for_its_incoming_blocks(make_engine: MakeEngine) -> None:
     giving, taking = rest(pushing.both)
     assert tokens == pushing.right
     assert transfers_of(taking).external_cache.hit_tokens == 40
-    assert giving.transfers.saved_bytes == 10 * 32
-    assert (giving.transfers.failures, transfers_of(taking).failures) == ({}, {})
+    assert transfers_of(giving).saved_bytes == 10 * 32
+    assert (transfers_of(giving).failures, transfers_of(taking).failures) == ({}, {})
 
 
 def test_known_beginning_is_left_out(make_engine: MakeEngine) -> None:
@@ -106,8 +106,8 @@ def test_full_staging_leaves_blocks_to_be_asked_for(
 
     giving, taking = rest(pushing.both)
     assert tokens == [pushing.right] * 2
-    assert giving.transfers.failures == {"incident": {"push_full": 1}}
-    assert (giving.transfers.saves, transfers_of(taking).loads) == (2, 2)
+    assert transfers_of(giving).failures == {"incident": {"push_full": 1}}
+    assert (transfers_of(giving).saves, transfers_of(taking).loads) == (2, 2)
 
 
 def saved_bytes(engine: DrivenEngine) -> int:
@@ -147,7 +147,7 @@ def test_absent_decoder_leaves_blocks_to_be_asked_for(make_engine: MakeEngine) -
 
     giving, taking = rest(pushing.both)
     assert tokens == pushing.right
-    assert giving.transfers.failures == {"incident": {"push_unanswered": 1}}
+    assert transfers_of(giving).failures == {"incident": {"push_unanswered": 1}}
     assert transfers_of(taking).external_cache.hit_tokens == 40
 
 
@@ -205,8 +205,8 @@ def test_completions_of_one_request_share_what_was_pushed(
     tokens = pushing.consumer.tokens
     assert tokens[first] == tokens[second] == pushing.right
     assert transfers_of(taking).failures == {"load": {"aborted": 1}}
-    assert giving.transfers.saved_bytes == 10 * 32
-    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
+    assert transfers_of(giving).saved_bytes == 10 * 32
+    assert (transfers_of(giving).saves, transfers_of(giving).failures) == (1, {})
 
 
 def loading(engine: DrivenEngine) -> int:
@@ -227,4 +227,4 @@ def test_lost_confirmation_frees_the_producer(make_engine: MakeEngine) -> None:
 
     giving, _ = rest(pushing.both)
     assert tokens == pushing.right
-    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
+    assert (transfers_of(giving).saves, transfers_of(giving).failures) == (1, {})

@@ -55,8 +55,8 @@ def test_a_producer_divided_otherwise_is_refused(make_engine: MakeEngine) -> Non
     turn_until([producer, consumer], lambda: request in consumer.ended)
 
     given, taken = rest([producer, consumer], seconds=1.5)  # before its deadline
-    assert taken.transfers.failures == {"load": {"foreign": 1}}
-    assert given.transfers.saves == 1
+    assert transfers_of(taken).failures == {"load": {"foreign": 1}}
+    assert transfers_of(given).saves == 1
     assert len(consumer.tokens[request]) == TOKENS
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from hookline.config.extensions import KV_TRANSFER
 from hookline.request import FinishReason
 from hookline_faults.p2p_transport import PREFILL, Spoil, Wire, flipped
 from hookline_kv_transfer.blocks import Bytes
@@ -87,7 +88,7 @@ class Storm:
             if request not in producer.ended:
                 continue
             self.prefilling.remove(entry)
-            told = producer.ended[request].kv_transfer_params
+            told = producer.ended[request].sections.get(KV_TRANSFER)
             consumer = self.engines[index]
             self.decoding.append((consumer, consumer.add(prompt, 5, told), prompt))
 

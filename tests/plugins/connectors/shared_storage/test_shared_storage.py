@@ -251,12 +251,12 @@ def test_engines_share_what_was_computed(
     second, loading = run(site, tmp_path / "kv", load_async=load_async)
 
     assert first == second
-    assert loading.transfers.hit_source == "disk"
+    assert transfers_of(loading).hit_source == "disk"
     hits = [transfers_of(each).external_cache.hit_tokens for each in (saving, loading)]
     assert hits == [0, 20]
-    assert loading.transfers.failures == {}
-    assert saving.transfers.saved_bytes == 6 * 4 * 8  # one was filled by the output
-    assert loading.transfers.loaded_bytes == 5 * 4 * 8
+    assert transfers_of(loading).failures == {}
+    assert transfers_of(saving).saved_bytes == 6 * 4 * 8  # one was filled by the output
+    assert transfers_of(loading).loaded_bytes == 5 * 4 * 8
 
 
 @pytest.mark.parametrize("load_async", [False, True])
