@@ -6,8 +6,10 @@ from enum import StrEnum
 from typing import Self
 
 from hookline.config.checks import check_keys, check_seconds, one_of
-from hookline.config.extensions import KV_TRANSFER_OPTION as OPTION
+from hookline.config.extensions import KV_TRANSFER_OPTION
 from hookline.exceptions import ConfigError
+
+OPTION = KV_TRANSFER_OPTION
 
 VLLM_NAMES = {
     "ExampleConnector": "shared_storage",
@@ -85,8 +87,11 @@ class KVTransferConfig:
         return self.kv_role is not KVRole.CONSUMER
 
     def section(self) -> dict[str, object]:
-        """Returns it as `EngineConfig.kv_transfer`."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        """Returns it as `EngineConfig.kv_transfer`, without what is not set."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        unset = {each.name: each.default for each in fields(self)}
+        unset["kv_connector_extra_config"] = {}
+        return {name: one for name, one in values.items() if one != unset[name]}
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:
