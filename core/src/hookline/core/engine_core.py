@@ -15,7 +15,7 @@ from hookline.core.step_in_flight import StepInFlight
 from hookline.events import CacheChanges, ClockPair, StepOutput, StepRecord
 from hookline.finish_cause import Aborted, FinishCause
 from hookline.frozen import EMPTY
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.sections import Sections
@@ -90,7 +90,7 @@ class EngineCore:
             return True
         return self._scheduler.needs_poll
 
-    def add(self, request: EngineRequest) -> None:
+    def add(self, request: GenerateRequest) -> None:
         """Queues a request; one that cannot be queued ends with an error.
 
         The front end has checked it. Should it be wrong, others are not concerned.

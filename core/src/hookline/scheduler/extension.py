@@ -17,7 +17,7 @@ from hookline.request import Request
 from hookline.scheduler.external_prefix import ExternalPrefix
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.scheduler.readiness import ReadinessGate
-from hookline.sections import NO_SECTIONS, Sections
+from hookline.sections import NO_SECTIONS, Sections, present
 from hookline.step.model_shape import ModelShape
 
 T = TypeVar("T")
@@ -269,12 +269,12 @@ class SchedulerExtensions:
 
     def planned(self, builder: PlanBuilder) -> Sections:
         """Returns the sections of a plan."""
-        return _sections((name, plan(builder)) for name, plan in self.plans)
+        return present((name, plan(builder)) for name, plan in self.plans)
 
     def polled(self) -> Sections:
         """Returns the sections of a plan without requests."""
         builder = PlanBuilder(0)
-        return _sections((name, plan(builder)) for name, plan in self.polls)
+        return present((name, plan(builder)) for name, plan in self.polls)
 
     def updated(self, sections: Sections, now: int) -> Sections:
         """Hands out the sections of a result; returns those of its record."""
@@ -287,7 +287,7 @@ class SchedulerExtensions:
 
     def finished(self, request: Request, now: int) -> Sections:
         """Returns the sections for the client of a request that ends."""
-        return _sections((name, finish(request, now)) for name, finish in self.finishes)
+        return present((name, finish(request, now)) for name, finish in self.finishes)
 
     def report(self, name: str, statistics: object) -> None:
         """Replaces an extension's section of the state."""
@@ -295,19 +295,15 @@ class SchedulerExtensions:
 
     def statistics(self) -> Sections:
         """Returns the sections of the state, with those that are asked for."""
-        asked = _sections((name, ask()) for name, ask in self.asked)
+        asked = present((name, ask()) for name, ask in self.asked)
         return MappingProxyType({**self.reported, **asked})
 
     def take_news(self) -> dict[str, object]:
         """Returns the sections of an output; the next ones come with the next."""
         news, self.news = self.news, {}
-        news.update(_sections((name, tell()) for name, tell in self.telling))
+        news.update(present((name, tell()) for name, tell in self.telling))
         return news
 
     def close(self) -> None:
         for side in self.sides.values():
             side.close()
-
-
-def _sections(found: Iterable[tuple[str, object | None]]) -> dict[str, object]:
-    return {name: section for name, section in found if section is not None}

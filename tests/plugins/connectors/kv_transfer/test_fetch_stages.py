@@ -8,7 +8,7 @@ import pytest
 from hookline.config import SchedulerConfig
 from hookline.config.extensions import KV_TRANSFER
 from hookline.finish_cause import Aborted
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 from hookline.stats import SchedulerStats
 from hookline_kv_transfer.config import KVRole, KVTransferConfig
 from hookline_metrics.transfer_stats import transfers_of
@@ -24,7 +24,7 @@ def prompt_of(number: int, num_blocks: int = 10) -> list[int]:
     return [3 + number * 100 + at for at in range(num_blocks * BLOCK + 1)]
 
 
-def asking(number: int, params: dict[str, object]) -> EngineRequest:
+def asking(number: int, params: dict[str, object]) -> GenerateRequest:
     """A request whose client has parameters for the connector."""
     request = engine_request(number, prompt_of(number), 4)
     return msgspec.structs.replace(request, sections={KV_TRANSFER: params})

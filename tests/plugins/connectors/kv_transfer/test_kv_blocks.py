@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from hookline.models.probe import LayerCache
+from hookline.models.layer_shapes import LayerCache
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels.attention import write_slots
 from hookline_kernels.layout import gathered

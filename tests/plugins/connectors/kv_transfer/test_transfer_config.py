@@ -22,7 +22,7 @@ from hookline.config.extensions import KV_TRANSFER
 from hookline.core.building import build_core
 from hookline.exceptions import ConfigError
 from hookline.models.fingerprint import fingerprint_of
-from hookline.models.probe import LayerCache
+from hookline.models.layer_shapes import LayerCache
 from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.shown_cache import ShownCache

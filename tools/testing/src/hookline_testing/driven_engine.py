@@ -8,7 +8,7 @@ from hookline.config.extensions import KV_TRANSFER
 from hookline.core.engine_core import WAIT, EngineCore
 from hookline.events import Finished
 from hookline.finish_cause import Aborted
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
 from hookline.stats import Residue, SchedulerStats
 from hookline_metrics.transfer_stats import transfers_of
@@ -39,7 +39,7 @@ class DrivenEngine:
         self._last_id += 1
         self.tokens[self._last_id] = []
         self.core.add(
-            EngineRequest(
+            GenerateRequest(
                 request_id=self._last_id,
                 prompt_token_ids=list(prompt),
                 params=SamplingParams(max_tokens=max_tokens, temperature=0.0),

@@ -7,7 +7,8 @@ from hookline.models.description import describe
 from hookline.step.model_shape import ModelShape
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.guard import ProposerGuard
-from hookline.worker.executor_factory import ExecutorContext, ExecutorFactory
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import ExecutorFactory
 from hookline.worker.extension import CacheExtension, SimulatedExtension, WorkerSide
 from hookline.worker.shown_cache import ShownCache
 from hookline_simulated.executor import SimulatedExecutor

@@ -3,14 +3,16 @@
 from dataclasses import replace
 
 from hookline.clock import Clock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.spec_decode.proposer import needs_hidden_states
 from hookline.spec_decode.tree import tree_of
-from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
-from hookline.worker.startup_timer import StartupTimer
+from hookline.startup_timer import StartupTimer
+from hookline.worker.building import build_worker
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import RUNS_MODEL
 from hookline.worker.worker import Worker
 from hookline_ranks.processes.ends import RankEnd
 from hookline_ranks.rank_context import DividedRankContext
@@ -56,4 +58,4 @@ def make_worker(
         proposer=proposer,
         extensions=load_extensions(config, is_rank=True),
     )
-    return Worker(context, DividedRankContext(config, parts))
+    return build_worker(context, DividedRankContext(config, parts))

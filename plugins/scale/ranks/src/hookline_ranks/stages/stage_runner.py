@@ -9,7 +9,7 @@ from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import PassingForward
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.stopwatch import Stopwatch
+from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_ranks.stages.stage_links import StageLinks, StageStates
 
 _NO_LOGITS = np.zeros(0, np.int64)
