@@ -9,6 +9,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED: Mapping[str, str] = {
+    "hookline.config.kv_events": "hookline_kv_events.config",
+    "hookline.config.machines": "hookline_cluster.config.machines",
     "hookline.json_options": "hookline.config.readers",
     "hookline.metrics": "hookline_metrics",
     "hookline.reply_parsing": "hookline_server.reply_parsing",

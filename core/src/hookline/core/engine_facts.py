@@ -52,7 +52,7 @@ def engine_facts(
         data_parallel_size=len(config.engine_indices),
         tensor_parallel_size=config.parallel.tensor_parallel_size,
         pipeline_parallel_size=config.parallel.pipeline_parallel_size,
-        shares_experts=config.parallel.spreads_experts,
+        shares_experts=config.spreads_experts,
         cache=_cache_facts(config, shape, tiers.get(_HOST_TIER, _NO_TIER)),
     )
 

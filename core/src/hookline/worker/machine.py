@@ -67,7 +67,7 @@ def check_replicas(machine: Machine, parallel: ParallelConfig, engines: int) -> 
     if not machine.platform.is_gpu:
         return
     for option, number in (
-        ("autoscale" if parallel.autoscale else "data-parallel-size", engines),
+        ("data-parallel-size", engines),
         ("tensor-parallel-size", parallel.tensor_parallel_size),
         ("pipeline-parallel-size", parallel.pipeline_parallel_size),
     ):

@@ -96,7 +96,7 @@ class Worker:
         with self._timer.phase("init device"):
             self._machine = choose_machine(self._config.executor)
             has_siblings = self._config.cache.sibling_blocks is not None
-            engines = self._config.most_local + has_siblings
+            engines = self._config.engines_here + has_siblings
             check_replicas(self._machine, self._config.parallel, engines)
             keep_freed_memory()
             take_threads(self._config.executor.threads, self._config.num_concurrent)

@@ -13,7 +13,6 @@ from hookline.config import (
     SchedulerConfig,
     SimulationConfig,
 )
-from hookline.config.kv_events import KVEventsConfig
 from hookline.config.kv_transfer import KVTransferConfig
 from hookline.core.engine_core import WAIT, EngineCore
 from hookline.events import StepOutput
@@ -126,7 +125,7 @@ def connected_core(
         executor=ExecutorConfig(name="simulated", simulation=STEPS),
         parallel=ParallelConfig(pipeline_parallel_size=stages),
         kv_transfer=transfer,
-        kv_events=KVEventsConfig(enable_kv_cache_events=follows_cache),
+        follows_cache=follows_cache,
     )
     shape = ModelShape(
         architecture="Simulated",

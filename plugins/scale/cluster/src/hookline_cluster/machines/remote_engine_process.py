@@ -26,6 +26,7 @@ from hookline.models.description import find_folder
 from hookline.models.folder_digest import digest_of_folder
 from hookline.owner_watch import wait_for_owners_end
 from hookline.transport.messages import Ready
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.enlistment import Enlistment
 from hookline_cluster.machines.link_keys import LinkKeys
@@ -103,7 +104,7 @@ def main(engine_index: int, owner_pid: int) -> int:
     ).start()
     secret = enlisted.secret
     keys = None if secret is None else LinkKeys.derive(secret)
-    machines = enlisted.config.machines
+    machines = ClusterConfig.of(enlisted.config).machines
     endpoint = endpoint_of(machines, has_secret=keys is not None)
     wire = RemoteWire(endpoint, keys, engine_index, _end_without_head)
     try:
