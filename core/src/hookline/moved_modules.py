@@ -13,6 +13,8 @@ MOVED: Mapping[str, str] = {
     "hookline.config.machines": "hookline_cluster.config.machines",
     "hookline.json_options": "hookline.config.readers",
     "hookline.metrics": "hookline_metrics",
+    "hookline.models.adapt": "hookline_kernels.modules",
+    "hookline.models.quantized_layer": "hookline_kernels.modules.quantized_layer",
     "hookline.reply_parsing": "hookline_server.reply_parsing",
     "hookline.structured": "hookline_grammars",
 }

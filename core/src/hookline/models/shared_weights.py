@@ -10,9 +10,9 @@ from hookline.config.model import LoadFormat, ModelConfig
 from hookline.exceptions import ModelLoadError
 from hookline.models.description import ModelDescription
 from hookline.models.model_part import WHOLE
-from hookline.models.quantized_layer import QuantizedLayer
 from hookline.models.weight_files import WeightFiles
 from hookline.spec_decode.target import TargetModel
+from hookline_kernels.modules.quantized_layer import QuantizedLayer
 
 
 def shared_weights(name: str, model: PreTrainedModel) -> TargetModel:
