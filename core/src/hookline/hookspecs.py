@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
     from pathlib import Path
 
     from hookline.config.engine import EngineConfig
+    from hookline.config.sections import ConfigSection
     from hookline.observer_context import ObserverContext, RecorderContext
     from hookline.pages import Routes
     from hookline.payloads import (
@@ -194,6 +195,14 @@ def open_engine_nodes(context: EngineConfig) -> object | None:
 @hookspec(firstresult=True)
 def executor_factory() -> object | None:
     """Called on the executor that `--executor` names; returns its `ExecutorFactory`."""
+
+
+@hookspec(firstresult=True)
+def config_section() -> type[ConfigSection] | None:
+    """Called before options are read; returns the class of a `ConfigSection`.
+
+    Those of all distributions that may be used are imported, so it should need little.
+    """
 
 
 @hookspec(firstresult=True)

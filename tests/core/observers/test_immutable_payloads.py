@@ -6,7 +6,6 @@ import pytest
 
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, ObserverConfig
 from hookline.config.executor import ExecutorConfig
-from hookline.config.kv_events import KVEventsConfig, KVEventsPublisher
 from hookline.config.speculative import SpeculativeConfig
 from hookline.llm import LLM
 from hookline.request import RequestFacts
@@ -103,9 +102,7 @@ def make_llm() -> LLM:
             "kv_connector": "loading",
             "kv_connector_extra_config": {"deep": [{"a": [1]}]},
         },
-        kv_events=KVEventsConfig(
-            enable_kv_cache_events=True, publisher=KVEventsPublisher.NULL
-        ),
+        follows_cache=True,
     )
     return LLM.from_config(config)
 

@@ -114,7 +114,7 @@ def _executor(context: ExecutorContext) -> Executor:
     from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
     parallel, ranks = context.config.parallel, SINGLE_RANK
-    if parallel.tensor_parallel_size > 1 or parallel.spreads_experts:
+    if parallel.tensor_parallel_size > 1 or context.config.spreads_experts:
         make_single_rank = load_executor_factory(RANKS).make_single_rank
         assert make_single_rank is not None
         ranks = make_single_rank(context.config)

@@ -25,7 +25,7 @@ def rank_config(config: EngineConfig, end: RankEnd) -> EngineConfig:
     that none may compute with other kernels than the rest, or try them, meanwhile.
     """
     executor, parallel = config.executor, config.parallel
-    if parallel.world_size > 1 or parallel.spreads_experts:
+    if parallel.world_size > 1 or config.spreads_experts:
         executor = replace(executor, serve_while_compiling=False)
     parallel = replace(parallel, rank=end.rank, ranks_here=end.ranks_here)
     return replace(config, parallel=parallel, executor=executor)

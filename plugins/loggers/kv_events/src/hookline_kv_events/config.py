@@ -7,9 +7,12 @@ Keys and defaults are those of vLLM, but without an endpoint only this machine c
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Self
+from typing import ClassVar, Self
 
 from hookline.config.checks import check_keys, check_whole, one_of
+from hookline.config.engine import EngineConfig
+from hookline.config.options import option
+from hookline.config.sections import ConfigSection
 from hookline.exceptions import ConfigError
 
 OPTION = "kv-events-config"
@@ -93,6 +96,47 @@ class KVEventsConfig:
         """
         check_keys(OPTION, given, [each.name for each in fields(cls)])
         return cls(**given)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KVEventsSection(ConfigSection):
+    """The section `kv_events` of a configuration.
+
+    Attributes:
+        publication: What is published; None for nothing.
+    """
+
+    key: ClassVar = "kv_events"
+    group: ClassVar = "KV cache"
+
+    publication: KVEventsConfig | None = option(
+        "Publish the prefix cache's stored and removed blocks, such as "
+        '{"enable_kv_cache_events": true}.',
+        default=None,
+        flag=OPTION,
+        metavar="JSON",
+        read_mapping=KVEventsConfig.from_mapping,
+    )
+
+    def check(self, config: EngineConfig) -> None:
+        """Raises `ConfigError` if there is no prefix cache to follow."""
+        if self.follows_cache and not config.cache.enable_prefix_caching:
+            raise ConfigError(OPTION, "requires enable-prefix-caching")
+
+    def derived(self, config: EngineConfig) -> Mapping[str, object]:
+        """Has the engine report the changes, and the logger publish them."""
+        del config
+        publisher = self.publication.logger if self.publication is not None else ""
+        return {
+            "follows_cache": self.follows_cache,
+            "implied_loggers": (publisher,) if publisher else (),
+        }
+
+    @property
+    def follows_cache(self) -> bool:
+        """Whether the engine reports changes of the prefix cache."""
+        found = self.publication
+        return found is not None and found.enable_kv_cache_events
 
 
 def _check_endpoint(name: str, value: object) -> None:

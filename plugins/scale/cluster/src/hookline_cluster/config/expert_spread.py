@@ -1,63 +1,60 @@
 """What cannot be combined with experts that are spread over several engines."""
 
-from typing import Protocol
-
-from hookline.config.machines import MachinesConfig
-from hookline.config.parallel import MOST_RANKS, ParallelConfig
+from hookline.config.engine import EngineConfig
+from hookline.config.parallel import MOST_RANKS
 from hookline.exceptions import ConfigError
+from hookline_cluster.config.machines import MachinesConfig
 
-OPTION = "enable-expert-parallel"
+_OPTION = "enable-expert-parallel"
 _EXECUTORS = ("uniproc", "mp")
 """Executors whose ranks can compute for other engines."""
 
 
-class _Config(Protocol):
-    """The part of an engine's configuration that is looked at."""
-
-    @property
-    def executor_name(self) -> str: ...
-    @property
-    def parallel(self) -> ParallelConfig: ...
-    @property
-    def machines(self) -> MachinesConfig: ...
-
-
-def check_processes(parallel: ParallelConfig) -> None:
+def check_processes(config: EngineConfig) -> None:
     """Checks engines that are to run in the front end's process.
 
     Raises:
         ConfigError: They share experts.
     """
-    if parallel.spreads_experts:
+    if config.spreads_experts:
         raise ConfigError(
-            OPTION,
-            f"with data-parallel-size {parallel.data_parallel_size} cannot be combined "
+            _OPTION,
+            f"with data-parallel-size {len(config.engine_indices)} cannot be combined "
             "with in-process: engines that share experts compute at the same time, in "
             "processes of their own",
         )
 
 
-def check_expert_spread(config: _Config) -> None:
+def check_expert_spread(
+    config: EngineConfig,
+    machines: MachinesConfig,
+    num_engines: int,
+    *,
+    has_autoscale: bool,
+) -> None:
     """Checks the options of engines that share experts, if they do.
 
     Raises:
         ConfigError: An option cannot be combined with it.
     """
-    parallel = config.parallel
-    if parallel.enable_expert_parallel and parallel.autoscale is not None:
+    if not config.parallel.enable_expert_parallel:
+        return
+    if has_autoscale:
         raise ConfigError(
             "autoscale",
-            f"cannot be combined with {OPTION}: engines that share experts cannot come "
-            "and go",
+            f"cannot be combined with {_OPTION}: engines that share experts cannot "
+            "come and go",
         )
-    if parallel.spreads_experts and (obstacles := _obstacles(config)):
-        raise ConfigError(OPTION, obstacles[0])
+    if num_engines > 1 and (found := _obstacles(config, machines, num_engines)):
+        raise ConfigError(_OPTION, found[0])
 
 
-def _obstacles(config: _Config) -> list[str]:
+def _obstacles(
+    config: EngineConfig, machines: MachinesConfig, num_engines: int
+) -> list[str]:
     """Why the engines cannot share their experts."""
-    parallel, machines, found = config.parallel, config.machines, list[str]()
-    several = f"with data-parallel-size {parallel.data_parallel_size} "
+    parallel, found = config.parallel, list[str]()
+    several = f"with data-parallel-size {num_engines} "
     if parallel.pipeline_parallel_size > 1:
         found.append(f"{several}cannot be combined with pipeline-parallel-size")
     if machines.is_one_of_many:
@@ -75,7 +72,7 @@ def _obstacles(config: _Config) -> list[str]:
         found.append(
             f"{several}requires the executor uniproc or mp, not {config.executor_name}"
         )
-    ranks = parallel.data_parallel_size * parallel.tensor_parallel_size
+    ranks = num_engines * parallel.tensor_parallel_size
     if ranks > MOST_RANKS:
         found.append(
             "data-parallel-size times tensor-parallel-size must be at most "
