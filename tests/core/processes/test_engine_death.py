@@ -25,8 +25,8 @@ from hookline.request import FinishReason
 from hookline.stats import Residue
 from hookline.step.plan import StepPlan, StepResult
 from hookline.transport.inproc_client import InprocClient
-from hookline.transport.process_client import ProcessClient
 from hookline.worker.executor import DeferredStep
+from hookline_process_engine.process_client import ProcessClient
 from hookline_testing import PluginSite
 from hookline_testing.wrapped_executor import WrappedExecutor
 

@@ -41,7 +41,7 @@ from hookline.events import StepOutput
 from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
 from hookline.finish_cause import Aborted
 from hookline.transport.engine_client import EngineDied, EngineReplaced
-from hookline.transport.process_client import ProcessClient
+from hookline_process_engine.process_client import ProcessClient
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request, simulated_core
 

@@ -12,10 +12,10 @@ import zmq
 from hookline.core.commands import SCHEMA_VERSION, Call, ResetPrefixCache
 from hookline.exceptions import ConfigError, SchemaVersionError
 from hookline.request_ids import MAX_CLIENTS, client_of, first_id
-from hookline.transport.ipc import IpcTransport, private_folder
-from hookline.transport.mailbox import KEY_BYTES, Keys, Mailbox
-from hookline.transport.messages import Failed, Hello, ToClient, ToEngine
-from hookline.transport.transport import Party, Role
+from hookline_process_engine.ipc import IpcTransport, private_folder
+from hookline_process_engine.mailbox import KEY_BYTES, Keys, Mailbox
+from hookline_process_engine.messages import Failed, Hello, ToClient, ToEngine
+from hookline_process_engine.transport import Party, Role
 
 WAIT_SECONDS = 30.0
 KEY = b"k" * KEY_BYTES

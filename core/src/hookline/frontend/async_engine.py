@@ -161,7 +161,7 @@ class AsyncEngine:
     @property
     def failure(self) -> str | None:
         """Why the engine died; None while one lives."""
-        return self._front_end.failure
+        return self._front_end.engines.failure
 
     async def submit(
         self,

@@ -30,7 +30,7 @@ from hookline.exceptions import (
 )
 from hookline.finish_cause import Aborted, Rejected
 from hookline.frontend.accounting import RequestAccounting
-from hookline.frontend.calls import PendingCalls
+from hookline.frontend.calls import PendingCalls, SleepOperations
 from hookline.frontend.client_request import ClientRequest, Deliver, seconds_until
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
@@ -40,7 +40,6 @@ from hookline.frontend.observing import Observing
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.request_context import RequestContext
 from hookline.frontend.router import EngineRouter
-from hookline.frontend.sleep_operations import SleepOperations
 from hookline.frontend.supervisor import Supervisor
 from hookline.frontend.text_stream import make_text_streams
 from hookline.frontend.type_check import check_types

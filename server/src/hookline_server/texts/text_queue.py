@@ -9,7 +9,7 @@ from subprocess import Popen
 
 from hookline.exceptions import EngineDeadError, TextLimitError, TextQueueFullError
 from hookline.front_end_parts import TextQueueName, TextQueueStats
-from hookline.text.fair_queue import FairQueue
+from hookline_processes.fair_queue import FairQueue
 from hookline_registry import FailureLog
 from hookline_server.texts.messages import Answer, Job, Ready, Reply
 from hookline_server.texts.text_process import TextLimits, TextProcess

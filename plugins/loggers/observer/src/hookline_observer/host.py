@@ -9,10 +9,6 @@ from pathlib import Path
 import msgspec
 
 from hookline.frontend.observation import Observers
-from hookline.transport.forked_children import release_in_forked_children
-from hookline.transport.ipc import IpcTransport, ipc_address
-from hookline.transport.mailbox import Mailbox
-from hookline.transport.transport import Party, Role
 from hookline_observer.clients import ObservedClient
 from hookline_observer.link import OBSERVER
 from hookline_observer.merging import MergedNotices
@@ -26,6 +22,10 @@ from hookline_observer.messages import (
     ToFrontEnd,
     ToObserver,
 )
+from hookline_process_engine.forked_children import release_in_forked_children
+from hookline_process_engine.ipc import IpcTransport, ipc_address
+from hookline_process_engine.mailbox import Mailbox
+from hookline_process_engine.transport import Party, Role
 
 MOST_CLIENTS = 64
 ALIVE_SECONDS = 1.0

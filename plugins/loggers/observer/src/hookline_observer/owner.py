@@ -12,9 +12,6 @@ from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, HooklineError
 from hookline.frozen import plain
 from hookline.observer_context import ObserverAddress
-from hookline.transport.forked_children import release_in_forked_children
-from hookline.transport.ipc import private_folder
-from hookline.transport.mailbox import make_key
 from hookline_observer.beginning import wait_until_begun
 from hookline_observer.messages import Begin
 from hookline_observer.process import (
@@ -22,6 +19,9 @@ from hookline_observer.process import (
     FLUSH_SECONDS,
     HUNG_SECONDS,
 )
+from hookline_process_engine.forked_children import release_in_forked_children
+from hookline_process_engine.ipc import private_folder
+from hookline_process_engine.mailbox import make_key
 from hookline_processes.frames import framed
 from hookline_processes.restarts import RestartBudget
 from hookline_processes.supervised import OwnedProcess

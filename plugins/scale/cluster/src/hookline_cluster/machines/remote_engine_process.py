@@ -23,12 +23,12 @@ from hookline.core.failure import FailureNotice
 from hookline.exceptions import ConfigError, HooklineError, ModelLoadError
 from hookline.models.description import find_folder
 from hookline.models.folder_digest import digest_of_folder
-from hookline.transport.messages import Ready
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.enlistment import Enlistment
 from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.remote_wire import RemoteWire
 from hookline_kernels.runtime.openmp import wait_patiently
+from hookline_process_engine.messages import Ready
 from hookline_processes.log_forwarding import forwarding_log
 from hookline_processes.owner import wait_for_owners_end
 

@@ -1,4 +1,4 @@
-"""The engine process: `python -m hookline.transport.engine_process`.
+"""The engine process: `python -m hookline_process_engine.engine_process`.
 
 Its arguments are the folder of the sockets, which only this user may enter, the index
 of the engine, the index of the client that owns it, the owner's process id, and the
@@ -20,11 +20,11 @@ from hookline.clock import SystemClock
 from hookline.core.building import build_core, build_loop
 from hookline.core.failure import FailureNotice, describe_failure
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError, RankError
-from hookline.transport.engine_wire import EngineWire
-from hookline.transport.mailbox import KEY_BYTES
-from hookline.transport.messages import Ready
 from hookline.worker.executor_factory import AdaptFactory
 from hookline_kernels.runtime.openmp import wait_patiently
+from hookline_process_engine.engine_wire import EngineWire
+from hookline_process_engine.mailbox import KEY_BYTES
+from hookline_process_engine.messages import Ready
 from hookline_processes.inspector import STACKS_SIGNAL, stacks_file
 from hookline_processes.log_forwarding import forwarding_log
 from hookline_processes.owner import wait_for_owners_end
