@@ -295,7 +295,7 @@ async def test_a_request_between_death_and_its_report_begins_again(
     request = front_end.submit(
         prepared, stream.deliver, arrived_at=0, is_streamed=False
     )
-    stream.start(request)
+    stream.request = request
     outputs = [output async for output in stream]
 
     assert [output.finished for output in outputs] == [True]

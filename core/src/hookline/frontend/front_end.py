@@ -47,6 +47,7 @@ from hookline.payloads import EngineFacts
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.request_ids import first_id
+from hookline.request_limits import check_token_lists
 from hookline.sampling_params import SamplingParams
 from hookline.sections import NO_SECTIONS
 from hookline.tokenizer import Tokenizer
@@ -178,6 +179,12 @@ class FrontEnd:
         Raises:
             RequestError: The request cannot be served.
         """
+        check_token_lists(
+            self.facts.vocab_size,
+            logit_bias=params.logit_bias,
+            allowed_token_ids=params.allowed_token_ids or (),
+            stop_token_ids=params.stop_token_ids,
+        )
         request = GenerateRequest(
             prompt_token_ids=self.inputs.encode(prompt),
             params=params,
