@@ -28,6 +28,7 @@ from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.queue_limits import QueueLimits
 from hookline.frontend.reporting import FrontEndReporter, ReadPart
 from hookline.frontend.starting import Connect, start_front_end
+from hookline.frontend.type_check import check_types
 from hookline.frontend.watchdog import Watchdog
 from hookline.payloads import EngineFacts
 from hookline.pooling import PoolingParams
@@ -235,6 +236,8 @@ class AsyncEngine:
             EngineDeadError: The engine is dead or being stopped.
         """
         self._check_open()
+        if request.kv_transfer_params is not None:  # any JSON
+            check_types(request)
         return self._send(
             self._front_end.inputs.prepare(request),
             arrived_at,
