@@ -8,6 +8,10 @@ import msgspec
 from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
 from hookline.frontend.request_context import RequestContext
 from hookline.payloads import EngineFacts
+from hookline.plugin_loading.logits_processors import (
+    refuse_what_needs,
+    usual_missing,
+)
 from hookline.pooling import POOLING, refuse_embedding
 from hookline.request import GenerateRequest
 from hookline.request_part import PreparingFacts
@@ -42,6 +46,7 @@ class InputProcessor:
             for name, section in facts.sections.items()
             if isinstance(section, PreparingFacts)
         }
+        self._missing_processors = usual_missing()
         self.text_bounds = TextBounds.of(tokenizer, facts.max_model_len)
 
     # -- tokens --------------------------------------------------------------------
@@ -78,6 +83,8 @@ class InputProcessor:
             RequestError: The request cannot be served; the message has the reason.
         """
         params, token_ids = request.params, request.prompt_token_ids
+        if self._missing_processors:
+            refuse_what_needs(self._missing_processors, params)
         if request.sections or self._preparing:
             request = self._with_parts(request)
         if not token_ids:

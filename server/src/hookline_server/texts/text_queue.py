@@ -5,11 +5,11 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from subprocess import Popen
 
 from hookline.exceptions import EngineDeadError
 from hookline.front_end_parts import TextQueueName, TextQueueStats
 from hookline_processes.fair_queue import FairQueue
+from hookline_processes.supervised import Supervised
 from hookline_registry import FailureLog
 from hookline_server.texts.errors import TextLimitError, TextQueueFullError
 from hookline_server.texts.messages import Answer, Job, Ready, Reply
@@ -66,7 +66,7 @@ class TextQueue:
         self,
         settings: QueueSettings,
         setup_fd: Callable[[], int],
-        reap: Callable[[Popen[bytes]], None],
+        reap: Callable[[Supervised], None],
     ) -> None:
         """Starts nothing yet.
 
