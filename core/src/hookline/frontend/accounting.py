@@ -24,7 +24,7 @@ from hookline.frontend.request_account import (
     orphaned_request,
     rejected_request,
 )
-from hookline.frontend.wall_time import ClockMapping
+from hookline.frontend.timeline import ClockMapping
 from hookline.request import FinishReason, GenerateRequest, RequestFacts
 from hookline.request_ids import client_of
 from hookline.stats import GRAMMAR_NEWS, IterationStats

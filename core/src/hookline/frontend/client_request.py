@@ -14,7 +14,7 @@ from hookline.finish_cause import (
 )
 from hookline.frontend.request_account import RequestAccount
 from hookline.frontend.text_stream import TextStream
-from hookline.frontend.wall_time import ClockMapping
+from hookline.frontend.timeline import ClockMapping
 from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.pooling import PooledVectors
 from hookline.request import GenerateRequest, TokenLogprobs

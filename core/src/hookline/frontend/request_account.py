@@ -5,8 +5,7 @@ import dataclasses
 from hookline.clock import NANOSECONDS
 from hookline.events import Finished
 from hookline.finish_cause import FinishCause, Rejected
-from hookline.frontend.timeline import Timeline, seconds_between
-from hookline.frontend.wall_time import ClockMapping
+from hookline.frontend.timeline import ClockMapping, Timeline, seconds_between
 from hookline.outputs import RequestMetrics
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
