@@ -255,7 +255,10 @@ class EngineSet:
     @property
     def num_unconfirmed(self) -> int:
         """Completions that no engine has confirmed to have ended."""
-        return sum([each.accounting.num_in_flight for each in self._engines.values()])
+        found = 0
+        for engine in self._engines.values():
+            found += engine.accounting.num_in_flight
+        return found
 
     @property
     def num_open(self) -> int:
@@ -267,8 +270,10 @@ class EngineSet:
     @property
     def num_waiting_tokens(self) -> int:
         """Prompt tokens of completions that were not scheduled yet."""
-        accountings = [each.accounting for each in self._engines.values()]
-        return sum([each.num_waiting_tokens for each in accountings])
+        found = 0
+        for engine in self._engines.values():
+            found += engine.accounting.num_waiting_tokens
+        return found
 
     @property
     def num_ended(self) -> int:

@@ -16,7 +16,7 @@ from hookline.scheduler.transfers import Transfers
 from hookline_registry import Failure, isolate
 
 
-class Admission:
+class BatchAdmission:
     """Moves requests from the waiting queue to the batch."""
 
     def __init__(

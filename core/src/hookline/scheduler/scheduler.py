@@ -14,7 +14,7 @@ from hookline.events import CacheEvent, PreemptionCause
 from hookline.finish_cause import FinishCause
 from hookline.kv_cache import EvictionWork, KVCacheManager
 from hookline.request import GenerateRequest, Request, RequestStatus
-from hookline.scheduler.admission import Admission, chunk
+from hookline.scheduler.admission import BatchAdmission, chunk
 from hookline.scheduler.draft_planning import DraftPlanning
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.extension_port import start_sides
@@ -71,7 +71,7 @@ class Scheduler:
             self._queues, cache, transfers, extensions, max_model_len=max_model_len
         )
         self._pipeline = Pipeline(config, num_batches)
-        self._admission = Admission(config, cache, transfers, self._pipeline)
+        self._admission = BatchAdmission(config, cache, transfers, self._pipeline)
         self._drafts = DraftPlanning(
             cache, max_model_len=max_model_len, tree=draft_tree
         )

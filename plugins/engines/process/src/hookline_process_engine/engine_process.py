@@ -81,7 +81,7 @@ def _serve(wire: EngineWire, adapt: AdaptFactory | None) -> int:
         wire.listen_to(core.sharing.bell)
     wire.ready(Ready(core.facts, core.clock_pair()))
     while True:
-        for message in loop.turn(wire.receive, _IDLE_SECONDS):
+        for message in loop.run_once(wire.receive, _IDLE_SECONDS):
             wire.send(message)
 
 

@@ -81,7 +81,7 @@ class RemoteEngine:
         loop = build_loop(config, core)
         self._wire.ready(Ready(core.facts, core.clock_pair()))
         while not (self._is_over.is_set() or self._wire.is_dismissed):
-            for message in loop.turn(self._wire.receive, 0.02):
+            for message in loop.run_once(self._wire.receive, 0.02):
                 self._wire.send(message)
 
 

@@ -87,7 +87,7 @@ class _Engine:
         self._is_asked_to_leave = True
 
     def _turn(self, loop: EngineLoop) -> None:
-        for message in loop.turn(self._wire.receive, _TURN_SECONDS):
+        for message in loop.run_once(self._wire.receive, _TURN_SECONDS):
             self._wire.send(message)
 
 
