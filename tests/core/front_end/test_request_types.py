@@ -144,7 +144,7 @@ def test_values_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("checked again")
 
-    monkeypatch.setattr(sampling_params, "_within", fail)
+    monkeypatch.setattr(sampling_params, "check_words", fail)
 
     given = request(cache_salt="a")
 

@@ -50,7 +50,7 @@ class EngineLoop:
         self._replies_to_state: list[Reply] = []
         self._replies: list[Reply] = []
 
-    def turn(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
+    def run_once(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
         """Takes all waiting commands, then steps, publishes a state, or waits.
 
         Returns:

@@ -24,7 +24,7 @@ from hookline.frontend.request_account import (
     orphaned_request,
     rejected_request,
 )
-from hookline.frontend.wall_time import WallTime
+from hookline.frontend.timeline import ClockMapping
 from hookline.frozen import frozen_json
 from hookline.request import FinishReason, GenerateRequest, RequestFacts
 from hookline.request_ids import client_of
@@ -71,7 +71,7 @@ class RequestAccounting:
         self.moved = 0
         self.taken_over = 0
         self.num_waiting_tokens = 0
-        self.wall = WallTime(clock, engine_clock)
+        self.wall = ClockMapping(clock, engine_clock)
         self._clock = clock
         self._is_detailed = is_detailed
         self._keep_prompts = keep_prompts

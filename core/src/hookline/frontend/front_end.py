@@ -31,7 +31,7 @@ from hookline.exceptions import (
 )
 from hookline.finish_cause import Aborted, Rejected
 from hookline.frontend.accounting import RequestAccounting
-from hookline.frontend.calls import PendingCalls
+from hookline.frontend.calls import PendingCalls, SleepOperations
 from hookline.frontend.client_request import ClientRequest, Deliver, seconds_until
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
@@ -41,7 +41,6 @@ from hookline.frontend.observing import Observing
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.request_context import RequestContext
 from hookline.frontend.router import EngineRouter
-from hookline.frontend.sleep_operations import SleepOperations
 from hookline.frontend.supervisor import Supervisor
 from hookline.frontend.text_stream import make_text_streams
 from hookline.frontend.type_check import check_types
@@ -49,6 +48,7 @@ from hookline.payloads import EngineFacts
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.request_ids import first_id
+from hookline.request_limits import check_token_lists
 from hookline.sampling_params import SamplingParams
 from hookline.sections import present
 from hookline.tokenizer import Tokenizer
@@ -180,6 +180,12 @@ class FrontEnd:
         Raises:
             RequestError: The request cannot be served.
         """
+        check_token_lists(
+            self.facts.vocab_size,
+            logit_bias=params.logit_bias,
+            allowed_token_ids=params.allowed_token_ids or (),
+            stop_token_ids=params.stop_token_ids,
+        )
         request = GenerateRequest(
             prompt_token_ids=self.inputs.encode(prompt),
             params=params,

@@ -15,7 +15,7 @@ from hookline.events import CacheEvent, PreemptionCause
 from hookline.finish_cause import FinishCause
 from hookline.kv_cache import EvictionWork, KVCacheManager
 from hookline.request import GenerateRequest, Request, RequestStatus
-from hookline.scheduler.admission import Admission, chunk
+from hookline.scheduler.admission import BatchAdmission, chunk
 from hookline.scheduler.draft_planning import DraftPlanning
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.extension_port import start_sides
@@ -73,7 +73,7 @@ class Scheduler:
         )
         self._update = ResultUpdate(self._lifecycle, cache, extensions)
         start_sides(extensions, self._update, self._lifecycle, cache)
-        self._admission = Admission(
+        self._admission = BatchAdmission(
             config, cache, extensions.external_prefix, self._pipeline
         )
         self._steps = 0

@@ -19,7 +19,6 @@ from hookline.transport.engine_client import (
     EngineReplaced,
     Received,
 )
-from hookline.transport.messages import Ready
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.config import ClusterConfig, MachinesConfig
 from hookline_cluster.machines.client_relay import ClientRelay
@@ -36,6 +35,7 @@ from hookline_cluster.news import (
     EngineNotJoined,
     SecondaryClientLeft,
 )
+from hookline_process_engine.messages import Ready
 from hookline_testing.own_time import Deadline
 from hookline_testing.payloads import FACTS
 

@@ -23,9 +23,6 @@ from hookline.transport.engine_client import (
     EngineReplaced,
     Received,
 )
-from hookline.transport.mailbox import Mail, Mailbox, make_key
-from hookline.transport.messages import Failed, Output, Ready, StartFailed
-from hookline.transport.transport import Party, Role
 from hookline_cluster.capabilities import (
     EngineLinks,
     RemoteEngines,
@@ -53,6 +50,9 @@ from hookline_cluster.machines.remote_seat import Presence, RemoteSeat
 from hookline_cluster.machines.remote_secondary_clients import RemoteSecondaryClients
 from hookline_cluster.machines.tcp import TcpHub
 from hookline_cluster.news import EngineLeaving, EngineVerdict
+from hookline_process_engine.mailbox import Mail, Mailbox, make_key
+from hookline_process_engine.messages import Failed, Output, Ready, StartFailed
+from hookline_process_engine.transport import Party, Role
 
 T = TypeVar("T")
 _CAPABILITIES = frozenset(

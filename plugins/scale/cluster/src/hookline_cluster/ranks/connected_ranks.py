@@ -15,7 +15,6 @@ from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, RankError
 from hookline.models.description import find_folder
 from hookline.models.folder_digest import digest_of_folder
-from hookline.transport.transport import Party, Role
 from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.endpoint import Endpoint
 from hookline_cluster.machines.link_keys import LinkKeys
@@ -32,6 +31,7 @@ from hookline_cluster.ranks.rank_messages import (
     ToExecutor,
     ToRank,
 )
+from hookline_process_engine.transport import Party, Role
 
 _SECRET_BYTES = 32
 _LOOK_SECONDS = 0.1

@@ -13,7 +13,7 @@ import msgspec
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.exceptions import ConfigError, SchemaVersionError
 from hookline.frozen import plain
-from hookline.transport.transport import Party, Role, Transport
+from hookline_process_engine.transport import Party, Role, Transport
 
 M = TypeVar("M")
 _MAGIC = b"hkln"

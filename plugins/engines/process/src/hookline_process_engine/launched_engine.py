@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from hookline.config.engine import EngineConfig
-from hookline.transport.mailbox import make_key
+from hookline_process_engine.mailbox import make_key
 from hookline_processes.supervised import Supervised
 
-MODULE = "hookline.transport.engine_process"
+MODULE = "hookline_process_engine.engine_process"
 
 
 class LaunchedEngine(Supervised):

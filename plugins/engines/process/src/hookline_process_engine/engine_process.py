@@ -1,4 +1,4 @@
-"""The engine process: `python -m hookline.transport.engine_process`.
+"""The engine process: `python -m hookline_process_engine.engine_process`.
 
 Its arguments are the folder of the sockets, which only this user may enter, the index
 of the engine, and the index of the client that owns it. The owner sends the key of the
@@ -16,10 +16,10 @@ from hookline.clock import SystemClock
 from hookline.core.building import build_core, build_loop
 from hookline.core.failure import FailureNotice, describe_failure
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError, RankError
-from hookline.transport.engine_wire import EngineWire
-from hookline.transport.messages import Ready
 from hookline.worker.executor_factory import AdaptFactory
 from hookline_kernels.runtime.openmp import wait_patiently
+from hookline_process_engine.engine_wire import EngineWire
+from hookline_process_engine.messages import Ready
 from hookline_processes.inspector import STACKS_SIGNAL, stacks_file
 from hookline_processes.owner import Owner, run_supervised
 
@@ -81,7 +81,7 @@ def _serve(wire: EngineWire, adapt: AdaptFactory | None) -> int:
         wire.listen_to(core.sharing.bell)
     wire.ready(Ready(core.facts, core.clock_pair()))
     while True:
-        for message in loop.turn(wire.receive, _IDLE_SECONDS):
+        for message in loop.run_once(wire.receive, _IDLE_SECONDS):
             wire.send(message)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookline.text.fair_queue import FairQueue
+from hookline_processes.fair_queue import FairQueue
 
 
 def test_clients_take_turns() -> None:

@@ -10,12 +10,11 @@ import pytest
 import zmq
 
 from hookline.core.commands import SCHEMA_VERSION, Call, ResetPrefixCache
-from hookline.exceptions import ConfigError, SchemaVersionError
-from hookline.request_ids import MAX_CLIENTS, client_of, first_id
-from hookline.transport.ipc import IpcTransport, private_folder
-from hookline.transport.mailbox import KEY_BYTES, Keys, Mailbox
-from hookline.transport.messages import Failed, Hello, ToClient, ToEngine
-from hookline.transport.transport import Party, Role
+from hookline.exceptions import SchemaVersionError
+from hookline_process_engine.ipc import IpcTransport, private_folder
+from hookline_process_engine.mailbox import KEY_BYTES, Keys, Mailbox
+from hookline_process_engine.messages import Failed, Hello, ToClient, ToEngine
+from hookline_process_engine.transport import Party, Role
 
 WAIT_SECONDS = 30.0
 KEY = b"k" * KEY_BYTES
@@ -209,18 +208,3 @@ def test_a_bounded_outbox_refuses_what_does_not_fit(ends: Ends) -> None:
 
     assert taken[0]
     assert not taken[-1]
-
-
-def test_request_ids_name_their_client() -> None:
-    """Ids of several clients never meet, and each leads back to its client."""
-    clients = (0, 1, MAX_CLIENTS - 1)
-    made = [(each, first_id(each) + later) for each in clients for later in range(3)]
-
-    assert [client_of(request_id) for _, request_id in made] == [
-        client for client, _ in made
-    ]
-    assert len({request_id for _, request_id in made}) == len(made)
-    assert made[0] == (0, 1)
-    assert max(request_id for _, request_id in made) < 2**63
-    with pytest.raises(ConfigError, match="client-index"):
-        first_id(MAX_CLIENTS)

@@ -26,10 +26,10 @@ from hookline.transport.engine_client import (
     EngineReplaced,
     Received,
 )
-from hookline.transport.ipc import IpcTransport, private_folder
-from hookline.transport.launched_engine import LaunchedEngine, config_of_process
-from hookline.transport.mailbox import Mail, Mailbox
-from hookline.transport.messages import (
+from hookline_process_engine.ipc import IpcTransport, private_folder
+from hookline_process_engine.launched_engine import LaunchedEngine, config_of_process
+from hookline_process_engine.mailbox import Mail, Mailbox
+from hookline_process_engine.messages import (
     Failed,
     Hello,
     Output,
@@ -38,7 +38,7 @@ from hookline.transport.messages import (
     StartFailed,
     ToClient,
 )
-from hookline.transport.transport import Party, Role
+from hookline_process_engine.transport import Party, Role
 from hookline_processes.forked_children import release_folder_in_forked_children
 from hookline_processes.inspector import ProcessInspector, stacks_file
 
@@ -335,3 +335,14 @@ class ProcessClient:
         self._drain_grace.pop(death.engine_index, None)
         self._deaths[death.engine_index] = death.reason
         return death
+
+
+def connect(config: EngineConfig) -> ProcessClient:
+    """Starts an engine process for each engine of a configuration, and waits for them.
+
+    Raises:
+        ConfigError: An option does not fit.
+        ModelLoadError: The model cannot be loaded or served.
+        EngineDeadError: A process ended before it was ready.
+    """
+    return ProcessClient(*config.per_engine())

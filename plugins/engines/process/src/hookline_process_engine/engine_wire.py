@@ -8,9 +8,9 @@ import msgspec
 from hookline.config.engine import EngineConfig
 from hookline.core.commands import Command, EngineMessage
 from hookline.events import StepOutput
-from hookline.transport.ipc import IpcTransport, ipc_address
-from hookline.transport.mailbox import Mail, Mailbox
-from hookline.transport.messages import (
+from hookline_process_engine.ipc import IpcTransport, ipc_address
+from hookline_process_engine.mailbox import Mail, Mailbox
+from hookline_process_engine.messages import (
     Failed,
     Hello,
     Output,
@@ -19,7 +19,7 @@ from hookline.transport.messages import (
     StartFailed,
     ToEngine,
 )
-from hookline.transport.transport import Party, Role
+from hookline_process_engine.transport import Party, Role
 
 _OWNER_FRAMES = 1000
 """Maximum number of frames queued for the owner; the engine waits beyond it."""

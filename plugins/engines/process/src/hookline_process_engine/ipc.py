@@ -7,7 +7,7 @@ from pathlib import Path
 
 import zmq
 
-from hookline.transport.transport import Party, Role
+from hookline_process_engine.transport import Party, Role
 
 LARGEST_FRAME = 1 << 28
 """Maximum size of a frame, in bytes; ZMQ cuts a connection that announces more."""

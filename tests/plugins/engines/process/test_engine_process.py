@@ -16,7 +16,7 @@ from hookline import LLM, ConfigError, EngineDeadError, ModelLoadError, Sampling
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
 from hookline.core.commands import Finish
 from hookline.finish_cause import Aborted
-from hookline.transport.process_client import ProcessClient
+from hookline_process_engine.process_client import ProcessClient
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 
