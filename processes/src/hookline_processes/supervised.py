@@ -158,7 +158,7 @@ class Supervised:
         code = self._process.poll()
         return code is not None and (code > 0 or -code in _FAULTS)
 
-    def send(self, body: bytes) -> None:
+    def send_bytes(self, body: bytes) -> None:
         """Sends it a message, which /proc does not show to anyone.
 
         It waits while the process does not read. A message to one that has ended or
@@ -167,7 +167,7 @@ class Supervised:
         with suppress(OSError):  # its end is noticed like any other
             self.channel.sendall(frame(body))
 
-    def receive(
+    def receive_bytes(
         self,
         timeout_seconds: float | None = None,
         closing: threading.Event | None = None,
@@ -183,13 +183,13 @@ class Supervised:
             sends what is no message is killed.
         """
         try:
-            return self._receive(timeout_seconds, closing)
+            return self._receive_bytes(timeout_seconds, closing)
         except FrameError as error:
             _logger.error("%s is killed: %s", self.name, error)  # noqa: TRY400
             self.kill()
             return None
 
-    def _receive(
+    def _receive_bytes(
         self, timeout_seconds: float | None, closing: threading.Event | None
     ) -> bytes | None:
         wait = math.inf if timeout_seconds is None else timeout_seconds
