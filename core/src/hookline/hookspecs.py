@@ -204,6 +204,11 @@ def cli_command() -> object | None:
 
 
 @hookspec(firstresult=True)
+def model_family() -> object | None:
+    """Called for a model's `model_type`; returns the `ModelFamily` of such models."""
+
+
+@hookspec(firstresult=True)
 def model_folder() -> Path | None:
     """Called when a model is named; returns the folder of its weights."""
 

@@ -23,23 +23,9 @@ from hookline.front_end_parts import FrontEndPart
 from hookline.logged_record import LoggedRecord
 from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS, Sections
+from hookline.startup_timer import StartupPhase
 from hookline.stats import IterationStats, SchedulerStats
 from hookline_registry import LaneStats
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartupPhase:
-    """A phase of an engine's startup.
-
-    Attributes:
-        name: Name of the phase, such as `load weights`.
-        started_at: Start, in nanoseconds since the epoch.
-        seconds: Duration.
-    """
-
-    name: str
-    started_at: int
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

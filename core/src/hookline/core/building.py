@@ -24,13 +24,10 @@ from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.scheduler.extension import scheduler_sides
+from hookline.startup_timer import StartupTimer
 from hookline.worker.executor import Executor
-from hookline.worker.executor_factory import (
-    AdaptFactory,
-    ExecutorContext,
-    load_executor_factory,
-)
-from hookline.worker.startup_timer import StartupTimer
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import AdaptFactory, load_executor_factory
 
 
 def build_core(

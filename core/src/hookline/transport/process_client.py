@@ -17,6 +17,7 @@ from hookline.exceptions import (
     HooklineError,
     ModelLoadError,
 )
+from hookline.startup_timer import StartupTimer
 from hookline.transport.engine_client import (
     DeathKind,
     EngineDied,
@@ -38,7 +39,6 @@ from hookline.transport.messages import (
     ToClient,
 )
 from hookline.transport.transport import Party, Role
-from hookline.worker.startup_timer import StartupTimer
 from hookline_processes.forked_children import release_folder_in_forked_children
 from hookline_processes.inspector import ProcessInspector, stacks_file
 

@@ -29,8 +29,8 @@ from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling.prompt_logprobs import logits_indices
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.sampling.step_sampler import Samples, StepSampler
-from hookline.worker.stopwatch import Stopwatch
 from hookline.worker.transfers.transferring import Transferring
+from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_registry import Failure, isolate
 
 _log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -68,11 +68,6 @@ def _keeps_kernels() -> bool:
         _log.warning("no kernels are compiled in the background: %s", error)
         return False
     return True
-
-
-def without_kernels(config: EngineConfig) -> EngineConfig:
-    """Returns the configuration of an engine that uses torch alone."""
-    return replace(config, executor=replace(config.executor, kernels=Kernels.TORCH))
 
 
 def first_forward(  # noqa: PLR0917 - two dtypes of one model

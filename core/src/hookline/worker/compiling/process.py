@@ -21,6 +21,7 @@ from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.description import describe
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.spec_decode.proposer import Proposer
+from hookline.startup_timer import StartupTimer
 from hookline.worker.compiling.messages import (
     CompilationEnded,
     CompilationRefused,
@@ -28,13 +29,8 @@ from hookline.worker.compiling.messages import (
     KernelCompiled,
 )
 from hookline.worker.executor import Executor
-from hookline.worker.executor_factory import (
-    RANKS,
-    RUNS_MODEL,
-    ExecutorContext,
-    load_executor_factory,
-)
-from hookline.worker.startup_timer import StartupTimer
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import RANKS, RUNS_MODEL, load_executor_factory
 from hookline.worker.uniproc_factory import import_for
 from hookline_kernels import KernelError
 from hookline_kernels.compile_farm import CompileFarm
@@ -113,6 +109,7 @@ def _executor(context: ExecutorContext) -> Executor:
     Ranks have kernels of their own sizes, and sum by further ones.
     """
     # Imported once it is known which parts of torch are left out.
+    from hookline.worker.building import build_worker  # noqa: PLC0415
     from hookline.worker.rank_context import SINGLE_RANK  # noqa: PLC0415
     from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
@@ -121,7 +118,7 @@ def _executor(context: ExecutorContext) -> Executor:
         make_single_rank = load_executor_factory(RANKS).make_single_rank
         assert make_single_rank is not None
         ranks = make_single_rank(context.config)
-    return UniprocExecutor(context, ranks)
+    return UniprocExecutor(build_worker(context, ranks))
 
 
 def _small(config: EngineConfig) -> EngineConfig:

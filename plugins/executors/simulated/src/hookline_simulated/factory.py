@@ -6,7 +6,8 @@ from hookline.models.description import describe
 from hookline.step.model_shape import ModelShape
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.guard import ProposerGuard
-from hookline.worker.executor_factory import ExecutorContext, ExecutorFactory
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import ExecutorFactory
 from hookline.worker.extension import SimulatedExtension
 from hookline.worker.transfers.connecting import connect
 from hookline_simulated.executor import SimulatedExecutor

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from hookline.clock import Clock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer.connector import WorkerConnector
@@ -13,8 +13,10 @@ from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.spec_decode.proposer import needs_hidden_states
 from hookline.spec_decode.tree import tree_of
-from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
-from hookline.worker.startup_timer import StartupTimer
+from hookline.startup_timer import StartupTimer
+from hookline.worker.building import build_worker
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import RUNS_MODEL
 from hookline.worker.worker import Worker
 from hookline_ranks.processes.ends import RankEnd
 from hookline_ranks.rank_context import DividedRankContext
@@ -63,7 +65,7 @@ def make_worker(
         connector=connector,
         extensions=load_extensions(config, is_rank=True),
     )
-    return Worker(context, DividedRankContext(config, parts))
+    return build_worker(context, DividedRankContext(config, parts))
 
 
 def check_connector(config: EngineConfig, connector: WorkerConnector | None) -> None:
