@@ -10,10 +10,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from enum import Enum
-from functools import partial
+from typing import Any
 
 from hookline_processes.forked_children import keep_from_forked_children
 from hookline_processes.frames import FrameBuffer, FrameError, frame
@@ -89,20 +89,20 @@ class Supervised:
         """
         self.name = name
         self._incoming = FrameBuffer()
-        start: Callable[..., subprocess.Popen[bytes]] = partial(
-            subprocess.Popen,
-            process_group=0 if is_apart else None,
-            env=environment,
-            **(_NO_OUTPUT if output is Output.NONE else {}),
-        )
         command = [sys.executable, "-m", module, *map(str, arguments)]
-        self._log = self._start(start, command, pass_fds, has_log=output is Output.LOG)
+        options = {
+            "env": environment,
+            "process_group": 0 if is_apart else None,
+            **(_NO_OUTPUT if output is Output.NONE else {}),
+        }
+        has_log = output is Output.LOG
+        self._log = self._start(command, pass_fds, options, has_log=has_log)
 
     def _start(
         self,
-        start: Callable[..., subprocess.Popen[bytes]],
         command: Sequence[str],
         pass_fds: Sequence[int],
+        options: Mapping[str, Any],
         *,
         has_log: bool,
     ) -> RecordReceiver | None:
@@ -116,10 +116,11 @@ class Supervised:
                 undoing.callback(os.close, log)
                 theirs.callback(os.close, log_end)
             level = logging.getLogger("hookline").getEffectiveLevel()
-            self._process = start(
+            self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
                 [*command, *map(str, (os.getpid(), log_end, level))],
-                stdin=end,
+                stdin=end.fileno(),
                 pass_fds=(*pass_fds, log_end) if has_log else pass_fds,
+                **options,
             )
             undoing.pop_all()
         keep_from_forked_children(self.channel)
