@@ -45,12 +45,12 @@ _END_SECONDS = 5.0
 
 def main(owner: Owner, _: Sequence[str]) -> int:
     """Compiles, and returns the exit status: 0 also for a refusal."""
-    if (data := owner.receive()) is None:
+    if (data := owner.receive_bytes()) is None:
         return 0  # the owner has gone already
     config = msgspec.msgpack.decode(data, type=EngineConfig)
 
     def report(message: CompilerMessage) -> None:
-        owner.send(msgspec.msgpack.encode(message))
+        owner.send_bytes(msgspec.msgpack.encode(message))
 
     farm = CompileFarm(_cores(), lambda *facts: report(KernelCompiled(*facts)))
     _end_with(owner, farm)
