@@ -23,7 +23,7 @@ from hookline.config import (
 from hookline.core.building import build_core, build_executor
 from hookline.core.engine_core import EngineCore
 from hookline.exceptions import ModelLoadError
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
 from hookline.startup_timer import StartupTimer
 from hookline.step import SleepLevel
@@ -83,7 +83,7 @@ def config_of(folder: Path) -> EngineConfig:
     )
 
 
-def greedy(request_id: int, prompt: Sequence[int]) -> EngineRequest:
+def greedy(request_id: int, prompt: Sequence[int]) -> GenerateRequest:
     params = SamplingParams(temperature=0.0, max_tokens=TOKENS)
     return msgspec.structs.replace(engine_request(request_id, prompt), params=params)
 

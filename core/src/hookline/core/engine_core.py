@@ -16,7 +16,7 @@ from hookline.events import CacheChanges, ClockPair, StepOutput, StepRecord
 from hookline.finish_cause import Aborted, FinishCause
 from hookline.frozen import EMPTY
 from hookline.kv_transfer.guard import ConnectorGuard
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.sections import Sections
@@ -91,7 +91,7 @@ class EngineCore:
         is_needed = self._scheduler.has_requests or self._scheduler.has_transfers
         return is_needed or bool(self._in_flight)
 
-    def add(self, request: EngineRequest) -> None:
+    def add(self, request: GenerateRequest) -> None:
         """Queues a request; one that cannot be queued ends with an error.
 
         The front end has checked it. Should it be wrong, others are not concerned.

@@ -13,7 +13,7 @@ from hookline.config.scheduler import SchedulerConfig
 from hookline.events import CacheEvent, PreemptionCause
 from hookline.finish_cause import FinishCause
 from hookline.kv_cache import EvictionWork, KVCacheManager
-from hookline.request import EngineRequest, Request, RequestStatus
+from hookline.request import GenerateRequest, Request, RequestStatus
 from hookline.scheduler.admission import Admission, chunk
 from hookline.scheduler.draft_planning import DraftPlanning
 from hookline.scheduler.extension import SchedulerExtensions
@@ -91,7 +91,7 @@ class Scheduler:
         """Whether the worker has to be polled for ends of transfers."""
         return self._transfers.is_busy
 
-    def add(self, inner: EngineRequest, now: int) -> None:
+    def add(self, inner: GenerateRequest, now: int) -> None:
         """Queues a request that the front end has validated.
 
         Raises:
@@ -99,7 +99,7 @@ class Scheduler:
         """
         self._lifecycle.add(inner, now)
 
-    def refuse(self, inner: EngineRequest, detail: str, now: int) -> None:
+    def refuse(self, inner: GenerateRequest, detail: str, now: int) -> None:
         """Ends a request with an error that `add` has refused."""
         self._lifecycle.refuse(inner, detail, now)
 

@@ -15,7 +15,7 @@ LONGEST_RETRY = 60
 _WINDOW_NS = 10 * NANOSECONDS
 
 
-class Admission:
+class QueueLimits:
     """Refuses completions beyond the bounds of the queue.
 
     Open completions are bounded by their number, those that have not been scheduled

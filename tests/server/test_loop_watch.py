@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from hookline.frontend.loop_watch import LoopWatch
+from hookline_server.loop_watch import LoopWatch
 
 
 async def turn() -> None:

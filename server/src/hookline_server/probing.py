@@ -7,9 +7,9 @@ from hookline.exceptions import EngineDeadError
 from hookline.frontend.engine_set import EngineState
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.output_stream import OutputStream
-from hookline.frontend.probe_result import ProbeOutcome, ProbeResult
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline_server.probe import ProbeOutcome, ProbeResult
 
 PROBE_ID = "health-probe"
 """The client's id of probes, by which loggers know them."""
@@ -44,16 +44,14 @@ async def _one_token(
 ) -> None:
     """Raises `EngineDeadError`, or `TimeoutError` after the timeout."""
     facts = RequestFacts(client_id=PROBE_ID)
-    prepared = front_end.prepare([0], _PARAMS, facts=facts)
     stream = OutputStream(front_end)
-    request = front_end.submit(
-        prepared,
+    stream.request = front_end.submit(
+        front_end.prepare([0], _PARAMS, facts=facts),
         stream.deliver,
         arrived_at=arrived_at,
         is_streamed=False,
         to=engine.index,
     )
-    stream.start(request)
     try:
         async with asyncio.timeout(timeout_seconds):
             async for _ in stream:
