@@ -21,10 +21,10 @@ from hookline.exceptions import ConfigError
 from hookline.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline.models.fingerprint import fingerprint_of
 from hookline.models.layer_shapes import LayerCache
-from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.transfers.connecting import connect
 from hookline.worker.transfers.kv_memory import layers_of
+from hookline_kernels.cache_numbers import dtype_name
 from hookline_testing import assert_conserved
 from hookline_testing.connectors import DictStore, DictWorker, Faults
 from hookline_testing.essential import essential

@@ -13,7 +13,6 @@ from hookline.spec_decode.proposer import (
     needs_hidden_states,
 )
 from hookline.spec_decode.tree import tree_of
-from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
 from hookline.worker.drafting.draft_trees import TreeArrays, arrays_for
@@ -39,6 +38,7 @@ from hookline.worker.transfers.connecting import connect
 from hookline.worker.transfers.kv_memory import layers_of
 from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels import Platform
+from hookline_kernels.cache_numbers import dtype_name
 from hookline_kernels.runtime.stopwatch import stopwatch_for
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
 

@@ -29,7 +29,6 @@ from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.allocation import Allocation
-from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.executor import Compute
 from hookline.worker.executor_context import ExecutorContext
@@ -40,6 +39,7 @@ from hookline.worker.loaded_model import LoadModel
 from hookline.worker.machine import Machine
 from hookline.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
 from hookline.worker.runner_maker import MakeProcessors, RunnerMaker
+from hookline_kernels.cache_numbers import dtype_name
 
 _log = logging.getLogger(__name__)
 

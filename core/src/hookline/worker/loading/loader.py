@@ -22,9 +22,9 @@ from hookline.spec_decode.proposer import (
     needs_hidden_states,
 )
 from hookline.startup_timer import StartupTimer
-from hookline.worker.cache_dtype import eight_bit_dtype
 from hookline.worker.compiling.first_forward import first_forward
 from hookline.worker.loaded_model import LoadedModel
+from hookline.worker.loading.cache_dtype import eight_bit_dtype
 from hookline.worker.loading.forward_choice import choose_forward
 from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline_kernels import Platform
