@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-from hookline.config.engine import EngineConfig
-from hookline.config.executor import Kernels
 from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.spec_decode.proposer import (
     Proposer,
@@ -41,6 +39,9 @@ from hookline_kernels import Platform
 from hookline_kernels.cache_numbers import dtype_name
 from hookline_kernels.runtime.stopwatch import stopwatch_for
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 MakeProcessors = Callable[
     [LogitsProcessorContext, Sequence[LogitsProcessor]], LogitsProcessors
@@ -102,7 +103,7 @@ class RunnerMaker:
         ranks: What this rank has of the others.
     """
 
-    config: EngineConfig
+    config: "EngineConfig"
     platform: Platform
     isa: str
     model: LoadedModel
@@ -119,7 +120,7 @@ class RunnerMaker:
     @classmethod
     def of(
         cls,
-        config: EngineConfig,
+        config: "EngineConfig",
         platform: Platform,
         model: LoadedModel,
         *,
@@ -138,7 +139,7 @@ class RunnerMaker:
         """
         windows = [layer.window for layer in model.attention]
         is_final = model.with_kernels is None
-        may_compile = is_final and config.executor.kernels is not Kernels.TORCH
+        may_compile = is_final and config.executor.may_compile
         return cls(
             config=config,
             platform=platform,

@@ -89,7 +89,7 @@ def first_forward(  # noqa: PLR0917 - two dtypes of one model
         cache_dtype: The KV cache's; None is the model's.
     """
     if not serves_meanwhile(config, platform) or not _keeps_kernels():
-        may_compile = config.executor.kernels is not Kernels.TORCH
+        may_compile = config.executor.may_compile
         return FirstForward(choose(may_compile=may_compile))
     cached = OnlyCached()
     try:

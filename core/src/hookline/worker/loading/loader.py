@@ -5,7 +5,6 @@ from functools import partial
 from transformers import PreTrainedModel
 
 from hookline.config.engine import EngineConfig
-from hookline.config.executor import Kernels
 from hookline.config.speculative import OPTION
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
@@ -55,7 +54,7 @@ def load(
             max_model_len,
             platform.device,
             divide=ranks.divide,
-            may_compile=config.executor.kernels is not Kernels.TORCH,
+            may_compile=config.executor.may_compile,
             cache_dtype=eight_bits,
         )
     cache_dtype = eight_bits or model.dtype
