@@ -279,7 +279,8 @@ class ModelRunner:
             Logits [W, vocabulary]; hidden states, if they are needed; and
             log-probabilities of prompt tokens by request id.
         """
-        indices, prompts, output = inputs.samples.indices, [], None
+        indices, output = inputs.samples.indices, None
+        prompts: list[tuple[int, int, int]] = []
         if self._batch.scored_rows:
             indices, prompts = logits_indices(self._batch, inputs)
         batch = self._feed.batch(inputs, indices)
