@@ -43,12 +43,12 @@ from hookline.payloads import (
     HttpAnswered,
     HttpExchange,
     PageStats,
-    StartupPhase,
 )
 from hookline.request import RequestFacts
 from hookline.request_limits import LIMITS
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, Slo, SloMiss
+from hookline.startup_timer import StartupPhase
 from hookline.stats import (
     BlockEviction,
     ExpertStats,

@@ -39,7 +39,8 @@ class ResultUpdate:
         for request_id, cause in result.failed.items():
             if (request := requests.get(request_id)) is not None:
                 self._lifecycle.end(request, cause, now)
-        self._keep_prompt_logprobs(result)
+        if result.prompt_logprobs:
+            self._keep_prompt_logprobs(result)
         for request_id, token_ids in result.tokens.items():
             request = requests.get(request_id)
             if request is None:

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hookline.clock import Clock
-from hookline.config.engine import EngineConfig
 from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 
 if TYPE_CHECKING:  # it needs torch, which is imported once an executor is chosen
+    from hookline.config.engine import EngineConfig
     from hookline.worker.rank_context import RankContext
 
-MakeRanks = Callable[[EngineConfig], "RankContext"]
+MakeRanks = Callable[["EngineConfig"], "RankContext"]
 """Makes the context of one rank; may raise `KernelError`."""
 
 
@@ -31,7 +31,7 @@ class ExecutorContext:
             once torch is imported; None if it needs none of them.
     """
 
-    config: EngineConfig
+    config: "EngineConfig"
     clock: Clock
     timer: StartupTimer
     proposer: Proposer | None = None

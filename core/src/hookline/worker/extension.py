@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from hookline.config.parallel import ParallelConfig
 from hookline.finish_cause import FinishCause
 from hookline.step.plan import AdmittedSequence, StepPlan
 
 if TYPE_CHECKING:  # need torch, which the scheduler's side of an extension does not
     import torch
 
+    from hookline.config.parallel import ParallelConfig
     from hookline.worker.input_batch import InputBatch, Int64, StepInputs
     from hookline.worker.sampling.logits_processor import (
         LogitsProcessor,
@@ -196,7 +196,7 @@ class SimulatedExtension(Protocol):
 
 
 def worker_sides(
-    extensions: Collection[object], parallel: ParallelConfig
+    extensions: Collection[object], parallel: "ParallelConfig"
 ) -> list[WorkerSide]:
     """Makes the sides of those extensions that have one in a rank."""
     context = WorkerContext(

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from hookline.config.engine import EngineConfig
 from hookline.cost import ModelCost
 from hookline.models.layer_shapes import LayerAttention, LayerCache
 from hookline.spec_decode.proposer import Proposer
@@ -14,6 +13,9 @@ from hookline.startup_timer import StartupTimer
 from hookline.worker.forward import Forward
 from hookline.worker.rank_context import RankContext
 from hookline_kernels import Platform
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,7 @@ class LoadModel(Protocol):
 
     def __call__(
         self,
-        config: EngineConfig,
+        config: "EngineConfig",
         platform: Platform,
         timer: StartupTimer,
         *,

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from hookline.finish_cause import Failed, FinishCause
-from hookline.models.forward_batch import ForwardBatch
-from hookline.models.forward_output import ForwardOutput
+from hookline.models.forward_batch import ForwardOutput
 from hookline.request import TokenLogprobs
 from hookline.spec_decode.target import HiddenStates
 from hookline.step.plan import SlotMoves, StepPlan, StepResult
@@ -23,7 +22,7 @@ from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.sampling.prompt_logprobs import logits_indices
+from hookline.worker.sampling.logprobs import logits_indices
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.sampling.step_sampler import Samples, StepSampler
 from hookline_kernels.runtime.stopwatch import Stopwatch
@@ -78,6 +77,7 @@ class ModelRunner:
         """
         self._forward, self._batch = forward, batch
         self._sampling, self._sampler = sampling, sampler
+        self._prepare = sampler.prepare if sampler.prepares else None
         self._feed, self._stopwatch = feed, stopwatch
         self._drafter, self._needs_hidden_states = drafter, needs_hidden_states
         self._cache, self._tree = cache, tree
@@ -96,14 +96,17 @@ class ModelRunner:
             for end in self._ends:
                 end(sections)
             return StepResult(sections=sections)
-        failed = self._change_batch(plan)
+        failed: dict[int, FinishCause] = {}
+        if plan.released or plan.admitted:
+            failed = self._change_batch(plan)
+        if plan.new_block_ids:
+            self._batch.grow(plan)
         inputs = self._batch.inputs(plan)
-        self._sampler.prepare(inputs)
-        indices, prompts = logits_indices(self._batch, inputs)
-        logits, output = self._compute(self._feed.batch(inputs, indices))
+        if self._prepare is not None:
+            self._prepare(inputs)
+        logits, output, scores = self._compute(inputs)
         for end in self._ends:
             end(sections)
-        scores = self._sampler.score_prompts(inputs, prompts, logits)
         extensions, seen = self._extensions, None
         if extensions is not None and extensions.is_active:
             final = None if output is None else output.final
@@ -150,10 +153,11 @@ class ModelRunner:
         return _Sampled(
             dict(zip(request_ids, tokens, strict=True)),
             {request_ids[at]: [own] for at, own in samples.logprobs.items()},
-            self._failed(samples),
+            self._failed(samples) if samples.failed else {},
         )
 
     def _failed(self, samples: Samples) -> dict[int, FinishCause]:
+        """Returns causes by request id."""
         ids = self._batch.request_ids
         return {ids[row]: cause for row, cause in samples.failed.items()}
 
@@ -248,14 +252,22 @@ class ModelRunner:
                     sequence.request_id,
                     exc_info=outcome.error,
                 )
-        self._batch.grow(plan)
         return failed
 
     def _compute(
-        self, batch: ForwardBatch
-    ) -> tuple[torch.Tensor, ForwardOutput | None]:
-        """Logits [W, vocabulary] of the batch, and hidden states if needed."""
-        output = None
+        self, inputs: StepInputs
+    ) -> tuple[torch.Tensor, ForwardOutput | None, dict[int, list[TokenLogprobs]]]:
+        """Runs the model.
+
+        Returns:
+            Logits [W, vocabulary]; hidden states, if they are needed; and
+            log-probabilities of prompt tokens by request id.
+        """
+        indices, output = inputs.samples.indices, None
+        prompts: list[tuple[int, int, int]] = []
+        if self._batch.scored_rows:
+            indices, prompts = logits_indices(self._batch, inputs)
+        batch = self._feed.batch(inputs, indices)
         self._stopwatch.start()
         extensions = self._extensions
         if self._needs_hidden_states or (
@@ -266,7 +278,9 @@ class ModelRunner:
         else:
             logits = self._forward(batch)
         self._stopwatch.stop()
-        return logits, output
+        if not prompts:
+            return logits, output, {}
+        return logits, output, self._sampler.score_prompts(inputs, prompts, logits)
 
     def _states(
         self, inputs: StepInputs, before: Int64, output: ForwardOutput

@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-from hookline.config.engine import EngineConfig
-from hookline.config.executor import Kernels
 from hookline.spec_decode.proposer import (
     Proposer,
     has_layers,
     needs_hidden_states,
 )
 from hookline.spec_decode.tree import tree_of
-from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
 from hookline.worker.drafting.draft_trees import TreeArrays, arrays_for
@@ -36,8 +33,12 @@ from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.shown_cache import ShownCache
 from hookline_kernels import Platform
+from hookline_kernels.cache_numbers import dtype_name
 from hookline_kernels.runtime.stopwatch import stopwatch_for
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 MakeProcessors = Callable[
     [LogitsProcessorContext, Sequence[LogitsProcessor]], LogitsProcessors
@@ -98,7 +99,7 @@ class RunnerMaker:
         ranks: What this rank has of the others.
     """
 
-    config: EngineConfig
+    config: "EngineConfig"
     platform: Platform
     isa: str
     model: LoadedModel
@@ -114,7 +115,7 @@ class RunnerMaker:
     @classmethod
     def of(
         cls,
-        config: EngineConfig,
+        config: "EngineConfig",
         platform: Platform,
         model: LoadedModel,
         *,
@@ -132,7 +133,7 @@ class RunnerMaker:
         """
         windows = [layer.window for layer in model.attention]
         is_final = model.with_kernels is None
-        may_compile = is_final and config.executor.kernels is not Kernels.TORCH
+        may_compile = is_final and config.executor.may_compile
         return cls(
             config=config,
             platform=platform,

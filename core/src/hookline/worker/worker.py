@@ -17,9 +17,8 @@ import gc
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from hookline.config.engine import EngineConfig
 from hookline.exceptions import ModelLoadError
 from hookline.plugin_loading.proposers import bind_proposer, load_proposer
 from hookline.spec_decode.tree import tree_of
@@ -29,7 +28,6 @@ from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.allocation import Allocation
-from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.executor import Compute
 from hookline.worker.executor_context import ExecutorContext
@@ -40,6 +38,10 @@ from hookline.worker.loaded_model import LoadModel
 from hookline.worker.machine import Machine
 from hookline.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
 from hookline.worker.runner_maker import MakeProcessors, RunnerMaker
+from hookline_kernels.cache_numbers import dtype_name
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ class WorkerSetup:
         make_processors: Makes the logits processors.
     """
 
-    init_device: Callable[[EngineConfig], Machine]
+    init_device: Callable[["EngineConfig"], Machine]
     load_model: LoadModel
     make_processors: MakeProcessors
 

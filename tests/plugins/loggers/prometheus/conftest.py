@@ -43,9 +43,9 @@ from hookline.payloads import (
     HttpAnswered,
     HttpExchange,
     PageStats,
-    StartupPhase,
 )
 from hookline.request import RequestFacts
+from hookline.startup_timer import StartupPhase
 from hookline.stats import (
     BlockEviction,
     ExpertStats,

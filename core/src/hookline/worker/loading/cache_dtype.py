@@ -12,7 +12,6 @@ _DTYPES = {
     KVCacheDtype.FP8_E5M2: torch.float8_e5m2,
     KVCacheDtype.INT8: torch.int8,
 }
-_NAMES = {torch.float8_e4m3fn: "fp8_e4m3", torch.float8_e5m2: "fp8_e5m2"}
 
 
 def eight_bit_dtype(config: CacheConfig, platform: Platform) -> torch.dtype | None:
@@ -30,8 +29,3 @@ def eight_bit_dtype(config: CacheConfig, platform: Platform) -> torch.dtype | No
             "device to cpu",
         )
     return _DTYPES[config.kv_cache_dtype]
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """Returns a name such as `bfloat16` or `fp8_e4m3`."""
-    return _NAMES.get(dtype, str(dtype).removeprefix("torch."))
