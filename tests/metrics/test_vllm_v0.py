@@ -7,10 +7,11 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
+from hookline.config.extensions import KV_TRANSFER
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
-from hookline.stats.transfers import TierStats, TransferStats
 from hookline_metrics import Family, Recorder
+from hookline_metrics.transfer_stats import TierStats, TransferStats
 from hookline_testing.payloads import FACTS, RECORD, make_started, make_state, make_step
 
 
@@ -36,7 +37,7 @@ def value(recorder: Recorder, name: str) -> object:
 
 def with_tier(**numbers: int) -> SchedulerStats:
     transfers = TransferStats(tiers={"cpu": TierStats(**numbers), "disk": TierStats(9)})
-    return SchedulerStats(transfers=transfers)
+    return SchedulerStats(sections={KV_TRANSFER: transfers})
 
 
 def test_host_tier_is_the_cpu_cache(recorder: Recorder) -> None:

@@ -2,12 +2,11 @@
 
 from hookline.clock import NANOSECONDS
 from hookline.frontend.request_account import RequestAccount
+from hookline.sections import NO_SECTIONS
 from hookline.stats.block_eviction import BlockEviction
-from hookline.stats.connector_events import ConnectorEvent
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.grammars import GrammarCompiling
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
-from hookline.stats.kv_load import KVLoad
 
 
 class IterationBuilder:
@@ -25,8 +24,7 @@ class IterationBuilder:
         self.finished: list[FinishedRequest] = []
         self.finished_groups: list[FinishedGroup] = []
         self.evictions: list[BlockEviction] = []
-        self.loads: list[KVLoad] = []
-        self.connector_events: list[ConnectorEvent] = []
+        self.sections = NO_SECTIONS
         self.compilings: list[GrammarCompiling] = []
 
     def first_scheduled(self, account: RequestAccount) -> None:
@@ -88,7 +86,6 @@ class IterationBuilder:
             finished=tuple(self.finished),
             finished_groups=tuple(self.finished_groups),
             evictions=tuple(self.evictions),
-            loads=tuple(self.loads),
-            connector_events=tuple(self.connector_events),
             compilings=tuple(self.compilings),
+            sections=self.sections,
         )

@@ -46,16 +46,16 @@ class Ledger(RunningTotals):
         self,
         live: Collection[Request],
         pool: BlockPool,
-        transferred: Iterable[Sequence[int]] = (),
+        held_blocks: Iterable[Sequence[int]] = (),
     ) -> None:
         """Recounts what is in flight and stores what does not add up as `residue`.
 
         Args:
             live: All requests that have not ended.
-            pool: Blocks, referenced by requests and transfers.
-            transferred: Blocks that each transfer references.
+            pool: Blocks, referenced by requests and extensions.
+            held_blocks: Blocks that extensions reference.
         """
-        tables = [*(request.block_ids for request in live), *transferred]
+        tables = [*(request.block_ids for request in live), *held_blocks]
         held = set().union(*tables)
         entries = sum(map(len, tables))
         outputs = sum(request.num_output_tokens for request in live)

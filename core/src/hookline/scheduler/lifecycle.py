@@ -17,7 +17,6 @@ from hookline.scheduler.deadlines import Deadlines
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
-from hookline.scheduler.transfers import Transfers
 from hookline.scheduler.verified_drafts import VerifiedDrafts
 from hookline.sections import NO_SECTIONS, Sections
 
@@ -39,7 +38,6 @@ class RequestLifecycle:
         self,
         queues: RequestQueues,
         cache: KVCacheManager,
-        transfers: Transfers,
         extensions: SchedulerExtensions,
         *,
         max_model_len: int,
@@ -50,7 +48,6 @@ class RequestLifecycle:
         self.ledger = Ledger()
         self._deadlines = Deadlines()
         self._cache = cache
-        self._transfers = transfers
         self._extensions = extensions
         self._max_model_len = max_model_len
         self._arrivals = self._cache_changes = 0
@@ -63,8 +60,6 @@ class RequestLifecycle:
         if changes := self._cache.take_events():
             self._cache_changes += 1
             events.cache_changes = CacheChanges(self._cache_changes, changes)
-        events.loads = self._transfers.ledger.take_loads()
-        events.connector = self._transfers.take_events()
         return events
 
     def add(self, inner: GenerateRequest, now: int) -> None:
@@ -94,7 +89,6 @@ class RequestLifecycle:
         self._deadlines.add(request, now)
         if self.queues.fair is not None:
             self.queues.fair.arrived(request)
-        self._transfers.arrived(request)
         self.queues.wait(request, now)
         queued = Queued(request.request_id, now, request.num_prompt_tokens)
         self.events.queued.append(queued)
@@ -117,7 +111,7 @@ class RequestLifecycle:
         self.events.queued.append(Queued(inner.request_id, now, num_tokens))
         cause = Failed(detail)
         self.ledger.end(cause.reason, 0)
-        self.events.finished.append(Finished(inner.request_id, now, cause, 0, None))
+        self.events.finished.append(Finished(inner.request_id, now, cause, 0))
 
     def end(
         self,
@@ -137,7 +131,6 @@ class RequestLifecycle:
         self.queues.remove(request)
         if self._extensions.finishes:
             sections = {**sections, **self._extensions.finished(request, now)}
-        transfer_params = self._transfers.finish(request, now)
         self._cache.free(request)
         request.status = RequestStatus.FINISHED
         del self.requests[request.request_id]
@@ -152,7 +145,6 @@ class RequestLifecycle:
                 now,
                 cause,
                 outputs,
-                transfer_params,
                 request.num_stored_prompt_tokens,
                 sections,
             )
@@ -179,7 +171,7 @@ class RequestLifecycle:
             now: Time, ns.
             cause: Why it is preempted.
             beneficiary: The request that needs its blocks; None if no other one does.
-            num_failed: Tokens that a failed load should have brought; 0 otherwise.
+            num_failed: Tokens that an extension should have brought and has not.
         """
         event = Preempted(
             victim.request_id,
@@ -193,7 +185,6 @@ class RequestLifecycle:
         )
         self.events.preempted.append(event)
         self._cache.free(victim)
-        victim.transfer.external_tokens = range(0)
         self.queues.running.remove(victim)
         victim.status = RequestStatus.PREEMPTED
         victim.draft_token_ids = []

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hookline.kv_transfer.orders import TransferOrders
 from hookline.request import Request
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.step_work import StepWork
@@ -70,7 +69,6 @@ class PlanBuilder:
         self,
         step: int,
         released: Sequence[int],
-        transfers: TransferOrders | None = None,
         *,
         moves: Sequence[SlotMoves] | None = None,
         sections: Sections = NO_SECTIONS,
@@ -80,7 +78,6 @@ class PlanBuilder:
         Args:
             step: Number of the step.
             released: Requests that have left the batch since the last plan.
-            transfers: Orders of the KV connector; None without one.
             moves: What the last stage of a pipeline has moved since the last plan; None
                 without one.
             sections: What extensions add.
@@ -116,7 +113,6 @@ class PlanBuilder:
                 for each in entries
                 if each.drafts
             },
-            transfers=transfers,
             sections=sections,
         )
 

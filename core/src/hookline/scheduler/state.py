@@ -1,10 +1,8 @@
 """A scheduler's state and totals, as observers get them."""
 
 from hookline.kv_cache import BlockPool
-from hookline.request import RequestStatus
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
-from hookline.scheduler.transfers import Transfers
 from hookline.sections import Sections
 from hookline.stats.scheduler_stats import SchedulerStats
 
@@ -13,16 +11,13 @@ def stats_of(
     queues: RequestQueues,
     pool: BlockPool,
     ledger: Ledger,
-    transfers: Transfers,
     sections: Sections,
 ) -> SchedulerStats:
     """Returns the state now, and totals since the start."""
-    held = queues.held
     return SchedulerStats(
         running=len(queues.running),
         waiting=len(queues.waiting),
-        waiting_for_grammar=held.count(RequestStatus.WAITING_FOR_GRAMMAR),
-        waiting_for_remote_kv=held.count(RequestStatus.WAITING_FOR_REMOTE_KV),
+        held=queues.held.counts(),
         waiting_tokens=queues.waiting.num_tokens,
         preempted=len(queues.preempted),
         oldest_waiting_at=queues.oldest_waiting_at,
@@ -34,6 +29,4 @@ def stats_of(
         totals=ledger.totals(),
         tenants=queues.tenants,
         sections=sections,
-        external_cache=transfers.ledger.external_cache,
-        transfers=transfers.stats(),
     )

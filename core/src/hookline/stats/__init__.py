@@ -5,16 +5,13 @@ from importlib import import_module
 
 _MODULES = (
     "block_eviction",
-    "connector_events",
     "expert_stats",
     "finished_request",
     "grammars",
     "iteration_stats",
-    "kv_load",
     "prefix_cache",
     "scheduler_stats",
     "step_work",
-    "transfers",
 )
 
 

@@ -10,7 +10,6 @@ from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.grammars import GRAMMAR_STATS, GrammarStats
 from hookline.stats.prefix_cache import PrefixCacheCounts
-from hookline.stats.transfers import TransferStats
 
 
 class Residue(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -20,7 +19,7 @@ class Residue(msgspec.Struct, frozen=True, array_like=True, gc=False):
         requests: Received + taken over − finished − in flight.
         tokens: Sampled − those of finished requests − those of requests in flight.
         blocks: Pool size − free − held, and references − entries of block tables and
-            KV transfers.
+            extensions.
     """
 
     requests: int = 0
@@ -95,8 +94,8 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         running: Number of requests in the running batch.
         waiting: Number of requests waiting for capacity, preempted ones included.
-        waiting_for_grammar: Number of requests waiting for their grammar.
-        waiting_for_remote_kv: Number of requests waiting for a KV connector's load.
+        held: Number of requests that wait for something else, by its name: `grammar`
+            or `remote_kv`; those at 0 may be left out.
         waiting_tokens: Number of tokens that waiting requests have yet to compute,
             prefix hits not subtracted.
         preempted: Number of requests that were preempted and have not been admitted
@@ -114,15 +113,14 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
         sleep_level: 0 while the engine is awake, 1 without the KV cache's memory, 2
             without the weights, too.
         experts: What its whole experts have done, if it has any.
-        sections: Totals of extensions, by their names.
-        external_cache: Totals of the KV connector's cache.
-        transfers: KV transfers to and from a connector.
+        is_at_rest: Whether nothing is in progress, whatever `sections` say: the engine
+            has ended.
+        sections: States and totals of extensions, by their names.
     """
 
     running: int = 0
     waiting: int = 0
-    waiting_for_grammar: int = 0
-    waiting_for_remote_kv: int = 0
+    held: Mapping[str, int] = EMPTY
     waiting_tokens: int = 0
     preempted: int = 0
     oldest_waiting_at: int | None = None
@@ -135,9 +133,8 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     tenants: Mapping[str, TenantStats] = EMPTY
     sleep_level: int = 0
     experts: ExpertStats = ExpertStats()
+    is_at_rest: bool = False
     sections: Sections = NO_SECTIONS
-    external_cache: PrefixCacheCounts = PrefixCacheCounts()
-    transfers: TransferStats = TransferStats()
 
     @property
     def grammars(self) -> GrammarStats:
@@ -157,12 +154,11 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
             waiting=0,
             waiting_tokens=0,
             preempted=0,
-            waiting_for_grammar=0,
-            waiting_for_remote_kv=0,
+            held=EMPTY,
             kv_blocks_used=0,
             kv_blocks_cached=0,
             oldest_waiting_at=None,
             oldest_running_at=None,
-            transfers=self.transfers.at_rest(),
             tenants=dict.fromkeys(self.tenants, TenantStats()),
+            is_at_rest=True,
         )

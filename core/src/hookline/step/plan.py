@@ -7,7 +7,6 @@ from typing import Self
 from msgspec import structs
 
 from hookline.finish_cause import FinishCause
-from hookline.kv_transfer.orders import TransferOrders, TransferReport
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.sections import Sections
@@ -97,9 +96,8 @@ class StepPlan:
         work: What there is to compute, in numbers.
         drafts: Draft tokens to verify after the newest token, by request id; counted in
             `num_tokens`.
-        transfers: Orders of the KV connector; None without one. A plan without requests
-            only polls transfers.
-        sections: What extensions add, by their names.
+        sections: What extensions add, by their names. A plan without requests only
+            polls them.
     """
 
     step: int
@@ -111,7 +109,6 @@ class StepPlan:
     pipeline: PipelineNews | None = None
     work: StepWork = NO_WORK
     drafts: dict[int, list[int]] = field(default_factory=dict)
-    transfers: TransferOrders | None = None
     sections: Sections = field(default_factory=dict)
 
 
@@ -133,7 +130,6 @@ class StepResult:
         moves: Keys and values that it moved, in a pipeline with trees of drafts.
         most_drafts: Current maximum number of drafts per request.
         proposer_failures: Failures of the proposer in this step, by cause.
-        transfers: Report on KV transfers; None without a connector.
         sections: What extensions add, by their names.
     """
 
@@ -147,7 +143,6 @@ class StepResult:
     moves: SlotMoves | None = None
     most_drafts: int = 0
     proposer_failures: dict[str, int] = field(default_factory=dict)
-    transfers: TransferReport | None = None
     sections: Sections = field(default_factory=dict)
 
     def with_execution(self, **facts: float | ThreadUse | RankUse) -> Self:

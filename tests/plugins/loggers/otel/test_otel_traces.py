@@ -22,10 +22,10 @@ from hookline.payloads import (
     EngineStopped,
     FrontEndChanged,
     LoggerContext,
-    StartupPhase,
 )
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.startup_timer import StartupPhase
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest, RequestTimes
 from hookline.stats.iteration_stats import IterationStats
 from hookline_faults.otlp import (

@@ -13,23 +13,22 @@ from msgspec import inspect
 from hookline.config import (
     CacheConfig,
     EngineConfig,
-    KVTransferConfig,
-    ParallelConfig,
     SpeculativeConfig,
 )
-from hookline.kv_transfer.layout import KVLayout
 from hookline.sampling_params import SamplingParams
 from hookline.spec_decode.tree import DraftTree
 from hookline.structured_outputs import StructuredOutputsParams
+from hookline_cluster.config import ClusterConfig
+from hookline_kv_transfer.config import KVTransferConfig
 
 Record = inspect.StructType | inspect.DataclassType
 
 OWN_SAMPLES: Mapping[type, Callable[[], object]] = {
     EngineConfig: lambda: EngineConfig(
         cache=CacheConfig(num_kv_blocks=64),
-        parallel=ParallelConfig(data_parallel_size=2),
+        sections={"cluster": ClusterConfig(data_parallel_size=2)},
         speculative=SpeculativeConfig(method="ngram", num_speculative_tokens=3),
-        kv_transfer=KVTransferConfig(kv_connector="shared_storage"),
+        kv_transfer=KVTransferConfig(kv_connector="shared_storage").section(),
     ),
     SamplingParams: lambda: SamplingParams(
         n=2,
@@ -46,9 +45,6 @@ OWN_SAMPLES: Mapping[type, Callable[[], object]] = {
     ),
     StructuredOutputsParams: lambda: StructuredOutputsParams(json={"type": "object"}),
     DraftTree: lambda: DraftTree((None, 0)),
-    KVLayout: lambda: KVLayout(
-        fingerprint="a", num_blocks=9, block_size=8, dtype="float32", block_bytes=(7,)
-    ),
 }
 """Of types that check their values."""
 

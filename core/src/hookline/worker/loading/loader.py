@@ -6,7 +6,6 @@ from functools import partial
 from transformers import PreTrainedModel
 
 from hookline.config.engine import EngineConfig
-from hookline.config.executor import Kernels
 from hookline.config.speculative import OPTION
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
@@ -25,9 +24,10 @@ from hookline.spec_decode.proposer import (
 )
 from hookline.startup_timer import StartupTimer
 from hookline.step.model_shape import ModelShape
-from hookline.worker.cache_dtype import dtype_name, eight_bit_dtype
+from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.compiling.first_forward import first_forward
 from hookline.worker.loaded_model import LoadedModel
+from hookline.worker.loading.cache_dtype import eight_bit_dtype
 from hookline.worker.loading.forward_choice import choose_forward
 from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline_kernels import Platform
@@ -41,7 +41,7 @@ def load(
     timer: StartupTimer,
     *,
     proposer: Proposer | None,
-    needs_fingerprint: bool,
+    uses_cache: bool,
     states_option: str = "",
     ranks: RankContext = SINGLE_RANK,
 ) -> LoadedModel:
@@ -58,7 +58,7 @@ def load(
             max_model_len,
             platform.device,
             divide=ranks.divide,
-            may_compile=config.executor.kernels is not Kernels.TORCH,
+            may_compile=config.executor.may_compile,
             cache_dtype=eight_bits,
         )
     cache_dtype = eight_bits or model.dtype
@@ -87,10 +87,16 @@ def load(
         feature_layers=feature_layers_of(proposer),
         reduce=ranks.reduce,
     )
-    fingerprint = fingerprint_of(model, ranks.identity) if needs_fingerprint else b""
+    fingerprint = fingerprint_of(model, ranks.identity) if uses_cache else b""
     with timer.phase("adapt model"):  # takes the model apart
         first = first_forward(
-            config, platform, choose, probed, model.dtype, cache_dtype
+            config,
+            platform,
+            choose,
+            probed,
+            model.dtype,
+            cache_dtype,
+            uses_cache=uses_cache,
         )
     return LoadedModel(
         shape=ModelShape(
