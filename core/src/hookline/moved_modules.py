@@ -10,6 +10,7 @@ from types import ModuleType
 
 MOVED: Mapping[str, str] = {
     "hookline.json_options": "hookline.config.readers",
+    "hookline.core.recording": "hookline_recording.recording",
     "hookline.metrics": "hookline_metrics",
     "hookline.models.adapt": "hookline_kernels.modules",
     "hookline.models.quantized_layer": "hookline_kernels.modules.quantized_layer",
