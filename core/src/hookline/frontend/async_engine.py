@@ -10,7 +10,6 @@ from typing import Self, TypeVar
 
 from hookline.clock import NANOSECONDS, SystemClock
 from hookline.config.engine import EngineConfig
-from hookline.config.scalable import check_autoscale
 from hookline.core.commands import EngineCommand
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import (
@@ -104,7 +103,6 @@ class AsyncEngine:
             ModelLoadError: The model cannot be loaded or served.
             RegistryError: A plugin is unknown or broken.
         """
-        check_autoscale(config)
         start = partial(start_front_end, config, observe=observe, connect=connect)
         return cls(await asyncio.to_thread(start), config)
 

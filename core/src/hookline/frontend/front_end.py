@@ -9,6 +9,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from hookline.clock import Clock, SystemClock
+from hookline.config.extensions import KV_TRANSFER
 from hookline.config.observers import ObserverConfig
 from hookline.config.scheduler import SleepPolicy
 from hookline.config.supervision import SupervisionConfig
@@ -49,7 +50,7 @@ from hookline.request import GenerateRequest, RequestFacts
 from hookline.request_ids import first_id
 from hookline.request_limits import check_token_lists
 from hookline.sampling_params import SamplingParams
-from hookline.sections import NO_SECTIONS
+from hookline.sections import present
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import (
     EngineClient,
@@ -190,8 +191,7 @@ class FrontEnd:
             params=params,
             facts=facts or RequestFacts(),
             cache_salt=cache_salt,
-            kv_transfer_params=kv_transfer_params,
-            sections=NO_SECTIONS if pooling is None else {POOLING: pooling},
+            sections=present(((POOLING, pooling), (KV_TRANSFER, kv_transfer_params))),
         )
         check_types(request)
         if params.bad_words:

@@ -126,7 +126,14 @@ class InputProcessor:
             skip_reading_prefix_cache=any(
                 each.skip_reading_prefix_cache for each in parts.values()
             ),
-            sections={name: each.section for name, each in parts.items()}
+            sections={
+                **{
+                    name: each
+                    for name, each in asked.items()
+                    if name not in self._preparing
+                },
+                **{name: each.section for name, each in parts.items()},
+            }
             or NO_SECTIONS,
         )
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from hookline.config.engine import EngineConfig
 from hookline.cost import ModelCost
 from hookline.models.layer_shapes import LayerAttention, LayerCache
 from hookline.spec_decode.proposer import Proposer
@@ -14,6 +13,9 @@ from hookline.startup_timer import StartupTimer
 from hookline.worker.forward import Forward
 from hookline.worker.rank_context import RankContext
 from hookline_kernels import Platform
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,7 @@ class LoadedModel:
         max_model_len: Context length in tokens.
         eos_token_ids: Tokens that end its texts.
         cost: FLOPs and bytes of its steps, on all ranks together.
-        fingerprint: Digest of weights and configuration; empty without a KV connector.
+        fingerprint: Digest of weights and configuration; empty if nobody needs it.
         with_kernels: Makes the forward pass with kernels, once they are compiled; None
             if `forward` is the final one.
     """
@@ -86,12 +88,12 @@ class LoadModel(Protocol):
 
     def __call__(
         self,
-        config: EngineConfig,
+        config: "EngineConfig",
         platform: Platform,
         timer: StartupTimer,
         *,
         proposer: Proposer | None,
-        needs_fingerprint: bool,
+        uses_cache: bool,
         states_option: str = ...,
         ranks: RankContext = ...,
     ) -> LoadedModel:
@@ -102,8 +104,8 @@ class LoadModel(Protocol):
             platform: Platform of the model.
             timer: Measures the phases.
             proposer: Prepared with the model's weights if it needs hidden states.
-            needs_fingerprint: Whether to compute `fingerprint`, which reads all
-                weights.
+            uses_cache: Whether an extension is shown the KV cache: `fingerprint` is
+                computed, which reads all weights.
             states_option: The option for which extensions need hidden states; empty if
                 they need none.
             ranks: What this rank has of those that share the model's layers.

@@ -2,18 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-from hookline.config.engine import EngineConfig
-from hookline.config.executor import Kernels
-from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.spec_decode.proposer import (
     Proposer,
     has_layers,
     needs_hidden_states,
 )
 from hookline.spec_decode.tree import tree_of
-from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
 from hookline.worker.drafting.draft_trees import TreeArrays, arrays_for
@@ -35,12 +31,14 @@ from hookline.worker.sampling.logits_processor import (
 from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
-from hookline.worker.transfers.connecting import connect
-from hookline.worker.transfers.kv_memory import layers_of
-from hookline.worker.transfers.transferring import Transferring
+from hookline.worker.shown_cache import ShownCache
 from hookline_kernels import Platform
+from hookline_kernels.cache_numbers import dtype_name
 from hookline_kernels.runtime.stopwatch import stopwatch_for
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 MakeProcessors = Callable[
     [LogitsProcessorContext, Sequence[LogitsProcessor]], LogitsProcessors
@@ -93,7 +91,6 @@ class RunnerMaker:
         model: The loaded model.
         may_compile: Steps use kernels, and not torch alone.
         proposer: Drafts tokens; None without speculation.
-        connector: Moves KV; None without a KV connector.
         extensions: The worker's sides of extensions.
         tree: The shape of the proposer's drafts; None if they are chains.
         sampling: Picks tokens.
@@ -102,13 +99,12 @@ class RunnerMaker:
         ranks: What this rank has of the others.
     """
 
-    config: EngineConfig
+    config: "EngineConfig"
     platform: Platform
     isa: str
     model: LoadedModel
     may_compile: bool
     proposer: Proposer | None
-    connector: WorkerConnector | None
     extensions: FollowedRows
     tree: TreeArrays | None
     sampling: ChosenSampling
@@ -119,7 +115,7 @@ class RunnerMaker:
     @classmethod
     def of(
         cls,
-        config: EngineConfig,
+        config: "EngineConfig",
         platform: Platform,
         model: LoadedModel,
         *,
@@ -127,7 +123,6 @@ class RunnerMaker:
         device_steps: DeviceSteps | None,
         make_processors: MakeProcessors,
         proposer: Proposer | None,
-        connector: WorkerConnector | None,
         extensions: FollowedRows,
         ranks: RankContext = SINGLE_RANK,
     ) -> "RunnerMaker":
@@ -138,7 +133,7 @@ class RunnerMaker:
         """
         windows = [layer.window for layer in model.attention]
         is_final = model.with_kernels is None
-        may_compile = is_final and config.executor.kernels is not Kernels.TORCH
+        may_compile = is_final and config.executor.may_compile
         return cls(
             config=config,
             platform=platform,
@@ -146,7 +141,6 @@ class RunnerMaker:
             model=model,
             may_compile=may_compile,
             proposer=proposer,
-            connector=connector,
             extensions=extensions,
             tree=arrays_for(tree_of(proposer) or ranks.draft_tree, platform, windows),
             sampling=choose_sampling(
@@ -259,30 +253,23 @@ class RunnerMaker:
         own = self.extensions.logits_processors(context) if serves else ()
         return self.make_processors(context, own)
 
-    def transferring(self, cache: PagedCache) -> Transferring | None:
-        """Shows a cache to the connector; None without one.
+    def show(self, cache: PagedCache) -> None:
+        """Shows a cache to the extensions that use it.
 
-        Must come before a forward pass is bound to the cache: the connector may be
-        called between the layers.
+        Must come before a forward pass is bound to the cache: they may be called
+        between the layers.
 
         Raises:
-            ConfigError: The connector cannot use the cache.
+            ConfigError: An extension cannot use the cache.
         """
-        if self.connector is None:
-            return None
-        transferring = connect(
-            self.connector,
-            self.config,
-            layers_of(cache),
-            num_blocks=len(cache.keys[0]),
-            dtype=dtype_name(self.model.cache_dtype),
-            content=self.model.fingerprint + cache.layout.encode(),
-        )
-        if needs_layers(self.connector):
-            cache.call_around(
-                transferring.before_attention, transferring.after_attention
+        self.extensions.allocated(
+            ShownCache(
+                memory=cache,
+                num_blocks=len(cache.keys[0]),
+                dtype=dtype_name(self.model.cache_dtype),
+                content=self.model.fingerprint + cache.layout.encode(),
             )
-        return transferring
+        )
 
     def drafter(self, batch: InputBatch) -> Drafter | None:
         """Starts the proposer's thread; None without speculation."""
@@ -305,7 +292,6 @@ class RunnerMaker:
         state: BatchState,
         *,
         drafter: Drafter | None = None,
-        transferring: Transferring | None = None,
         serves: bool = False,
     ) -> StepRunner:
         """Binds the forward pass to a cache and builds the runner of its steps.
@@ -316,7 +302,6 @@ class RunnerMaker:
             cache: Keys and values.
             state: The requests in the batch.
             drafter: Calls the proposer after each step; None without speculation.
-            transferring: Calls the connector around each step; None without one.
             serves: Whether requests are served, and extensions called.
         """
         forward.bind(cache)
@@ -328,7 +313,7 @@ class RunnerMaker:
             feed=feed,
             stopwatch=stopwatch,
             cache=cache,
-            transferring=transferring,
+            extensions=self.extensions if serves else None,
         )
         if passing is not None:
             return passing
@@ -346,7 +331,6 @@ class RunnerMaker:
             drafter=drafter,
             needs_hidden_states=self.needs_hidden_states,
             tree=self.tree,
-            transferring=transferring,
             extensions=self.extensions if serves else None,
         )
 

@@ -17,9 +17,8 @@ import gc
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from hookline.config.engine import EngineConfig
 from hookline.exceptions import ModelLoadError
 from hookline.plugin_loading.proposers import bind_proposer, load_proposer
 from hookline.spec_decode.tree import tree_of
@@ -29,7 +28,6 @@ from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.allocation import Allocation
-from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.executor import Compute
 from hookline.worker.executor_context import ExecutorContext
@@ -40,6 +38,10 @@ from hookline.worker.loaded_model import LoadModel
 from hookline.worker.machine import Machine
 from hookline.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
 from hookline.worker.runner_maker import MakeProcessors, RunnerMaker
+from hookline_kernels.cache_numbers import dtype_name
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ class WorkerSetup:
         make_processors: Makes the logits processors.
     """
 
-    init_device: Callable[[EngineConfig], Machine]
+    init_device: Callable[["EngineConfig"], Machine]
     load_model: LoadModel
     make_processors: MakeProcessors
 
@@ -95,7 +97,6 @@ class Worker:
         self._timer = context.timer
         self._proposer = context.proposer
         self._drafts = context.proposer is not None
-        self._connector = context.connector
         self._extensions = FollowedRows(
             worker_sides(context.extensions.values(), context.config.parallel)
         )
@@ -132,7 +133,7 @@ class Worker:
             machine.platform,
             self._timer,
             proposer=self._proposer,
-            needs_fingerprint=self._connector is not None,
+            uses_cache=self._extensions.uses_cache,
             states_option=self._extensions.states_option,
             ranks=self._ranks,
         )
@@ -151,11 +152,10 @@ class Worker:
             model,
             isa=machine.isa,
             device_steps=machine.device_steps(
-                self.config, model, self._proposer, self._connector
+                self.config, model, self._proposer, self._extensions.graph_obstacle
             ),
             make_processors=self._setup.make_processors,
             proposer=self._proposer,
-            connector=self._connector,
             extensions=self._extensions,
             ranks=self._ranks,
         )
@@ -199,7 +199,7 @@ class Worker:
         """Allocates a KV cache of the agreed number of blocks, and input buffers.
 
         Raises:
-            ConfigError: The proposer or the connector cannot use the cache.
+            ConfigError: The proposer or an extension cannot use the cache.
         """
         maker = self.maker
         with self._timer.phase("allocate KV cache"):
@@ -311,7 +311,6 @@ class Worker:
             kept.cache,
             kept.state,
             drafter=self._drafter,
-            transferring=kept.transferring,
             serves=True,
         )
         model = maker.model
@@ -327,9 +326,9 @@ class Worker:
             kernels=maker.kernels_in_use(forward, kept.cache),
             isa=maker.isa,
             draft_tree=tree_of(self._proposer),
-            kv_layout=self._runner.kv_layout,
             kv_cache_spec_kind=kept.cache.spec_kind,
             sliding_window=model.sliding_window,
+            rank_sections=[self._extensions.describe()],
         )
 
     def _close_drafter(self) -> None:

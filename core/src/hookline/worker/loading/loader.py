@@ -5,7 +5,6 @@ from functools import partial
 from transformers import PreTrainedModel
 
 from hookline.config.engine import EngineConfig
-from hookline.config.executor import Kernels
 from hookline.config.speculative import OPTION
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
@@ -22,9 +21,9 @@ from hookline.spec_decode.proposer import (
     needs_hidden_states,
 )
 from hookline.startup_timer import StartupTimer
-from hookline.worker.cache_dtype import eight_bit_dtype
 from hookline.worker.compiling.first_forward import first_forward
 from hookline.worker.loaded_model import LoadedModel
+from hookline.worker.loading.cache_dtype import eight_bit_dtype
 from hookline.worker.loading.forward_choice import choose_forward
 from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline_kernels import Platform
@@ -38,7 +37,7 @@ def load(
     timer: StartupTimer,
     *,
     proposer: Proposer | None,
-    needs_fingerprint: bool,
+    uses_cache: bool,
     states_option: str = "",
     ranks: RankContext = SINGLE_RANK,
 ) -> LoadedModel:
@@ -55,7 +54,7 @@ def load(
             max_model_len,
             platform.device,
             divide=ranks.divide,
-            may_compile=config.executor.kernels is not Kernels.TORCH,
+            may_compile=config.executor.may_compile,
             cache_dtype=eight_bits,
         )
     cache_dtype = eight_bits or model.dtype
@@ -84,10 +83,16 @@ def load(
         feature_layers=feature_layers_of(proposer),
         reduce=ranks.reduce,
     )
-    fingerprint = fingerprint_of(model, ranks.identity) if needs_fingerprint else b""
+    fingerprint = fingerprint_of(model, ranks.identity) if uses_cache else b""
     with timer.phase("adapt model"):  # takes the model apart
         first = first_forward(
-            config, platform, choose, probed, model.dtype, cache_dtype
+            config,
+            platform,
+            choose,
+            probed,
+            model.dtype,
+            cache_dtype,
+            uses_cache=uses_cache,
         )
     return LoadedModel(
         architecture=type(model).__name__,

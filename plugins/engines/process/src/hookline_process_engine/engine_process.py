@@ -50,7 +50,7 @@ def main(
         The process's exit status.
     """
     wait_patiently()
-    if (key := owner.receive()) is None:
+    if (key := owner.receive_bytes()) is None:
         return 0  # the owner has gone already
     # The owner may have had no time to remove the folder.
     owner.watch(partial(shutil.rmtree, folder, ignore_errors=True))

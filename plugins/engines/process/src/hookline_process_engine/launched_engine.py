@@ -46,7 +46,7 @@ class LaunchedEngine(Supervised):
         )
         self.key = make_key()
         # The channel, unlike arguments and environment, is not shown by /proc.
-        self.send(self.key)
+        self.send_bytes(self.key)
 
 
 def config_of_process(config: EngineConfig, number: int) -> EngineConfig:

@@ -119,7 +119,7 @@ class ObserverProcess:
             detail = f"its process cannot be started: {error}"
             raise ConfigError("observer-process", detail) from error
         try:
-            self._process.send(body)
+            self._process.send_bytes(body)
             wait_until_begun(self._process, self._is_closing)
         except BaseException:
             self._process.kill()

@@ -79,7 +79,7 @@ class OwnerClient(ProcessClient):
 
     def _begin(self) -> None:
         configs = self._configs.values()
-        sharing = [e.engine_index for e in configs if e.parallel.spreads_experts]
+        sharing = [e.engine_index for e in configs if e.spreads_experts]
         self._experts = ExpertMemory(sharing)
         self._secondary = SecondaryClients(
             self._folder, self._me, self._transport, self._tell

@@ -22,6 +22,7 @@ from hookline.core.failure import FailureNotice
 from hookline.exceptions import ConfigError, HooklineError, ModelLoadError
 from hookline.models.description import find_folder
 from hookline.models.folder_digest import digest_of_folder
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.enlistment import Enlistment
 from hookline_cluster.machines.link_keys import LinkKeys
@@ -100,7 +101,7 @@ def main(owner: Owner, arguments: Sequence[str]) -> int:
     owner.watch()
     secret = enlisted.secret
     keys = None if secret is None else LinkKeys.derive(secret)
-    machines = enlisted.config.machines
+    machines = ClusterConfig.of(enlisted.config).machines
     endpoint = endpoint_of(machines, has_secret=keys is not None)
     wire = RemoteWire(endpoint, keys, engine_index, _end_without_head)
     try:
