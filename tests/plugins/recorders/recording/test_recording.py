@@ -75,9 +75,11 @@ def drive(loop: EngineLoop, turns: int = 40) -> list[EngineMessage]:
     news: list[EngineMessage] = []
     for turn in range(turns):
         given = COMMANDS[turn // 2 : turn // 2 + 1] if turn % 2 == 0 else []
-        news += loop.run_once(
-            lambda _, given=given: given.pop() if given else None, 0.0
-        )  # type: ignore[misc]
+
+        def receive(_: float, given: list[Command] = given) -> Command | None:
+            return given.pop() if given else None
+
+        news += loop.run_once(receive, 0.0)
     return news
 
 
