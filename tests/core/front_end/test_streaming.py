@@ -9,6 +9,7 @@ import pytest
 
 from hookline import AsyncEngine, EngineDeadError, RequestError, SamplingParams
 from hookline.config import ExecutorConfig
+from hookline.config.extensions import KV_TRANSFER
 from hookline.finish_cause import Rejected
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import FinishReason, GenerateRequest, RequestFacts

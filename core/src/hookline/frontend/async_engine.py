@@ -371,7 +371,7 @@ class AsyncEngine:
 
     def _take(self, received: Received) -> None:
         with FailureBarrier(self._die):
-            self._front_end.take(received)
+            self._front_end.on_message(received)
         if self.failure is not None:
             self.failed.set()
         if not self._front_end.num_unconfirmed:
