@@ -99,7 +99,7 @@ def told_parts() -> list[type]:
         "hookline.config.kv_events",
         "hookline.sampling_params",
         "hookline.config.kv_transfer",
-        "hookline.config.speculative",
+        "hookline_drafting.config",
         "hookline.structured_outputs",
     )
     return sorted(

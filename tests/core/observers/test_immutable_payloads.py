@@ -8,7 +8,6 @@ from hookline.config import CacheConfig, EngineConfig, ModelConfig, ObserverConf
 from hookline.config.executor import ExecutorConfig
 from hookline.config.kv_events import KVEventsConfig, KVEventsPublisher
 from hookline.config.kv_transfer import KVTransferConfig
-from hookline.config.speculative import SpeculativeConfig
 from hookline.llm import LLM
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -17,7 +16,7 @@ from hookline_testing.plugin_site import PluginSite
 
 PROPOSER = """
 from hookline import hookimpl
-from hookline.spec_decode import Drafts, ProposerCapabilities
+from hookline_drafting import Drafts, ProposerCapabilities
 
 seen = []
 
@@ -97,9 +96,7 @@ def make_llm() -> LLM:
         observers=ObserverConfig(
             stat_loggers=("recorder",), options={}, heartbeat_seconds=0.05
         ),
-        speculative=SpeculativeConfig.from_mapping(
-            {"method": "drafting", "num_speculative_tokens": 1, "deep": [[1]]}
-        ),
+        speculative={"method": "drafting", "num_speculative_tokens": 1, "deep": [[1]]},
         kv_transfer=KVTransferConfig(
             kv_connector="loading", kv_connector_extra_config={"deep": [{"a": [1]}]}
         ),

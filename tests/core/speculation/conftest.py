@@ -8,7 +8,7 @@ import pytest
 
 from hookline import LLM
 from hookline.config import EngineConfig
-from hookline.spec_decode import Proposer
+from hookline_drafting import Proposer
 from hookline_testing.plugin_site import PluginSite
 
 _PLUGIN = """

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -11,10 +10,11 @@ from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig, ModelConfig, SimulationConfig
 from hookline.core.engine_core import EngineCore
 from hookline.events import StepOutput, StepRecord
-from hookline.spec_decode import Proposer, SpeculativeConfig
-from hookline.worker.drafting.computed_step import ComputedStep
-from hookline.worker.drafting.control import DraftControl
-from hookline.worker.drafting.guard import ProposerGuard
+from hookline_drafting import Proposer, SpeculativeConfig
+from hookline_drafting.computed_step import ComputedStep
+from hookline_drafting.control import DraftControl
+from hookline_drafting.guard import ProposerGuard
+from hookline_metrics.drafts import draft_use
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 from hookline_testing.proposers import ScriptedProposer
@@ -28,9 +28,11 @@ from hookline_testing.simulation import (
 
 SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
 
-ADAPTIVE = SpeculativeConfig(
-    method="scripted", num_speculative_tokens="auto", timeout_seconds=30
-)
+ADAPTIVE = {
+    "method": "scripted",
+    "num_speculative_tokens": "auto",
+    "timeout_seconds": 30,
+}
 PROMPT = [3, 4, 5]
 LENGTH = 400
 CHEAP = SimulationConfig(step_seconds=0.01, draft_token_seconds=0.0001)
@@ -42,8 +44,9 @@ def core_of(
 ) -> EngineCore:
     guard = control = None
     if proposer is not None:
-        guard = ProposerGuard(proposer, ADAPTIVE, vocab_size=VOCAB_SIZE)
-        control = DraftControl.of(ADAPTIVE)
+        config = SpeculativeConfig.from_mapping(ADAPTIVE)
+        guard = ProposerGuard(proposer, config, vocab_size=VOCAB_SIZE)
+        control = DraftControl.of(config)
     return simulated_core(
         simulation=simulation, max_model_len=512, guard=guard, control=control
     )
@@ -67,9 +70,9 @@ def test_cheap_right_drafts_become_many() -> None:
     outputs, records, seconds = run(core_of(CHEAP, ScriptedProposer([PROMPT + text])))
 
     assert tokens_of(outputs)[1] == text
-    assert records[0].most_drafts == 0
-    assert max(record.draft_tokens for record in records) == 8
-    assert records[-1].most_drafts == 8
+    assert draft_use(records[0]).most_drafts == 0
+    assert max(record.verified.draft_tokens for record in records) == 8
+    assert draft_use(records[-1]).most_drafts == 8
     assert seconds < without / 4
 
 
@@ -83,7 +86,7 @@ def test_expensive_drafts_are_avoided(errors: float) -> None:
     outputs, records, seconds = run(core_of(DEAR, proposer))
 
     assert tokens_of(outputs)[1] == text
-    assert {record.most_drafts for record in records} == {0}
+    assert {draft_use(record).most_drafts for record in records} == {0}
     assert 0 < proposer.calls < 12
     assert seconds <= without / 0.97
 
@@ -145,7 +148,7 @@ def test_engine_with_a_model_controls_itself(
     proposer = ScriptedProposer([PROMPT + text])
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
-        speculative=replace(ADAPTIVE, max_speculative_tokens=3),
+        speculative={**ADAPTIVE, "max_speculative_tokens": 3},
     )
 
     with speculating_llm(config, proposer) as llm:

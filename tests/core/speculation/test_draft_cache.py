@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
-from hookline.spec_decode import DraftLayer, ProposerCapabilities, SpeculativeConfig
-from hookline.spec_decode.draft_cache import Span
-from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
+from hookline.worker.extension import CacheShape
 from hookline.worker.memory import bytes_of_blocks, count_blocks
+from hookline_drafting import DraftLayer, ProposerCapabilities, SpeculativeConfig
+from hookline_drafting.draft_cache import Span
+from hookline_drafting.paged_draft_cache import DraftMemory, PagedDraftCache
 from hookline_kernels import CPU
 from hookline_testing.proposers import RandomProposer
 
@@ -25,9 +26,11 @@ def memory(drafts: int = 4, block_size: int = 4) -> DraftMemory:
         model=ModelConfig(model="none"),
         cache=CacheConfig(block_size=block_size, kv_cache_memory=100_000),
         scheduler=SchedulerConfig(max_num_seqs=3),
-        speculative=SpeculativeConfig(method="x", num_speculative_tokens=drafts),
     )
-    return DraftMemory.of(Layered(), config)
+    speculative = SpeculativeConfig(method="x", num_speculative_tokens=drafts)
+    found = DraftMemory.of(Layered(), speculative, config)
+    assert found is not None
+    return found
 
 
 def blocks(*block_ids: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
@@ -35,7 +38,14 @@ def blocks(*block_ids: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
 
 
 def cache(drafts: int = 4) -> PagedDraftCache:
-    return memory(drafts).cache(10, 64, torch.float32, CPU)
+    shape = CacheShape(
+        num_blocks=10,
+        max_model_len=64,
+        dtype=torch.float32,
+        cache_dtype=torch.float32,
+        platform=CPU,
+    )
+    return memory(drafts).cache(shape)
 
 
 @pytest.mark.parametrize(
@@ -50,13 +60,10 @@ def test_as_many_spare_blocks_as_drafts_may_reach(drafts: int, spare: int) -> No
 
 
 def test_no_layers_take_no_memory() -> None:
-    """Of proposers that have none, and without a proposer."""
-    config = memory().config
+    """Of proposers that have none."""
+    speculative = SpeculativeConfig(method="x", num_speculative_tokens=4)
 
-    for proposer in (None, RandomProposer()):
-        found = DraftMemory.of(proposer, config)
-        assert found.layers == ()
-        assert found.spare_bytes(torch.float32) == 0
+    assert DraftMemory.of(RandomProposer(), speculative, memory().config) is None
 
 
 def test_blocks_count_the_draft_s_layers() -> None:

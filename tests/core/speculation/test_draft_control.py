@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import pytest
 
-from hookline.worker.drafting.computed_step import ComputedStep
-from hookline.worker.drafting.control import DraftControl
-from hookline.worker.drafting.step_costs import StepCosts
+from hookline_drafting.computed_step import ComputedStep
+from hookline_drafting.control import DraftControl
+from hookline_drafting.step_costs import StepCosts
 from hookline_testing.essential import essential
 
 MOST = 8

@@ -20,14 +20,13 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.exceptions import ConfigError
-from hookline.spec_decode import DraftRequest, Drafts, Proposer, SpeculativeConfig
-from hookline.spec_decode.tree import DraftTree
-from hookline.worker.drafting.checking import DraftError, check_drafts
-from hookline.worker.drafting.draft_trees import (
+from hookline_drafting import DraftRequest, Drafts, Proposer
+from hookline_drafting.checking import DraftError, check_drafts
+from hookline_drafting.tree import DraftTree
+from hookline_drafting.tree_arrays import (
     TreeArrays,
     arrays_for,
     moves_of,
-    verify_tree,
 )
 from hookline_kernels import Platform
 from hookline_testing import assert_conserved
@@ -42,9 +41,11 @@ TREE = (None, None, None, 0, 0, 1, 2, 3, 3, 5, 7, 9)
 OUTPUT_TOKENS = 24
 GREEDY = SamplingParams(temperature=0.0, max_tokens=OUTPUT_TOKENS)
 BASE = EngineConfig(
-    speculative=SpeculativeConfig(
-        method="scripted", num_speculative_tokens=None, timeout_seconds=30
-    )
+    speculative={
+        "method": "scripted",
+        "num_speculative_tokens": None,
+        "timeout_seconds": 30,
+    }
 )
 MODES = {
     "batched": BASE,
@@ -241,9 +242,7 @@ def test_number_of_drafts_is_the_trees(
 ) -> None:
     """Another one is refused; without a tree it has to be given."""
     config = config_for(llama.folder, "batched")
-    other = SpeculativeConfig.from_mapping(
-        {"method": "scripted", "num_speculative_tokens": number}
-    )
+    other = {"method": "scripted", "num_speculative_tokens": number}
 
     with (
         pytest.raises(ConfigError, match=f"must be 12 or be left out.*{number}"),
@@ -314,7 +313,7 @@ def test_of_equal_children_one_is_followed() -> None:
     tokens = np.array([0, 9, 9, 5, 6, 6, 0, 8, 0])
     sampled = np.array([9, 5, 6, 1, 2, 3, 8, 4, 7])
 
-    verified = verify_tree(arrays, rows, sampled, tokens)
+    verified = arrays.verify(rows, sampled, tokens)
 
     assert verified.counts.tolist() == [3, 2, 1]
     assert np.flatnonzero(verified.is_kept).tolist() == [0, 1, 3, 6, 7, 8]

@@ -9,7 +9,7 @@ import torch
 
 from hookline import LLM, SamplingParams
 from hookline.config import Dtype, EngineConfig, ModelConfig
-from hookline.spec_decode import Proposer, SpeculativeConfig
+from hookline_drafting import Proposer
 from hookline_kernels import (
     AttentionLayer,
     AttentionMetadata,
@@ -97,9 +97,11 @@ def test_bfloat16_output_is_what_float32_finds_likely(
     params = SamplingParams(temperature=0.0, max_tokens=16, logprobs=0)
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder), dtype=Dtype.BFLOAT16),
-        speculative=SpeculativeConfig(
-            method="scripted", num_speculative_tokens=4, timeout_seconds=30
-        ),
+        speculative={
+            "method": "scripted",
+            "num_speculative_tokens": 4,
+            "timeout_seconds": 30,
+        },
     )
     with LLM.from_config(replace(config, speculative=None)) as llm:
         plain = llm.generate(prompts, params)

@@ -18,7 +18,7 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.exceptions import ConfigError
-from hookline.spec_decode import Proposer, SpeculativeConfig, TargetModel
+from hookline_drafting import Proposer, TargetModel
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
 from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle
@@ -36,9 +36,11 @@ GREEDY = SamplingParams(temperature=0.0, max_tokens=TOKENS)
 COMMON = [(7 * place) % 320 for place in range(40)]
 PROMPTS = [[5], list(range(3, 36)), [*COMMON, 1, 2], [*COMMON, 9], list(range(90, 107))]
 BASE = EngineConfig(
-    speculative=SpeculativeConfig(
-        method="scripted", num_speculative_tokens=3, timeout_seconds=60
-    )
+    speculative={
+        "method": "scripted",
+        "num_speculative_tokens": 3,
+        "timeout_seconds": 60,
+    }
 )
 MODES = {
     "batched": BASE,
@@ -137,7 +139,7 @@ def test_states_of_a_tree_are_those_of_its_accepted_path(
     watching = half_right(llama, (None, None, None, 0, 1, 1, 2, 4, 5, 6))
     config = config_for(llama, mode)
     assert config.speculative is not None
-    free = replace(config.speculative, num_speculative_tokens=None)
+    free = {**config.speculative, "num_speculative_tokens": None}
 
     with speculating_llm(replace(config, speculative=free), watching) as llm:
         outputs = llm.generate(PROMPTS, GREEDY)
@@ -193,9 +195,11 @@ def test_prompts_are_shown_where_nothing_is_drafted(
     """An engine that has just started drafts nothing, and shows all of each prompt."""
     texts = [[*prompt, *llama.greedy(prompt, TOKENS)] for prompt in PROMPTS]
     watching = WatchingProposer(ScriptedProposer(texts), drafts_always=False)
-    speculative = SpeculativeConfig(
-        method="scripted", num_speculative_tokens="auto", timeout_seconds=60
-    )
+    speculative = {
+        "method": "scripted",
+        "num_speculative_tokens": "auto",
+        "timeout_seconds": 60,
+    }
     config = replace(config_for(llama, "chunked"), speculative=speculative)
 
     with speculating_llm(config, watching) as llm:

@@ -12,9 +12,9 @@ import pytest
 
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig, ModelConfig
-from hookline.spec_decode import DraftRequest, Drafts, Proposer, SpeculativeConfig
-from hookline.worker.drafting import guard as guards
-from hookline.worker.drafting.guard import ProposerGuard
+from hookline_drafting import DraftRequest, Drafts, Proposer, SpeculativeConfig
+from hookline_drafting import guard as guards
+from hookline_drafting.guard import ProposerGuard
 from hookline_registry.failure_log import LOG_SECONDS
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
@@ -26,6 +26,12 @@ SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
 Act = Callable[[Sequence[DraftRequest]], object]
 
 VOCAB = 320
+OPTIONS = {
+    "method": "scripted",
+    "num_speculative_tokens": 3,
+    "timeout_seconds": 5,
+    "breaker_failures": 2,
+}
 CONFIG = SpeculativeConfig(
     method="hostile", num_speculative_tokens=3, timeout_seconds=5, breaker_failures=2
 )
@@ -135,7 +141,7 @@ def test_output_is_unchanged(
     """An engine whose proposer fails at every step has the output without one."""
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
-        speculative=replace(CONFIG, method="scripted", breaker_failures=100),
+        speculative={**OPTIONS, "breaker_failures": 100},
     )
     params = SamplingParams(temperature=0.0, max_tokens=6)
 
@@ -305,7 +311,7 @@ def test_engine_outlives_a_hanging_proposer(
     end = threading.Event()
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
-        speculative=replace(CONFIG, method="scripted", timeout_seconds=0.2),
+        speculative={**OPTIONS, "timeout_seconds": 0.2},
     )
     params = SamplingParams(temperature=0.0, max_tokens=20)
 

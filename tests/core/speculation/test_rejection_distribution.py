@@ -15,14 +15,14 @@ import pytest
 import torch
 
 from hookline import SamplingParams
-from hookline.spec_decode.tree import DraftTree
 from hookline.step.plan import AdmittedSequence
-from hookline.worker.drafting.draft_trees import TreeArrays, verify_tree
-from hookline.worker.drafting.verification import Verified, verify
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.sampling.step_sampler import DrawnDrafts
+from hookline.worker.verification import Verified, verify
+from hookline_drafting.tree import DraftTree
+from hookline_drafting.tree_arrays import TreeArrays
 from hookline_kernels.rejection import Verified as KernelVerified
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
 from hookline_testing.essential import essential
@@ -148,7 +148,9 @@ TREE = TreeArrays(DraftTree((None, None, None, 0, 0, 1, 2)))
 
 
 def pairs_by_tree(
-    params: SamplingParams, chosen: ChosenSampling, verify: VerifyTree = verify_tree
+    params: SamplingParams,
+    chosen: ChosenSampling,
+    verify: VerifyTree = TreeArrays.verify,
 ) -> Int64:
     """The same with a tree of drafts in the first step."""
     batch, state, rows = admitted(params, TREE)
@@ -231,7 +233,7 @@ def prefer_the_first(
     arrays: TreeArrays, rows: Int64, sampled: Int64, tokens: Int64
 ) -> Verified:
     """Wrong: if any child is what was sampled, the first one is followed."""
-    right = verify_tree(arrays, rows, sampled, tokens)
+    right = arrays.verify(rows, sampled, tokens)
     kept = right.is_kept.reshape(-1, len(NODES)).copy()
     kept[:, 1] = kept[:, 1:4].any(1)
     kept[:, 2:] = False
@@ -246,7 +248,7 @@ def guess_once_more(
     is_tried = ~np.isin(again[:, 0], NODES[1:4]) & (again[:, 3] % 4 == 0)
     again[is_tried, 0] = NODES[2]
     sampled[:] = again.ravel()
-    return verify_tree(arrays, rows, sampled, tokens)
+    return arrays.verify(rows, sampled, tokens)
 
 
 @pytest.mark.exhaustive

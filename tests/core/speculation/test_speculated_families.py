@@ -18,7 +18,7 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.spec_decode import Proposer, SpeculativeConfig
+from hookline_drafting import Proposer
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
 from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle
@@ -29,9 +29,11 @@ SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
 OUTPUT_TOKENS = 24
 GREEDY = SamplingParams(temperature=0.0, max_tokens=OUTPUT_TOKENS)
 BASE = EngineConfig(
-    speculative=SpeculativeConfig(
-        method="scripted", num_speculative_tokens=4, timeout_seconds=30
-    )
+    speculative={
+        "method": "scripted",
+        "num_speculative_tokens": 4,
+        "timeout_seconds": 30,
+    }
 )
 MODES = {
     "batched": BASE,

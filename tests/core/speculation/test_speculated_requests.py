@@ -10,7 +10,7 @@ import pytest
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline.outputs import RequestOutput
-from hookline.spec_decode import Proposer, SpeculativeConfig
+from hookline_drafting import Proposer
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
@@ -20,9 +20,7 @@ SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
 
 PROMPT = [7, 8, 9, 10, 7, 8]
 PLAIN = EngineConfig(cache=CacheConfig(block_size=4, num_kv_blocks=512))
-SPECULATIVE = SpeculativeConfig(
-    method="scripted", num_speculative_tokens=4, timeout_seconds=30
-)
+SPECULATIVE = {"method": "scripted", "num_speculative_tokens": 4, "timeout_seconds": 30}
 
 TREE = (None, None, None, 0, 0, 1, 2, 3, 3, 5, 7, 9)
 """Twelve drafts, up to five deep."""
@@ -83,7 +81,7 @@ def config_of(llama: Oracle, form: str = "chain") -> EngineConfig:
     model = ModelConfig(model=str(llama.folder))
     speculative = SPECULATIVE
     if form == "tree":
-        speculative = replace(SPECULATIVE, num_speculative_tokens=None)
+        speculative = {**SPECULATIVE, "num_speculative_tokens": None}
     return replace(PLAIN, model=model, speculative=speculative)
 
 

@@ -9,10 +9,10 @@ from hookline.config import CacheConfig, Policy, SchedulerConfig
 from hookline.core.engine_core import EngineCore
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
-from hookline.spec_decode import Proposer, SpeculativeConfig
 from hookline.stats import Residue
-from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.executor import Executor
+from hookline_drafting import Proposer, SpeculativeConfig
+from hookline_drafting.guard import ProposerGuard
 from hookline_testing.cache_check import CacheCheckingExecutor
 from hookline_testing.proposers import RandomProposer, ScriptedProposer
 from hookline_testing.simulation import (
@@ -93,12 +93,13 @@ def check_step(core: EngineCore, output: StepOutput, budget: int) -> None:
     assert record is not None
     assert sum(count for _, count in record.request_tokens) <= budget
     events = output.new_tokens
+    record = record.verified
     assert record.drafts == sum(event.draft_tokens > 0 for event in events)
     assert record.draft_tokens == sum(event.draft_tokens for event in events)
     assert record.accepted_tokens == sum(event.accepted_tokens for event in events)
     assert record.accepted_tokens == sum(record.accepted_by_position)
     by_position = record.accepted_by_position
-    assert by_position == sorted(by_position, reverse=True)
+    assert list(by_position) == sorted(by_position, reverse=True)
     for event in events:
         assert 0 <= event.accepted_tokens <= event.draft_tokens
         assert event.accepted_tokens <= len(event.token_ids)
@@ -192,7 +193,7 @@ def test_drafts_take_only_what_prompts_leave() -> None:
     records = [output.record for output in (core.step(), core.step(), core.step())]
 
     # 1 + 7 of the prompt, 1 + 7, and 1 + 3 + what is left for drafts.
-    assert [record.draft_tokens for record in records if record] == [0, 0, 4]
+    assert [record.verified.draft_tokens for record in records if record] == [0, 0, 4]
     core.close()
 
 
@@ -215,8 +216,9 @@ def test_positions_are_counted_from_the_first() -> None:
     output = core.step()
 
     assert output.record is not None
-    assert (output.record.drafts, output.record.draft_tokens) == (1, 3)
-    assert output.record.accepted_by_position == [1, 1]
+    verified = output.record.verified
+    assert (verified.drafts, verified.draft_tokens) == (1, 3)
+    assert verified.accepted_by_position == (1, 1)
     [event] = output.new_tokens
     assert np.array_equal(event.token_ids[:2], known[4:6])
     assert len(event.token_ids) == 3

@@ -14,12 +14,14 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.exceptions import ConfigError
-from hookline.plugin_loading.proposers import load_proposer, settle_drafts
-from hookline.spec_decode import SpeculativeConfig
-from hookline.worker.drafting.control import DraftControl
-from hookline.worker.executor_factory import RUNS_MODEL
+from hookline.payloads import ExtensionContext
+from hookline.plugin_loading.extensions import load_extensions
+from hookline_drafting import SpeculativeConfig
+from hookline_drafting.control import DraftControl
+from hookline_drafting.loading import load_proposer, settle_drafts
 from hookline_testing.plugin_site import PluginSite
 
+CONTEXT = ExtensionContext(config=EngineConfig())
 GOOD = {"method": "ngram", "num_speculative_tokens": 4}
 
 WRONG: dict[str, tuple[str, str]] = {
@@ -80,7 +82,7 @@ PLUGINS = {
     ),
     "halfway": (
         "from hookline import hookimpl\n"
-        "from hookline.spec_decode import ProposerCapabilities\nclass A:\n"
+        "from hookline_drafting import ProposerCapabilities\nclass A:\n"
         "    capabilities = ProposerCapabilities()\n"
         "    def propose(self, requests): return []\n"
         "@hookimpl\ndef create_proposer(context):\n    return A()\n"
@@ -97,7 +99,7 @@ PLUGINS = {
     ),
     "curious": (
         "from hookline import hookimpl\n"
-        "from hookline.spec_decode import ProposerCapabilities\nclass A:\n"
+        "from hookline_drafting import ProposerCapabilities\nclass A:\n"
         "    capabilities = ProposerCapabilities(needs_hidden_states=True)\n"
         "    def propose(self, requests): return []\n"
         "    def release(self, request_ids): pass\n"
@@ -179,19 +181,19 @@ def test_number_of_drafts_is_required_without_a_tree(site: PluginSite) -> None:
     source = PLUGINS["curious"].replace("=True", "=False")
     site.install("chains", source, group="hookline.proposers")
     speculative = SpeculativeConfig.from_mapping({"method": "chains"})
-    config = EngineConfig(speculative=speculative)
 
     with pytest.raises(ConfigError, match="num_speculative_tokens is missing"):
-        settle_drafts(config, load_proposer(config, RUNS_MODEL))
+        settle_drafts(speculative, load_proposer(CONTEXT, speculative))
 
 
 def test_overlap_is_refused() -> None:
     """Steps cannot be planned before drafts are known."""
+    config = EngineConfig(
+        speculative=GOOD, scheduler=SchedulerConfig(async_scheduling=True)
+    )
+
     with pytest.raises(ConfigError, match="async-scheduling"):
-        EngineConfig(
-            speculative=SpeculativeConfig.from_mapping(GOOD),
-            scheduler=SchedulerConfig(async_scheduling=True),
-        )
+        load_extensions(config)
 
 
 @pytest.mark.usefixtures("site")
@@ -203,7 +205,7 @@ def test_proposer_that_cannot_be_had_is_one_clear_error(name: str) -> None:
     )
 
     with pytest.raises(ConfigError) as caught:
-        load_proposer(EngineConfig(speculative=speculative), RUNS_MODEL)
+        load_proposer(CONTEXT, speculative)
 
     assert caught.value.option == "speculative-config"
     assert REASONS[name] in caught.value.detail
@@ -218,8 +220,7 @@ def test_only_the_named_plugin_is_imported(site: PluginSite) -> None:
     )
     speculative = SpeculativeConfig(method="fine", num_speculative_tokens=2)
 
-    assert load_proposer(EngineConfig(speculative=speculative), RUNS_MODEL) is not None
-    assert load_proposer(EngineConfig(), RUNS_MODEL) is None
+    assert load_proposer(CONTEXT, speculative) is not None
 
 
 def test_llm_takes_a_mapping() -> None:
@@ -233,7 +234,7 @@ def test_engine_process_reports_the_error(name: str) -> None:
     """A configuration error in another process is the same error here."""
     config = EngineConfig(
         executor=ExecutorConfig(name=name),
-        speculative=SpeculativeConfig(method="nothing", num_speculative_tokens=2),
+        speculative={"method": "nothing", "num_speculative_tokens": 2},
     )
 
     with pytest.raises(ConfigError, match="no plugin 'nothing'"):

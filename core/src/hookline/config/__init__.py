@@ -30,8 +30,8 @@ from hookline.config.observers import (
 )
 from hookline.config.parallel import LoadBalancing, ParallelConfig
 from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
-from hookline.config.speculative import SpeculativeConfig
 from hookline.config.supervision import StallPolicy, SupervisionConfig
+from hookline.moved_modules import moved_name
 
 __all__ = [
     "MOST_TENANTS",
@@ -62,7 +62,10 @@ __all__ = [
     "SchedulerConfig",
     "SimulationConfig",
     "SleepPolicy",
-    "SpeculativeConfig",
     "StallPolicy",
     "SupervisionConfig",
 ]
+
+
+def __getattr__(name: str) -> object:
+    return moved_name(__name__, name)

@@ -9,10 +9,12 @@ from hookline.config.expert_spread import check_expert_spread
 from hookline.config.extensions import OPTION as EXTENSION_OPTION
 from hookline.config.extensions import (
     POOLER_OPTION,
+    SPECULATIVE_OPTION,
     STRUCTURED_OUTPUTS_OPTION,
     check_extensions,
     read_extensions,
     read_pooler,
+    read_speculative,
     read_structured_outputs,
 )
 from hookline.config.kv_events import OPTION as KV_EVENTS_OPTION
@@ -26,7 +28,6 @@ from hookline.config.option_fields import build, check_options
 from hookline.config.options import option, section
 from hookline.config.parallel import LoadBalancing, ParallelConfig
 from hookline.config.scheduler import SchedulerConfig
-from hookline.config.speculative import OPTION, SpeculativeConfig
 from hookline.config.supervision import SupervisionConfig
 from hookline.exceptions import ConfigError
 
@@ -54,17 +55,18 @@ class EngineConfig:
     scheduler: SchedulerConfig = field(
         default_factory=SchedulerConfig, metadata=section("scheduler")
     )
-    speculative: SpeculativeConfig | None = field(
+    speculative: dict[str, object] | None = field(
         default=None,
         metadata=option(
             "Speculative decoding, such as "
             '{"method": "ngram", "num_speculative_tokens": "auto"}.',
-            flag="speculative-config",
+            flag=SPECULATIVE_OPTION,
             group="scheduler",
             metavar="JSON",
-            read=SpeculativeConfig.from_json,
-            read_mapping=SpeculativeConfig.from_mapping,
+            read=read_speculative,
+            read_mapping=dict,
             json=True,
+            single=True,
         ),
     )
     kv_transfer: KVTransferConfig | None = field(
@@ -181,12 +183,6 @@ class EngineConfig:
             raise ConfigError("engine-index", "must be at least 0")
         self._check_machines()
         self._check_ray()
-        if self.speculative is not None and self.scheduler.async_scheduling:
-            raise ConfigError(
-                OPTION,
-                "cannot be combined with async-scheduling: drafts depend on the "
-                "previous step's tokens, so no step can be scheduled ahead",
-            )
         check_expert_spread(self)
         if self.parallel.pipeline_parallel_size > 1:
             self._check_pipeline()

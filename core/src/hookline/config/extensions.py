@@ -8,6 +8,9 @@ from hookline.json_options import read_object
 OPTION = "extension-config"
 POOLER_OPTION = "pooler-config"
 STRUCTURED_OUTPUTS_OPTION = "structured-outputs-config"
+SPECULATIVE_OPTION = "speculative-config"
+DRAFTING = "drafting"
+"""Name of the extension that drafts tokens."""
 
 
 def read_extensions(text: str) -> dict[str, dict[str, object]]:
@@ -49,3 +52,12 @@ def read_structured_outputs(text: str) -> dict[str, object]:
         ConfigError: It is not a JSON object.
     """
     return read_object(STRUCTURED_OUTPUTS_OPTION, text)
+
+
+def read_speculative(text: str) -> dict[str, object]:
+    """Makes the section of speculative decoding from a JSON object.
+
+    Raises:
+        ConfigError: It is not a JSON object.
+    """
+    return read_object(SPECULATIVE_OPTION, text)

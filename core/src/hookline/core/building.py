@@ -1,7 +1,6 @@
 """Builds an engine core with the executor that a configuration names."""
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from hookline.plugin_loading.connectors import (
 )
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
-from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.scheduler.extension import scheduler_sides
 from hookline.worker.executor import Executor
 from hookline.worker.executor_factory import (
@@ -73,7 +71,7 @@ def build_core(
 
 def _extensions(config: EngineConfig) -> Mapping[str, object]:
     factory = load_executor_factory(config.executor_name)
-    return load_extensions(config, has_logits=factory.capabilities.logits)
+    return load_extensions(config, capabilities=factory.capabilities)
 
 
 def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
@@ -126,15 +124,11 @@ def build_executor(
         return factory(ExecutorContext(config=config, clock=clock, timer=timer))
     connector = load_worker_connector(config)
     check_logits_processors(config, factory.capabilities)
-    with timer.phase("load proposer") if config.speculative else nullcontext():
-        proposer = load_proposer(config, factory.capabilities)
-        config = settle_drafts(config, proposer)
     return factory(
         ExecutorContext(
             config=config,
             clock=clock,
             timer=timer,
-            proposer=proposer,
             connector=connector,
             extensions=extensions,
         )

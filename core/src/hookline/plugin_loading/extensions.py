@@ -1,15 +1,18 @@
 """Loads the extensions that a configuration needs, and no others."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
 from hookline.config import Convert, EngineConfig, Runner
 from hookline.config.extensions import (
+    DRAFTING,
     OPTION,
     POOLER_OPTION,
+    SPECULATIVE_OPTION,
     STRUCTURED_OUTPUTS_OPTION,
 )
+from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY, frozen_json, frozen_map
 from hookline.models.description import find_folder
 from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts
@@ -17,7 +20,14 @@ from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import EXTENSION
 from hookline.pooling import POOLING
 from hookline.stats import GRAMMARS
+from hookline.step.capabilities import ExecutorCapabilities
 from hookline_registry import installed
+
+_ALL = ExecutorCapabilities(hidden_states=True, draft_trees=True, logits=True)
+_NO_DRAFTING = (
+    "speculative decoding belongs to hookline-drafting, which is not installed "
+    "(pip install hookline-drafting)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +48,19 @@ class _Need:
 
 
 def load_extensions(
-    config: EngineConfig, *, has_logits: bool = True, is_rank: bool = False
+    config: EngineConfig,
+    *,
+    capabilities: ExecutorCapabilities = _ALL,
+    is_rank: bool = False,
+    only: Collection[str] | None = None,
 ) -> dict[str, object]:
     """Makes the extensions of an engine or of a rank, by their names.
 
     Args:
         config: The engine's configuration.
-        has_logits: Whether the executor has logits, which extensions can change.
+        capabilities: Capabilities of the executor.
         is_rank: Whether this is a rank in a process of its own.
+        only: Names of the extensions to make, if they are needed; None makes all.
 
     Raises:
         ConfigError: An extension is unknown or broken, or an option is invalid.
@@ -53,12 +68,18 @@ def load_extensions(
     """
     found = {}
     for need in _needs(config):
+        if only is not None and need.name not in only:
+            continue
         if need.is_optional and not _is_installed(need.name):
             continue
+        if need.name == DRAFTING and not _is_installed(need.name):
+            raise ConfigError(need.option, _NO_DRAFTING)
         context = ExtensionContext(
             config=deepcopy(config),  # its maps can be changed
             options=frozen_json(need.options),
-            has_logits=has_logits,
+            has_logits=capabilities.logits,
+            has_hidden_states=capabilities.hidden_states,
+            has_draft_trees=capabilities.draft_trees,
             is_rank=is_rank,
         )
         made = call_plugin(EXTENSION, need.name, context, option=need.option)
@@ -96,6 +117,8 @@ def typed_facts(facts: EngineFacts) -> EngineFacts:
 
 
 def _needs(config: EngineConfig) -> Iterator[_Need]:
+    if config.speculative is not None:  # the first: others change its drafts
+        yield _Need(DRAFTING, config.speculative, SPECULATIVE_OPTION)
     if _embeds(config):
         yield _Need(POOLING, config.pooler or EMPTY, POOLER_OPTION)
     backend = config.structured_outputs.get("backend", "auto")

@@ -62,7 +62,8 @@ class SchedulerSide:
     def plan(self, builder: PlanBuilder) -> object | None:
         """Adds to a plan that has its requests; returns its section of the plan.
 
-        Called for each step with requests.
+        Called for each step with requests, and for polls of transfers, whose plans have
+        no entries.
         """
 
     def update(self, section: object, now: int) -> object | None:

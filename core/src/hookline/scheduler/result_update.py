@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hookline.events import NewTokens, PreemptionCause
+from hookline.events import NO_DRAFTS, NewTokens, PreemptionCause, VerifiedDrafts
 from hookline.finish_cause import Failed, FinishCause
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request, RequestStatus
@@ -29,14 +29,15 @@ class ResultUpdate:
         self._cache = cache
         self._transfers = transfers
         self._extensions = extensions
+        self._outcomes: list[tuple[int, int]] = []
 
-    def update(self, result: StepResult, now: int) -> Sections:
+    def update(self, result: StepResult, now: int) -> tuple[Sections, VerifiedDrafts]:
         """Appends the new tokens and ends the requests that they end.
 
         Tokens of requests that have ended since the step was planned are dropped.
 
         Returns:
-            What extensions tell observers of the step.
+            What extensions tell observers of the step, and the outcome of its drafts.
         """
         self.end_loads(self._transfers.settle(result.transfers, now), now)
         told = NO_SECTIONS
@@ -56,11 +57,14 @@ class ResultUpdate:
                 request.transfer.num_doomed_results -= 1
             else:
                 self._append(request, token_ids, result, now)
-        for request_id, draft_token_ids in result.drafts.items():
+        for request_id, drafts in result.drafts.items():
             request = requests.get(request_id)
             if request is not None and request.status is RequestStatus.RUNNING:
-                request.draft_token_ids = draft_token_ids
-        return told
+                self._lifecycle.drafts[request_id] = drafts
+        if not self._outcomes:
+            return told, NO_DRAFTS
+        verified, self._outcomes = VerifiedDrafts.of(self._outcomes), []
+        return told, verified
 
     def _append(
         self, request: Request, token_ids: list[int], result: StepResult, now: int
@@ -117,7 +121,7 @@ class ResultUpdate:
         )
         self._cache.trim(request)
         num_given = min(num_accepted, num_kept)
-        self._lifecycle.events.verified.add(request.num_drafts, num_given)
+        self._outcomes.append((request.num_drafts, num_given))
         request.num_drafts = 0
         return num_given
 

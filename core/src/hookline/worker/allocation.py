@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Self
 
 from hookline.worker.cache_memory import CacheMemory
-from hookline.worker.drafting.draft_cache import PagedDraftCache
 from hookline.worker.feed import Feed
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.runner_maker import BatchState, RunnerMaker
@@ -23,8 +22,7 @@ class Allocation:
 
     Attributes:
         cache: Keys and values of the model.
-        drafts: Keys and values of the proposer's layers; None if it has none.
-        memory: The memory of both.
+        memory: Its memory, with that of extensions' own layers.
         feed: Brings inputs to the model.
         state: The requests in the batch.
         transferring: Calls the KV connector; None without one.
@@ -32,7 +30,6 @@ class Allocation:
     """
 
     cache: PagedCache
-    drafts: PagedDraftCache | None
     memory: CacheMemory
     feed: Feed
     state: BatchState
@@ -47,12 +44,12 @@ class Allocation:
             ConfigError: The connector cannot use the cache, or a plugin's logits
                 processor cannot be created.
         """
-        cache, drafts = maker.cache(num_blocks), maker.draft_cache(num_blocks)
+        cache = maker.cache(num_blocks)
         tensors = [side for sides in cache.sides() for side in sides]
+        tensors += maker.extensions.allocate(maker.cache_shape(num_blocks))
         return cls(
             cache=cache,
-            drafts=drafts,
-            memory=CacheMemory([*tensors, *(drafts.tensors if drafts else ())]),
+            memory=CacheMemory(tensors),
             feed=maker.feed(cache),
             state=maker.batch_state(serves=True),
             transferring=maker.transferring(cache),

@@ -10,7 +10,6 @@ from hookline.exceptions import ConfigError
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import EXECUTOR
-from hookline.spec_decode.proposer import Proposer
 from hookline.step.capabilities import ExecutorCapabilities
 from hookline.worker.executor import Executor
 from hookline.worker.startup_timer import StartupTimer
@@ -37,8 +36,6 @@ class ExecutorContext:
         config: The engine's whole configuration.
         clock: The engine's clock.
         timer: Measures the phases of the start.
-        proposer: Drafts tokens; None without speculation. It uses only what the
-            factory's capabilities offer.
         connector: The worker's side of the KV connector; None without one.
         extensions: The engine's extensions, by their names.
         make_ranks: Makes what the engine's only rank has of those of other engines,
@@ -48,7 +45,6 @@ class ExecutorContext:
     config: EngineConfig
     clock: Clock
     timer: StartupTimer
-    proposer: Proposer | None = None
     connector: WorkerConnector | None = None
     extensions: Mapping[str, object] = field(default_factory=dict)
     make_ranks: MakeRanks | None = None

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from hookline.config import EngineConfig
 from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.models.decoder import Decoder
-from hookline.spec_decode.proposer import Proposer, feature_layers_of
 from hookline.worker.feed import Feed
 from hookline.worker.gpu.cuda_graphs import GraphedForward
 from hookline.worker.gpu.device_feed import DeviceFeed
@@ -22,15 +21,15 @@ class GraphPlan:
         config: The engine's configuration.
         machine: The model's machine.
         model: The loaded model.
-        proposer: Drafts tokens; None without speculation.
         connector: Moves KV; None without a KV connector.
+        most_drafts: Maximum number of drafts of a request in a step.
     """
 
     config: EngineConfig
     machine: Machine
     model: LoadedModel
-    proposer: Proposer | None
     connector: WorkerConnector | None
+    most_drafts: int
 
     @property
     def reason_without(self) -> str:
@@ -39,7 +38,7 @@ class GraphPlan:
             return "enforce-eager"
         if needs_layers(self.connector):
             return "a KV connector is called between the layers"
-        if feature_layers_of(self.proposer):
+        if self.model.feature_layers:
             return "the proposer reads what is within the model"
         return "" if self._capturable else "modules may wait for the device"
 
@@ -86,8 +85,8 @@ class GraphPlan:
     @property
     def _max_sequences(self) -> int:
         """Maximum number of sequences in a step; each draft counts as one."""
-        scheduler, speculative = self.config.scheduler, self.config.speculative
-        if speculative is None:
+        scheduler = self.config.scheduler
+        if not self.most_drafts:
             return scheduler.max_num_seqs
-        most = scheduler.max_num_seqs * (1 + speculative.most_speculative_tokens)
+        most = scheduler.max_num_seqs * (1 + self.most_drafts)
         return min(most, scheduler.max_num_batched_tokens)

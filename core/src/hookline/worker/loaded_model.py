@@ -5,28 +5,21 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from transformers import PreTrainedModel
 
 from hookline.config import EngineConfig, Kernels
-from hookline.config.speculative import OPTION
 from hookline.cost import ModelCost
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
-from hookline.models.description import ModelDescription, describe
+from hookline.models.description import describe
 from hookline.models.fingerprint import fingerprint_of
 from hookline.models.layer_span import span_of
 from hookline.models.loading import load_model
 from hookline.models.probe import LayerAttention, LayerCache, probe
 from hookline.models.quantized_layer import bits_in_words
-from hookline.models.shared_weights import shared_weights, stored_tables
-from hookline.plugin_loading.proposers import prepare_proposer
-from hookline.spec_decode.proposer import (
-    Proposer,
-    feature_layers_of,
-    needs_hidden_states,
-)
 from hookline.worker.cache_dtype import eight_bit_dtype
 from hookline.worker.compiling.first_forward import first_forward
+from hookline.worker.extension import LoadedParts
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline.worker.startup_timer import StartupTimer
@@ -49,8 +42,7 @@ class LoadedModel:
         vocab_size: Number of token ids.
         hidden_size: Width of the hidden states between layers.
         own_layers: The indices, in the whole model, of the layers that it has.
-        feature_layers: Layers whose inputs the proposer needs, which the output rank
-            has prepared; empty on other ranks.
+        feature_layers: Layers whose inputs an extension needs on this rank.
         max_model_len: Context length in tokens.
         eos_token_ids: Tokens that end its texts.
         cost: FLOPs and bytes of its steps, on all ranks together.
@@ -104,32 +96,29 @@ def load(
     platform: Platform,
     timer: StartupTimer,
     *,
-    proposer: Proposer | None,
+    extensions: FollowedRows,
     needs_fingerprint: bool,
-    states_option: str = "",
     ranks: RankContext = SINGLE_RANK,
 ) -> LoadedModel:
-    """Loads the configured model and prepares the proposer for it.
+    """Loads the configured model and prepares extensions for it.
 
     Args:
         config: The engine's configuration.
         platform: Platform of the model.
         timer: Measures the phases.
-        proposer: Prepared with the model's weights if it needs hidden states.
+        extensions: The worker's sides of extensions.
         needs_fingerprint: Whether to compute `fingerprint`, which reads all weights.
-        states_option: The option for which extensions need hidden states; empty if
-            they need none.
         ranks: What this rank has of those that share the model's layers.
 
     Raises:
         ModelLoadError: The model cannot be loaded or served.
-        ConfigError: An option or the proposer does not fit the model.
+        ConfigError: An option or an extension does not fit the model.
     """
     eight_bits = eight_bit_dtype(config.cache, platform)
     with timer.phase("read config"):
         description = describe(config.model)
     max_model_len = description.max_model_len(config.model.max_model_len)
-    ranks.begin_loading()
+    ranks.begin_loading(looks_inside=extensions.looks_inside)
     with timer.phase("load weights"):
         model = load_model(
             config.model,
@@ -150,8 +139,17 @@ def load(
     if config.executor.shares_cores:
         flops = cost.flops_per_token + cost.flops_per_sample
         leave_cores(config.executor.threads, flops)
-    shown = None if ranks.has_whole_tables else description
-    needs_states = _show(config, timer, model, proposer, shown)
+    if extensions.prepares:
+        parts = LoadedParts(
+            model=model,
+            description=description,
+            attention=probed.attention,
+            platform=platform,
+            has_whole_tables=ranks.has_whole_tables,
+        )
+        with timer.phase("prepare extensions"):
+            for prepare in extensions.prepares:
+                prepare(parts)
     choose = partial(
         choose_forward,
         model,
@@ -161,9 +159,8 @@ def load(
         cache_dtype=cache_dtype,
         max_model_len=max_model_len,
         platform=platform,
-        needs_hidden_states=needs_states or bool(states_option),
-        states_option=OPTION if needs_states else states_option,
-        feature_layers=feature_layers_of(proposer),
+        states_option=extensions.states_option,
+        feature_layers=extensions.feature_layers,
         reduce=ranks.reduce,
     )
     fingerprint = fingerprint_of(model, ranks.identity) if needs_fingerprint else b""
@@ -181,7 +178,7 @@ def load(
         vocab_size=vocab_size,
         hidden_size=model.config.get_text_config().hidden_size,
         own_layers=range(span.start, span.start + len(probed.layers)),
-        feature_layers=feature_layers_of(proposer),
+        feature_layers=extensions.feature_layers,
         max_model_len=max_model_len,
         eos_token_ids=description.eos_token_ids,
         cost=cost.on_ranks(ranks.num_sharers),
@@ -189,26 +186,3 @@ def load(
         forward=ranks.whole_logits(first.forward, vocab_size),
         with_kernels=first.with_kernels,
     )
-
-
-def _show(
-    config: EngineConfig,
-    timer: StartupTimer,
-    model: PreTrainedModel,
-    proposer: Proposer | None,
-    description: ModelDescription | None,
-) -> bool:
-    """Shows the model to the proposer; returns whether it needs hidden states.
-
-    The description is that of a model of which this rank has a part; None if whole.
-    """
-    if proposer is None or not needs_hidden_states(proposer):
-        return False
-    with timer.phase("prepare proposer"):
-        target = (
-            shared_weights(config.model.model, model)
-            if description is None
-            else stored_tables(config.model, description, model)
-        )
-        prepare_proposer(proposer, config, target)
-    return True

@@ -29,7 +29,8 @@ def room_for_cache(maker: RunnerMaker) -> int:
         ConfigError: Nothing is left on the device.
     """
     platform = maker.machine.platform
-    spare = maker.draft_memory.spare_bytes(maker.model.cache_dtype)
+    own = maker.extensions.own_layers
+    spare = sum(each.spare_bytes(maker.model.cache_dtype) for each in own)
     if not platform.is_gpu:
         _run_a_prompt(maker)
         return host_room(_sharers(maker)) - spare
@@ -121,14 +122,9 @@ def _run_largest_steps(maker: RunnerMaker) -> Profiled:
 
 def _most_drafts(maker: RunnerMaker) -> int:
     """Maximum number of drafts of each request in a step that is full of requests."""
-    config = maker.config
-    if config.speculative is None:
-        return 0
-    share = config.scheduler.max_num_batched_tokens // config.scheduler.max_num_seqs
-    most = min(
-        config.speculative.most_speculative_tokens, maker.model.max_model_len - 1
-    )
-    return min(most, share - 1)
+    scheduler, most = maker.config.scheduler, maker.extensions.most_drafts
+    share = scheduler.max_num_batched_tokens // scheduler.max_num_seqs
+    return min(most, maker.model.max_model_len - 1, max(0, share - 1))
 
 
 def _longest_prompt(maker: RunnerMaker) -> tuple[int, int]:

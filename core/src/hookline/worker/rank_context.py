@@ -1,5 +1,6 @@
 """What one rank's worker has of the other ranks; here that of a single rank."""
 
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
@@ -8,13 +9,11 @@ from transformers import PreTrainedConfig
 from hookline.kv_transfer.layout import KVLayout
 from hookline.models.decoder.reduction import Reduce
 from hookline.models.model_part import WHOLE, ModelPart
-from hookline.spec_decode.tree import DraftTree
 from hookline.stats import NO_RANKS, RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.feed import Feed
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling.step_sampler import StepSampler
 from hookline.worker.stopwatch import Stopwatch
 from hookline.worker.transfers.transferring import Transferring
@@ -40,13 +39,10 @@ class RankContext:
     from the worker's thread.
 
     Attributes:
-        draft_tree: The tree of drafts, on ranks that do not draft themselves; None if
-            drafts are chains, or this rank drafts.
         num_sharers: Number of ranks that share each layer.
         has_whole_tables: Embedding and output layer are whole on this rank.
     """
 
-    draft_tree: DraftTree | None = None
     num_sharers = 1
     has_whole_tables = True
 
@@ -62,8 +58,13 @@ class RankContext:
         """Tells the ranks that share layers apart; empty if there is one."""
         return ""
 
-    def begin_loading(self) -> None:
-        """Makes no calls to other ranks while a model is loaded and tried."""
+    def begin_loading(self, *, looks_inside: bool) -> None:
+        """Makes no calls to other ranks while a model is loaded and tried.
+
+        Args:
+            looks_inside: A rank will show hidden states in all steps.
+        """
+        del looks_inside
 
     def divide(self, config: PreTrainedConfig) -> ModelPart:
         """Plans this rank's part of a model; see `DivideModel`.
@@ -132,8 +133,8 @@ class RankContext:
         *,
         feed: Feed,
         stopwatch: Stopwatch,
-        cache: PagedCache,
         transferring: Transferring | None,
+        starts: Sequence[Callable[[StepPlan], None]],
     ) -> StepRunner | None:
         """Makes the runner of a rank that samples nothing; None on others.
 
@@ -142,10 +143,10 @@ class RankContext:
             batch: Rows of the running requests.
             feed: Brings inputs to the model's device.
             stopwatch: Measures forward passes.
-            cache: The rank's KV cache.
             transferring: Calls the KV connector, if there is one.
+            starts: What to call when a step starts.
         """
-        del forward, batch, feed, stopwatch, cache, transferring
+        del forward, batch, feed, stopwatch, transferring, starts
         return None
 
     def end_step(self, result: StepResult) -> StepResult:

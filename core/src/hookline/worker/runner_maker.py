@@ -4,19 +4,8 @@ from dataclasses import dataclass
 
 from hookline.config import EngineConfig, Kernels
 from hookline.kv_transfer.connector import WorkerConnector, needs_layers
-from hookline.spec_decode.proposer import (
-    Proposer,
-    has_layers,
-    needs_hidden_states,
-)
-from hookline.spec_decode.tree import tree_of
 from hookline.worker.cache_dtype import dtype_name
-from hookline.worker.drafting.control import DraftControl
-from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
-from hookline.worker.drafting.draft_trees import TreeArrays, arrays_for
-from hookline.worker.drafting.drafter import Drafter
-from hookline.worker.drafting.guard import ProposerGuard
-from hookline.worker.extension import RunnerParts
+from hookline.worker.extension import CacheShape, RunnerParts
 from hookline.worker.feed import Feed, HostFeed
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
@@ -61,10 +50,8 @@ class RunnerMaker:
         config: The engine's configuration.
         machine: The model's machine.
         model: The loaded model.
-        proposer: Drafts tokens; None without speculation.
         connector: Moves KV; None without a KV connector.
         extensions: The worker's sides of extensions.
-        tree: The shape of the proposer's drafts; None if they are chains.
         sampling: Picks tokens.
         graphs: CUDA graphs of the model.
         ranks: What this rank has of the others.
@@ -73,10 +60,8 @@ class RunnerMaker:
     config: EngineConfig
     machine: Machine
     model: LoadedModel
-    proposer: Proposer | None
     connector: WorkerConnector | None
     extensions: FollowedRows
-    tree: TreeArrays | None
     sampling: ChosenSampling
     graphs: GraphPlan
     ranks: RankContext = SINGLE_RANK
@@ -88,27 +73,17 @@ class RunnerMaker:
         machine: Machine,
         model: LoadedModel,
         *,
-        proposer: Proposer | None,
         connector: WorkerConnector | None,
         extensions: FollowedRows,
         ranks: RankContext = SINGLE_RANK,
     ) -> "RunnerMaker":
-        """Chooses the sampling kernels, and lays out the tree of drafts.
-
-        Raises:
-            ConfigError: The tree does not fit the model or the machine.
-        """
-        windows = [layer.window for layer in model.attention]
+        """Chooses the sampling kernels."""
         return cls(
             config=config,
             machine=machine,
             model=model,
-            proposer=proposer,
             connector=connector,
             extensions=extensions,
-            tree=arrays_for(
-                tree_of(proposer) or ranks.draft_tree, machine.platform, windows
-            ),
             sampling=choose_sampling(
                 model.dtype,
                 may_compile=config.executor.kernels is not Kernels.TORCH,
@@ -118,8 +93,8 @@ class RunnerMaker:
                 config=config,
                 machine=machine,
                 model=model,
-                proposer=proposer,
                 connector=connector,
+                most_drafts=extensions.most_drafts,
             ),
             ranks=ranks,
         )
@@ -134,30 +109,18 @@ class RunnerMaker:
             cache_dtype=self.model.cache_dtype,
             may_compile=self.config.executor.kernels is not Kernels.TORCH,
             platform=self.machine.platform,
-            has_trees=self.tree is not None,
+            has_trees=self.extensions.draft_tree is not None,
         )
 
-    @property
-    def draft_memory(self) -> DraftMemory:
-        """Memory that the proposer's own layers need."""
-        return DraftMemory.of(self.proposer, self.config)
-
-    def draft_cache(self, num_blocks: int) -> PagedDraftCache | None:
-        """Allocates the cache of the proposer's layers; None if it has none."""
-        if not self.draft_memory.layers:
-            return None
-        return self.draft_memory.cache(
-            num_blocks,
-            self.model.max_model_len,
-            self.model.dtype,
-            self.machine.platform,
+    def cache_shape(self, num_blocks: int) -> CacheShape:
+        """Describes a KV cache to those who have layers of their own in its blocks."""
+        return CacheShape(
+            num_blocks=num_blocks,
+            max_model_len=self.model.max_model_len,
+            dtype=self.model.dtype,
             cache_dtype=self.model.cache_dtype,
+            platform=self.machine.platform,
         )
-
-    @property
-    def needs_hidden_states(self) -> bool:
-        """Whether steps compute hidden states for the proposer."""
-        return self.proposer is not None and needs_hidden_states(self.proposer)
 
     def feed(self, cache: PagedCache) -> HostFeed | DeviceFeed:
         """Allocates the feed of the model's inputs for steps over this cache."""
@@ -166,7 +129,7 @@ class RunnerMaker:
         has_tiles = all(each.has_tiles for each in cache.attention.values()) and all(
             layer.softcap is None for layer in self.model.attention
         )
-        return HostFeed(has_tiles=has_tiles, tree=self.tree)
+        return HostFeed(has_tiles=has_tiles, tree=self.extensions.draft_tree)
 
     def batch_state(self, *, serves: bool = False) -> BatchState:
         """Allocates the rows of an empty batch.
@@ -182,7 +145,7 @@ class RunnerMaker:
         processors = self._logits_processors() if serves else None
         seed, vocab_size = self.config.model.seed, self.model.vocab_size
         return BatchState(
-            InputBatch(rows, length, block_size, self.tree),
+            InputBatch(rows, length, block_size, self.extensions.draft_tree),
             SamplingState(rows, vocab_size, seed, processors),
         )
 
@@ -220,19 +183,6 @@ class RunnerMaker:
             )
         return transferring
 
-    def drafter(self, batch: InputBatch) -> Drafter | None:
-        """Starts the proposer's thread; None without speculation."""
-        speculative = self.config.speculative
-        if self.proposer is None or speculative is None:
-            return None
-        return Drafter(
-            ProposerGuard(self.proposer, speculative, vocab_size=self.model.vocab_size),
-            batch,
-            DraftControl.of(speculative),
-            has_layers=has_layers(self.proposer),
-            tree=tree_of(self.proposer),
-        )
-
     def runner(
         self,
         forward: Forward,
@@ -240,7 +190,6 @@ class RunnerMaker:
         cache: PagedCache,
         state: BatchState,
         *,
-        drafter: Drafter | None = None,
         transferring: Transferring | None = None,
         serves: bool = False,
     ) -> StepRunner:
@@ -251,25 +200,25 @@ class RunnerMaker:
             feed: Brings it its inputs.
             cache: Keys and values.
             state: The requests in the batch.
-            drafter: Calls the proposer after each step; None without speculation.
             transferring: Calls the connector around each step; None without one.
             serves: Whether requests are served, and extensions called.
         """
         forward.bind(cache)
         device = self.machine.platform.device
         feed, stopwatch = self.ranks.feed(feed), stopwatch_for(device)
+        extensions = self.extensions if serves else None
+        if extensions is not None:
+            extensions.bind(self._parts(cache, state))
         passing = self.ranks.passing_runner(
             forward,
             state.batch,
             feed=feed,
             stopwatch=stopwatch,
-            cache=cache,
             transferring=transferring,
+            starts=() if extensions is None else extensions.starts,
         )
         if passing is not None:
             return passing
-        if serves:
-            self.extensions.bind(self._parts(state, drafter))
         sampler = Sampler(state.batch, state.sampling, self.sampling, device)
         return ModelRunner(
             forward,
@@ -278,24 +227,25 @@ class RunnerMaker:
             self.ranks.share_samples(sampler),
             feed=feed,
             stopwatch=stopwatch,
-            cache=cache,
-            drafter=drafter,
-            needs_hidden_states=self.needs_hidden_states,
-            tree=self.tree,
+            needs_hidden_states=not serves and bool(self.extensions.states_option),
+            tree=self.extensions.draft_tree,
             transferring=transferring,
-            extensions=self.extensions if serves else None,
+            extensions=extensions,
         )
 
-    def _parts(self, state: BatchState, drafter: Drafter | None) -> RunnerParts:
+    def _parts(self, cache: PagedCache, state: BatchState) -> RunnerParts:
         """Returns what extensions work with.
 
-        They leave drafts alone where these are trees, which have a fixed shape. Without
-        a proposer, steps may be planned ahead of drafts, and CUDA graphs verify none.
+        They leave drafts alone where these are trees, which have a fixed shape. Where
+        none gives drafts itself, steps may be planned ahead of drafts, and CUDA graphs
+        verify none.
         """
+        extensions, is_gpu = self.extensions, self.machine.platform.is_gpu
         ahead = self.config.scheduler.async_scheduling
-        can_verify = drafter is not None or not (ahead or self.machine.platform.is_gpu)
+        can_verify = extensions.most_drafts > 0 or not (ahead or is_gpu)
         return RunnerParts(
             batch=state.batch,
-            drafter=drafter,
-            can_change_drafts=can_verify and self.tree is None,
+            cache=cache,
+            vocab_size=self.model.vocab_size,
+            can_change_drafts=can_verify and extensions.draft_tree is None,
         )

@@ -6,7 +6,7 @@ the number of KV blocks. What crosses between the two is plain data.
 | phase | needs | creates |
 |---|---|---|
 | `init_device` | – | the device, the process's memory and thread settings |
-| `load_model` | `init_device` | the forward pass, a prepared proposer |
+| `load_model` | `init_device` | the forward pass, prepared extensions |
 | `link_stages` | `load_model` | memory between pipeline stages |
 | `profile` | `link_stages` | nothing; returns how many KV blocks fit |
 | `allocate` | `load_model` | KV cache, input buffers, an empty batch |
@@ -21,8 +21,6 @@ import torch
 
 from hookline.config import Kernels
 from hookline.exceptions import ModelLoadError
-from hookline.plugin_loading.proposers import bind_proposer, load_proposer
-from hookline.spec_decode.tree import tree_of
 from hookline.stats import RankUse, ThreadUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
@@ -32,8 +30,7 @@ from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.compiling.compiler_process import CompilerProcess
 from hookline.worker.compiling.first_forward import without_kernels
 from hookline.worker.compiling.upgrade import KernelUpgrade
-from hookline.worker.drafting.drafter import Drafter
-from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
+from hookline.worker.executor_factory import ExecutorContext
 from hookline.worker.extension import worker_sides
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.kernels_in_use import kernels_in_use
@@ -70,8 +67,6 @@ class Worker:
         self._config = context.config
         self._clock = context.clock
         self._timer = context.timer
-        self._proposer = context.proposer
-        self._drafts = context.proposer is not None
         self._connector = context.connector
         self._extensions = FollowedRows(
             worker_sides(context.extensions.values(), context.config.parallel)
@@ -80,7 +75,6 @@ class Worker:
         self._feature_layers: tuple[int, ...] = ()
         self._maker: RunnerMaker | None = None
         self._allocated: Allocation | None = None
-        self._drafter: Drafter | None = None
         self._runner: StepRunner | None = None
         self._warmer: PageWarmer | None = None
         self._upgrade: KernelUpgrade[tuple[RunnerMaker, Allocation]] | None = None
@@ -106,16 +100,15 @@ class Worker:
 
         Raises:
             ModelLoadError: The model cannot be loaded or served.
-            ConfigError: An option or the proposer does not fit the model.
+            ConfigError: An option or an extension does not fit the model.
         """
         assert self._machine is not None
         model = load(
             self._config,
             self._machine.platform,
             self._timer,
-            proposer=self._proposer,
+            extensions=self._extensions,
             needs_fingerprint=self._connector is not None,
-            states_option=self._extensions.states_option,
             ranks=self._ranks,
         )
         if self._allocated is not None and (
@@ -132,7 +125,6 @@ class Worker:
             self._config if is_final else without_kernels(self._config),
             self._machine,
             model,
-            proposer=self._proposer,
             connector=self._connector,
             extensions=self._extensions,
             ranks=self._ranks,
@@ -140,7 +132,7 @@ class Worker:
 
     @property
     def feature_layers(self) -> tuple[int, ...]:
-        """Layers whose inputs the proposer needs, where this rank has prepared it."""
+        """Layers whose inputs an extension needs on this rank."""
         return self._loaded.model.feature_layers
 
     def link_stages(self, feature_layers: tuple[int, ...]) -> None:
@@ -180,7 +172,10 @@ class Worker:
         return count_blocks(
             self._config.cache,
             self._config.scheduler,
-            [*model.layers, *maker.draft_memory.layers],
+            [
+                *model.layers,
+                *(layer for own in maker.extensions.own_layers for layer in own.layers),
+            ],
             dtype=model.cache_dtype,
             max_model_len=model.max_model_len,
             room=room,
@@ -190,7 +185,7 @@ class Worker:
         """Allocates a KV cache of the agreed number of blocks, and input buffers.
 
         Raises:
-            ConfigError: The proposer or the connector cannot use the cache.
+            ConfigError: The connector cannot use the cache.
         """
         maker = self._loaded
         with self._timer.phase("allocate KV cache"):
@@ -203,7 +198,7 @@ class Worker:
             What the core must know of the model.
 
         Raises:
-            ConfigError: The proposer cannot use its cache.
+            ConfigError: An extension cannot use its part of the cache.
         """
         with self._timer.phase("warm up"):
             assert self._allocated is not None, "allocate comes first"
@@ -249,7 +244,7 @@ class Worker:
     def sleep(self, level: SleepLevel) -> None:
         """As `Executor.sleep`: releases the KV cache's memory, or also the weights.
 
-        At level `WEIGHTS` the proposer goes as well, and is created again on wake-up.
+        At level `WEIGHTS` extensions drop their weights, too.
         """
         assert self._allocated is not None
         gc.unfreeze()
@@ -257,8 +252,8 @@ class Worker:
         self._close_warmer()
         self._runner = None
         if level is SleepLevel.WEIGHTS:
-            self._close_drafter()
-            self._maker = self._proposer = None
+            self._extensions.unload()
+            self._maker = None
             self._ranks.leave()
         self._allocated.memory.release()
         gc.collect()
@@ -276,8 +271,6 @@ class Worker:
         assert self._allocated is not None
         self._timer = StartupTimer(self._clock)
         if self._maker is None:
-            if self._drafts:
-                self._proposer = load_proposer(self._config, RUNS_MODEL)
             self.load_model()
             self.link_stages(self._feature_layers)
         self._allocated.memory.restore()
@@ -289,14 +282,13 @@ class Worker:
         """Ends the threads of plugins and drops the model; valid in every phase."""
         self._close_upgrade()
         self._close_warmer()
-        self._close_drafter()
         if self._allocated is not None:
             self._allocated.close()
         self._extensions.close()
         if self._governor is not None:
             self._governor.close()
         gc.unfreeze()
-        self._runner = self._maker = self._allocated = self._proposer = None
+        self._runner = self._maker = self._allocated = None
 
     @property
     def _loaded(self) -> RunnerMaker:
@@ -305,17 +297,12 @@ class Worker:
 
     def _build_runner(self, kept: Allocation) -> ModelShape:
         maker = self._loaded
-        if self._drafter is None:
-            if kept.drafts is not None and self._proposer is not None:
-                bind_proposer(self._proposer, self._config, kept.drafts)
-            self._drafter = maker.drafter(kept.state.batch)
         forward = maker.graphs.forward(kept.feed) or maker.model.forward
         self._runner = maker.runner(
             forward,
             kept.feed,
             kept.cache,
             kept.state,
-            drafter=self._drafter,
             transferring=kept.transferring,
             serves=True,
         )
@@ -338,7 +325,6 @@ class Worker:
                 weights=model.quantization,
             ),
             isa=maker.machine.isa,
-            draft_tree=tree_of(self._proposer),
             kv_layout=self._runner.kv_layout,
             kv_cache_spec_kind=kept.cache.spec_kind,
             sliding_window=model.sliding_window,
@@ -355,7 +341,6 @@ class Worker:
             self._config,
             self._machine,
             model,
-            proposer=None,
             connector=None,
             extensions=self._extensions,
             ranks=self._ranks,
@@ -396,8 +381,3 @@ class Worker:
         if self._warmer is not None:
             self._warmer.close()
             self._warmer = None
-
-    def _close_drafter(self) -> None:
-        if self._drafter is not None:
-            self._drafter.close()
-            self._drafter = None

@@ -16,7 +16,6 @@ from hookline.config import (
 from hookline.config.parallel import MOST_ENGINES, ParallelConfig
 from hookline.exceptions import ConfigError
 from hookline.outputs import RequestOutput
-from hookline.spec_decode import SpeculativeConfig
 from hookline.transport.engine_client import EngineProcesses
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import VOCAB, Oracle
@@ -74,7 +73,7 @@ def test_features_work_on_both_engines(
         kv_connector="shared_storage",
         kv_connector_extra_config={"shared_storage_path": str(tmp_path)},
     )
-    ngram = SpeculativeConfig(method="ngram", num_speculative_tokens=3)
+    ngram = {"method": "ngram", "num_speculative_tokens": 3}
     base = config(llama)
     eight_bits = replace(base.cache, kv_cache_dtype=KVCacheDtype.INT8)
     both = {

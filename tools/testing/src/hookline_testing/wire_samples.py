@@ -15,7 +15,6 @@ from hookline.config import (
     EngineConfig,
     KVTransferConfig,
     ParallelConfig,
-    SpeculativeConfig,
 )
 from hookline.sampling_params import SamplingParams
 from hookline.structured_outputs import StructuredOutputsParams
@@ -26,7 +25,7 @@ OWN_SAMPLES: Mapping[type, Callable[[], object]] = {
     EngineConfig: lambda: EngineConfig(
         cache=CacheConfig(num_kv_blocks=64),
         parallel=ParallelConfig(data_parallel_size=2),
-        speculative=SpeculativeConfig(method="ngram", num_speculative_tokens=3),
+        speculative={"method": "ngram", "num_speculative_tokens": 3},
         kv_transfer=KVTransferConfig(kv_connector="shared_storage"),
     ),
     SamplingParams: lambda: SamplingParams(

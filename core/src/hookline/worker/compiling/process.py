@@ -15,10 +15,10 @@ import msgspec
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig, Kernels
+from hookline.config.extensions import DRAFTING
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.description import describe
-from hookline.plugin_loading.proposers import load_proposer, settle_drafts
-from hookline.spec_decode.proposer import Proposer
+from hookline.plugin_loading.extensions import load_extensions
 from hookline.worker.compiling.messages import (
     CompilationEnded,
     CompilationRefused,
@@ -28,7 +28,6 @@ from hookline.worker.compiling.messages import (
 from hookline.worker.executor import Executor
 from hookline.worker.executor_factory import (
     RANKS,
-    RUNS_MODEL,
     ExecutorContext,
     load_executor_factory,
 )
@@ -70,21 +69,14 @@ def _cores() -> int:
 
 def _compile(config: EngineConfig, farm: CompileFarm) -> str:
     """Compiles what an engine of this configuration needs; returns its kernels."""
-    proposer = load_proposer(config, RUNS_MODEL)
-    config = settle_drafts(config, proposer)
-    if proposer is not None:  # it may look at all layers
-        return _try(config, proposer, farm)
-    model = replace(config.model, has_few_layers=True)
-    return _try(replace(config, model=model), None, farm)
-
-
-def _try(config: EngineConfig, proposer: Proposer | None, farm: CompileFarm) -> str:
-    clock = SystemClock()
+    if config.speculative is None:  # a proposer may look at all layers
+        config = replace(config, model=replace(config.model, has_few_layers=True))
+    config, clock = _small(config), SystemClock()
     context = ExecutorContext(
-        config=_small(config),
+        config=config,
         clock=clock,
         timer=StartupTimer(clock),
-        proposer=proposer,
+        extensions=load_extensions(config, is_rank=True, only={DRAFTING}),
     )
     import_for(context)
     with when_missing(farm):

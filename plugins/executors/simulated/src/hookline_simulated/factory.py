@@ -4,8 +4,6 @@ from hookline.config import EngineConfig
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.models.description import describe
 from hookline.step.model_shape import ModelShape
-from hookline.worker.drafting.control import DraftControl
-from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.executor_factory import ExecutorContext, ExecutorFactory
 from hookline.worker.extension import SimulatedExtension
 from hookline.worker.transfers.connecting import connect
@@ -25,12 +23,7 @@ def create(context: ExecutorContext) -> SimulatedExecutor:
     config = context.config
     with context.timer.phase("read config"):
         shape = simulated_shape(config)
-    guard = control = cache = None
-    if context.proposer is not None and config.speculative is not None:
-        guard = ProposerGuard(
-            context.proposer, config.speculative, vocab_size=shape.vocab_size
-        )
-        control = DraftControl.of(config.speculative)
+    cache = None
     if context.connector is not None:
         cache = simulated_cache(config, shape, context.connector)
     simulation = config.executor.simulation
@@ -38,14 +31,12 @@ def create(context: ExecutorContext) -> SimulatedExecutor:
         simulation,
         context.clock,
         shape,
-        guard,
-        control,
         cache=cache,
-        extensions={
-            name: each
-            for name, each in context.extensions.items()
+        extensions=[
+            each.simulated(shape, context.clock)
+            for each in context.extensions.values()
             if isinstance(each, SimulatedExtension)
-        },
+        ],
         stages=config.parallel.pipeline_parallel_size,
     )
 

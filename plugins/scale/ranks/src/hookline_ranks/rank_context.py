@@ -1,5 +1,6 @@
 """What a worker has of the other ranks, if there are any."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -9,11 +10,10 @@ from transformers import PreTrainedConfig
 from hookline.config import EngineConfig
 from hookline.models.model_part import ModelPart
 from hookline.stats import NO_RANKS, RankUse
-from hookline.step.plan import StepResult
+from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.feed import Feed
 from hookline.worker.forward import Forward, PassingForward
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.paged_cache import PagedCache
 from hookline.worker.rank_context import RankContext
 from hookline.worker.sampling.step_sampler import StepSampler
 from hookline.worker.stopwatch import Stopwatch
@@ -41,7 +41,6 @@ class DividedRankContext(RankContext):
         self._stage = Stage(parallel.stage, parallel.pipeline_parallel_size)
         self._has_whole_experts = parallel.enable_expert_parallel
         self._reduce: RankReduction | None = None
-        self.draft_tree = parts.draft_tree
         if (group := parts.group) is not None:
             self.num_sharers = group.size
         self.has_whole_tables = group is None and self._stage == ONLY
@@ -58,14 +57,16 @@ class DividedRankContext(RankContext):
         """Implements `RankContext`."""
         return "" if self._reduce is None else self._reduce.identity
 
-    def begin_loading(self) -> None:
-        """Implements `RankContext`; others do not load and try models meanwhile."""
+    def begin_loading(self, *, looks_inside: bool) -> None:
+        """Implements `RankContext`; others do not load and try models meanwhile.
+
+        If one rank must look into steps, none replays them: all do as it does.
+        """
         parts = self._parts
         if parts.experts is not None:
             parts.experts.leave()
         if parts.group is not None:
-            recorded = parts.replays_steps
-            self._reduce = RankReduction(parts.group, is_recorded=recorded)
+            self._reduce = RankReduction(parts.group, is_recorded=not looks_inside)
 
     def divide(self, config: PreTrainedConfig) -> ModelPart:
         """Implements `RankContext`."""
@@ -139,8 +140,8 @@ class DividedRankContext(RankContext):
         *,
         feed: Feed,
         stopwatch: Stopwatch,
-        cache: PagedCache,
         transferring: Transferring | None,
+        starts: Sequence[Callable[[StepPlan], None]],
     ) -> StageRunner | None:
         """Implements `RankContext`."""
         stages = self._parts.stages
@@ -153,8 +154,8 @@ class DividedRankContext(RankContext):
             feed=feed,
             links=stages,
             stopwatch=stopwatch,
-            cache=cache,
             transferring=transferring,
+            starts=starts,
         )
 
     def end_step(self, result: StepResult) -> StepResult:

@@ -10,7 +10,6 @@ import torch
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig, ExecutorConfig, Kernels, ParallelConfig
 from hookline.models.forward_batch import ForwardBatch
-from hookline.spec_decode import SpeculativeConfig
 from hookline.worker.forward import PassingForward
 from hookline.worker.loaded_model import LoadedModel, load
 from hookline.worker.paged_cache import PagedCache
@@ -34,7 +33,7 @@ def load_stage(folder: Path, kernels: Kernels, parallel: ParallelConfig) -> Load
         config,
         executor=ExecutorConfig(kernels=kernels),
         parallel=parallel,
-        speculative=SpeculativeConfig(method="test", num_speculative_tokens=2),
+        speculative={"method": "test", "num_speculative_tokens": 2},
     )
     is_last = parallel.stage == parallel.pipeline_parallel_size - 1
     proposer = WatchingProposer(RandomProposer(), feature_layers=LAYERS)

@@ -1,5 +1,7 @@
 """Runs the layers of a pipeline stage that is not the last."""
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import torch
 
@@ -8,7 +10,6 @@ from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.feed import Feed
 from hookline.worker.forward import PassingForward
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.paged_cache import PagedCache
 from hookline.worker.stopwatch import Stopwatch
 from hookline.worker.transfers.transferring import Transferring
 from hookline_ranks.stages.stage_links import StageLinks, StageStates
@@ -31,8 +32,8 @@ class StageRunner:
         feed: Feed,
         links: StageLinks,
         stopwatch: Stopwatch,
-        cache: PagedCache,
         transferring: Transferring | None = None,
+        starts: Sequence[Callable[[StepPlan], None]] = (),
     ) -> None:
         """Joins the parts of a worker.
 
@@ -42,16 +43,15 @@ class StageRunner:
             feed: Brings inputs to the model's device.
             links: Lead to the next stage.
             stopwatch: Measures forward passes.
-            cache: The stage's KV cache.
             transferring: Calls the KV connector, if there is one.
+            starts: What to call when a step starts.
         """
         self._forward = forward
         self._batch = batch
         self._feed = feed
         self._links = links
         self._stopwatch = stopwatch
-        self._cache = cache
-        self._transferring = transferring
+        self._transferring, self._starts = transferring, starts
 
     @property
     def kv_layout(self) -> KVLayout | None:
@@ -61,8 +61,8 @@ class StageRunner:
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
         """Applies the plan's changes to the batch, then computes the stage's layers."""
-        for moves in plan.moves:
-            self._cache.move(torch.tensor(moves.sources), torch.tensor(moves.targets))
+        for start in self._starts:
+            start(plan)
         if self._transferring is not None:
             self._transferring.begin(plan.transfers)
         taken = self._compute(plan) if plan.request_ids else 0

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, fields
 from typing import Literal, Self
 
 from hookline.config.checks import check_seconds, check_whole
+from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
 from hookline.did_you_mean import did_you_mean
 from hookline.exceptions import ConfigError
 from hookline.json_options import read_object
+from hookline_metrics.drafts import MAX_SPECULATIVE_TOKENS
 
-OPTION = "speculative-config"
-MAX_SPECULATIVE_TOKENS = 128
 AUTO = "auto"
 MOST_BY_ITSELF = 8
 """Default maximum of `auto`: even at an acceptance rate of 0.9, a ninth draft is

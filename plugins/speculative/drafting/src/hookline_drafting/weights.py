@@ -9,8 +9,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
+from hookline_drafting.config import OPTION
 
 _READING_ERRORS = (
     SafetensorError,

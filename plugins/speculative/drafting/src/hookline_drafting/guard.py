@@ -8,17 +8,17 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from hookline.config.speculative import SpeculativeConfig
-from hookline.spec_decode.failure_cause import FailureCause
-from hookline.spec_decode.proposer import DraftRequest, Proposer
-from hookline.spec_decode.tree import tree_of
-from hookline.worker.drafting.checking import (
+from hookline.worker.plugin_thread import Answer, PluginThread
+from hookline_drafting.checking import (
     CheckedDrafts,
     DraftError,
     check_count,
     check_drafts,
 )
-from hookline.worker.plugin_thread import Answer, PluginThread
+from hookline_drafting.config import SpeculativeConfig
+from hookline_drafting.proposer import DraftRequest, Proposer
+from hookline_drafting.tree import tree_of
+from hookline_metrics.drafts import FailureCause
 from hookline_registry import Failure, PluginGuard, isolate
 
 HUNG_SECONDS = 10.0

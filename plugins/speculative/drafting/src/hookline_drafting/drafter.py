@@ -5,40 +5,34 @@ Drafts go to the scheduler, which plans the next step with those that fit.
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from hookline.spec_decode.proposer import DraftRequest
-from hookline.spec_decode.target import HiddenStates
-from hookline.spec_decode.tree import DraftTree
 from hookline.step.plan import StepPlan
-from hookline.worker.drafting.computed_step import ComputedStep
-from hookline.worker.drafting.control import DraftControl
-from hookline.worker.drafting.guard import ProposerGuard
-from hookline.worker.drafting.verification import first_of_each
 from hookline.worker.input_batch import InputBatch, Int64
 from hookline.worker.sampling.step_sampler import DrawnDrafts
+from hookline.worker.verification import first_of_each
+from hookline_drafting.checking import CheckedDrafts
+from hookline_drafting.computed_step import ComputedStep
+from hookline_drafting.control import DraftControl
+from hookline_drafting.guard import ProposerGuard
+from hookline_drafting.proposer import DraftRequest
+from hookline_drafting.target import HiddenStates
+from hookline_drafting.tree import DraftTree
+from hookline_metrics.drafts import DraftUse
 
-Float32 = npt.NDArray[np.float32]
 
-
-@dataclass(frozen=True, slots=True)
-class StepDrafts:
+class StepDrafts(NamedTuple):
     """The drafts for the next step.
 
     Attributes:
         token_ids: Drafts by request id; requests without drafts are absent.
-        nanoseconds: Time that the proposer took.
-        most_drafts: Current maximum number of drafts of a request.
-        failures: Failures of the proposer since the last step, by cause.
+        use: What they took.
     """
 
-    token_ids: dict[int, list[int]] = field(default_factory=dict)
-    nanoseconds: int = 0
-    most_drafts: int = 0
-    failures: dict[str, int] = field(default_factory=dict)
+    token_ids: dict[int, list[int]]
+    use: DraftUse
 
 
 class Drafter:
@@ -69,17 +63,13 @@ class Drafter:
         self._control = control
         self._has_layers = has_layers
         self._tree = tree
-        self._drawn: dict[int, Float32] = {}
+        self._drawn: dict[int, CheckedDrafts] = {}
 
     def release(self, request_id: int) -> None:
         """Forgets a request that left the batch."""
         self._guard.release([request_id])
         if self._control is not None:
             self._control.release(request_id)
-        self._drawn.pop(request_id, None)
-
-    def forget(self, request_id: int) -> None:
-        """Drops the distribution of drafts that others take the place of."""
         self._drawn.pop(request_id, None)
 
     def skips(self, plan: StepPlan) -> bool:
@@ -127,7 +117,7 @@ class Drafter:
             if checked.probabilities is None:
                 self._drawn.pop(request_id, None)
             else:
-                self._drawn[request_id] = checked.probabilities
+                self._drawn[request_id] = checked
         ended = time.perf_counter_ns()
         counts = {
             each.request_id: (each.max_drafts, len(drafts.get(each.request_id, ())))
@@ -136,7 +126,8 @@ class Drafter:
         }
         if self._control is not None:
             self._control.record_proposed(counts, ended - started)
-        return StepDrafts(drafts, ended - started, most, self._guard.take_failures())
+        use = DraftUse(ended - started, most, self._guard.take_failures())
+        return StepDrafts(drafts, use)
 
     def drawn(self, rows: Int64) -> DrawnDrafts | None:
         """Returns the drafts with probabilities that a step verifies, or None.
@@ -148,14 +139,19 @@ class Drafter:
             return None
         sequences, probabilities = [], []
         for indices in np.split(np.arange(len(rows)), first_of_each(rows)[1:]):
-            row = int(rows[indices[0]])
+            row, count = int(rows[indices[0]]), len(indices) - 1
             known = self._drawn.get(self._batch.request_ids[row])
             params = self._batch.params[row]
             assert params is not None
             # Greedy requests keep the most likely token for any distribution.
-            if known is not None and len(indices) > 1 and not params.is_greedy:
+            if known is None or not count or params.is_greedy:
+                continue
+            own, start = known.token_ids[:count], int(self._batch.num_tokens[row])
+            drafts = self._batch.token_ids[row, start : start + count]
+            if drafts.tolist() == own:  # not another extension's
+                assert known.probabilities is not None
                 sequences.append(indices)
-                probabilities.append(known[: len(indices) - 1])
+                probabilities.append(known.probabilities[:count])
         if not sequences:
             return None
         return DrawnDrafts(np.concatenate(sequences), np.concatenate(probabilities))
@@ -217,18 +213,14 @@ class Drafter:
         batch = self._batch
         params = batch.params[row]
         assert params is not None
-        num_tokens = int(batch.num_tokens[row])
-        end = batch.token_ids.shape[1]
-        if params.max_tokens is not None:
-            end = min(end, int(batch.num_prompt_tokens[row]) + params.max_tokens)
-        # The step that verifies drafts adds one more token.
-        room = end - num_tokens - 1
+        num_tokens, room = int(batch.num_tokens[row]), batch.room_for_drafts(row)
         # A proposer with layers writes its keys and values even so: other requests may
         # reuse these blocks.
         if room < 1 and not self._has_layers:
             return None
         if self._tree is not None:
-            room = self._tree.num_within(room)
+            places = batch.token_ids.shape[1] - num_tokens
+            room = min(self._tree.num_within(room), places)
         return DraftRequest(
             request_id=batch.request_ids[row],
             token_ids=batch.shown_token_ids[row, :num_tokens],

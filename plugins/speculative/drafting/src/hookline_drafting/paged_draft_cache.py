@@ -17,11 +17,13 @@ import torch
 
 from hookline.config import EngineConfig, Kernels
 from hookline.models.probe import LayerCache
-from hookline.spec_decode.draft_cache import Span
-from hookline.spec_decode.proposer import Proposer, has_layers
+from hookline.worker.extension import CacheShape
 from hookline.worker.memory import bytes_of_blocks
 from hookline.worker.paged_cache import PagedCache
-from hookline_kernels import AttentionMetadata, Platform
+from hookline_drafting.config import SpeculativeConfig
+from hookline_drafting.draft_cache import Span
+from hookline_drafting.proposer import Proposer, has_layers
+from hookline_kernels import AttentionMetadata
 
 Int32 = npt.NDArray[np.int32]
 
@@ -130,20 +132,21 @@ class DraftMemory:
 
     Attributes:
         config: The engine's configuration.
-        layers: Caches of the layers; may be empty.
+        layers: Caches of the layers.
         num_spare: Number of spare blocks for each sequence.
     """
 
     config: EngineConfig
-    layers: tuple[LayerCache, ...] = ()
-    num_spare: int = 0
+    layers: tuple[LayerCache, ...]
+    num_spare: int
 
     @classmethod
-    def of(cls, proposer: Proposer | None, config: EngineConfig) -> "DraftMemory":
-        """Returns the memory that a prepared proposer needs."""
-        speculative = config.speculative
-        if speculative is None or proposer is None or not has_layers(proposer):
-            return cls(config)
+    def of(
+        cls, proposer: Proposer, speculative: SpeculativeConfig, config: EngineConfig
+    ) -> "DraftMemory | None":
+        """Returns the memory that a prepared proposer needs; None without layers."""
+        if not has_layers(proposer):
+            return None
         layers = tuple(
             LayerCache(
                 layer.num_heads, layer.num_kv_heads, layer.head_dim, layer.head_dim
@@ -160,33 +163,25 @@ class DraftMemory:
             self._all_spare, self.config.cache, self.layers, cache_dtype
         )
 
-    def cache(
-        self,
-        num_blocks: int,
-        max_model_len: int,
-        dtype: torch.dtype,
-        platform: Platform,
-        *,
-        cache_dtype: torch.dtype | None = None,
-    ) -> PagedDraftCache:
-        """Allocates the cache beside a target's cache of `num_blocks` blocks."""
+    def cache(self, shape: CacheShape) -> PagedDraftCache:
+        """Allocates the cache beside a target's cache of this shape."""
         block_size = self.config.cache.block_size
         paged = PagedCache(
             self.layers,
-            num_blocks + self._all_spare,
+            shape.num_blocks + self._all_spare,
             block_size,
-            dtype,
-            cache_dtype=cache_dtype,
+            shape.dtype,
+            cache_dtype=shape.cache_dtype,
             may_compile=self.config.executor.kernels is not Kernels.TORCH,
-            platform=platform,
+            platform=shape.platform,
         )
         return PagedDraftCache(
             paged,
             block_size=block_size,
-            num_blocks=num_blocks,
+            num_blocks=shape.num_blocks,
             num_spare=self.num_spare,
-            max_model_len=max_model_len,
-            device=platform.device,
+            max_model_len=shape.max_model_len,
+            device=shape.platform.device,
         )
 
     @property

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
 from hookline.sampling_params import SamplingParams
-from hookline.spec_decode.capabilities import ProposerCapabilities
-from hookline.spec_decode.draft_cache import DraftCache
-from hookline.spec_decode.target import HiddenStates, TargetModel
+from hookline_drafting.capabilities import ProposerCapabilities
+from hookline_drafting.draft_cache import DraftCache
+from hookline_drafting.target import HiddenStates, TargetModel
 
 if TYPE_CHECKING:  # parsing options does not need numpy
     import numpy as np

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hookline.config.speculative import OPTION
+from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
 from hookline.exceptions import ConfigError
-from hookline.spec_decode.tree import DraftTree
-from hookline.worker.drafting.verification import Verified, first_of_each
+from hookline.worker.verification import Verified, first_of_each
+from hookline_drafting.tree import DraftTree
 from hookline_kernels import Platform
 
 Int64 = npt.NDArray[np.int64]
@@ -46,36 +46,35 @@ class TreeArrays:
             words.append(sum(1 << node - other for other in others))
         self.unseen: Int64 = np.array(words, np.uint64).view(np.int64)
 
+    def verify(self, rows: Int64, sampled: Int64, tokens: Int64) -> Verified:
+        """Follows each request's tree along the sampled tokens.
 
-def verify_tree(
-    arrays: TreeArrays, rows: Int64, sampled: Int64, tokens: Int64
-) -> Verified:
-    """Follows each request's tree along the sampled tokens.
+        A token is sampled after each node. If a child of the node is that token, the
+        child is accepted, and so on from there; otherwise it is the request's last new
+        token. So every kept token was sampled from the target after the ones before it.
+        Requests may have only the tree's first nodes.
 
-    A token is sampled after each node. If a child of the node is that token, the child
-    is accepted, and so on from there; otherwise it is the request's last new token. So
-    every kept token was sampled from the target after the ones before it.
-
-    Args:
-        arrays: The tree; requests may have only its first nodes.
-        rows: [S] row of the request of each node; a request's are adjacent, in order.
-        sampled: [S] token sampled after each node.
-        tokens: [S] token of each node; that of node 0 is ignored.
-    """
-    firsts = first_of_each(rows)
-    owners = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(rows)))
-    nodes = np.arange(len(rows)) - firsts[owners]
-    parents = firsts[owners] + arrays.parents[nodes]
-    agrees = sampled[parents] == tokens
-    is_kept = nodes == 0
-    for depth in range(1, int(arrays.depths[nodes.max()]) + 1):
-        is_next = (arrays.depths[nodes] == depth) & agrees & is_kept[parents]
-        found = np.flatnonzero(is_next)
-        if not len(found):
-            break
-        # The first of equal children; no other parent has children at this depth.
-        is_kept[found[np.unique(owners[found], return_index=True)[1]]] = True
-    return Verified(is_kept, firsts, np.add.reduceat(is_kept, firsts, dtype=np.int64))
+        Args:
+            rows: [S] row of the request of each node; a request's are adjacent, in
+                order.
+            sampled: [S] token sampled after each node.
+            tokens: [S] token of each node; that of node 0 is ignored.
+        """
+        firsts = first_of_each(rows)
+        owners = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(rows)))
+        nodes = np.arange(len(rows)) - firsts[owners]
+        parents = firsts[owners] + self.parents[nodes]
+        agrees = sampled[parents] == tokens
+        is_kept = nodes == 0
+        for depth in range(1, int(self.depths[nodes.max()]) + 1):
+            is_next = (self.depths[nodes] == depth) & agrees & is_kept[parents]
+            found = np.flatnonzero(is_next)
+            if not len(found):
+                break
+            # The first of equal children; no other parent has children at this depth.
+            is_kept[found[np.unique(owners[found], return_index=True)[1]]] = True
+        counts = np.add.reduceat(is_kept, firsts, dtype=np.int64)
+        return Verified(is_kept, firsts, counts)
 
 
 def arrays_for(

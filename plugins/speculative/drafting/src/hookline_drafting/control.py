@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hookline.config.speculative import SpeculativeConfig
-from hookline.worker.drafting.acceptance import Acceptance
-from hookline.worker.drafting.computed_step import ComputedStep
-from hookline.worker.drafting.step_costs import StepCosts, VerificationCost
-from hookline.worker.drafting.trial_budget import SHARE, TrialBudget
+from hookline_drafting.acceptance import Acceptance
+from hookline_drafting.computed_step import ComputedStep
+from hookline_drafting.config import SpeculativeConfig
+from hookline_drafting.step_costs import StepCosts, VerificationCost
+from hookline_drafting.trial_budget import SHARE, TrialBudget
 
 TRIAL_DRAFTS = 2
 """Drafts per request in a trial."""

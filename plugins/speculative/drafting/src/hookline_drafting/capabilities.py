@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hookline.spec_decode.target import DraftLayer
+from hookline_drafting.target import DraftLayer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,9 @@ import json
 import time
 from dataclasses import replace
 
-from hookline.payloads import TrainingReport
-from hookline_drafting.training import TrainingSettings, train_draft
+from hookline_drafting.contexts import TrainingReport
+from hookline_drafting.training.session import train_draft
+from hookline_drafting.training.settings import TrainingSettings
 from hookline_server.cli.options.arguments import engine_config, read_arguments
 from hookline_server.cli.options.derived import derived
 from hookline_server.cli.options.engine import ENGINE_OPTIONS

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hookline.spec_decode.failure_cause import FailureCause
-from hookline.spec_decode.proposer import DraftRequest, Drafts, FloatMatrix
+from hookline_drafting.proposer import DraftRequest, Drafts, FloatMatrix
+from hookline_metrics.drafts import FailureCause
 
 _TOLERANCE = 1e-3
 """Tolerance for a sum of probabilities; rounding in float32 stays far below it."""

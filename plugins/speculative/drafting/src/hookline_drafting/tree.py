@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from hookline.config.speculative import OPTION
+from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
 from hookline.exceptions import ConfigError
-from hookline.spec_decode.proposer import Proposer
+from hookline_drafting.proposer import Proposer
 
 MAX_TREE_DRAFTS = 64
 """A node's ancestors are a mask of 64 bits, one for each node up to the first draft."""

@@ -12,7 +12,19 @@ from hookline.models.description import ModelDescription
 from hookline.models.model_part import WHOLE
 from hookline.models.quantized_layer import QuantizedLayer
 from hookline.models.weight_files import WeightFiles
-from hookline.spec_decode.target import TargetModel
+from hookline.worker.extension import LoadedParts
+from hookline_drafting.target import TargetModel
+
+
+def target_of(config: ModelConfig, parts: LoadedParts) -> TargetModel:
+    """Returns the weights of a loaded model that a proposer may share.
+
+    Raises:
+        ModelLoadError: There are none of them, or they are in no file.
+    """
+    if parts.has_whole_tables:
+        return shared_weights(config.model, parts.model)
+    return stored_tables(config, parts.description, parts.model)
 
 
 def shared_weights(name: str, model: PreTrainedModel) -> TargetModel:
