@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Ray is installed only on request (`make ray`).
 RAY_PROJECT := plugins/scale/ray/pyproject.toml
-PROJECTS := $(filter-out $(RAY_PROJECT),$(sort $(wildcard pyproject.toml core/*/pyproject.toml registry/pyproject.toml plugins/*/*/pyproject.toml models/*/pyproject.toml))) \
+PROJECTS := $(filter-out $(RAY_PROJECT),$(sort $(wildcard pyproject.toml core/*/pyproject.toml processes/pyproject.toml registry/pyproject.toml plugins/*/*/pyproject.toml models/*/pyproject.toml))) \
     tools/bench/pyproject.toml tools/pd_proxy/pyproject.toml
 DEV_PROJECTS := $(filter-out $(PROJECTS),$(sort $(wildcard tools/*/pyproject.toml)))
 EDITABLE = $(foreach project,$(1),-e ./$(patsubst %pyproject.toml,%,$(project)))

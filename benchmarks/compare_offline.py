@@ -18,6 +18,7 @@ import json
 import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -78,6 +79,16 @@ def greedy_params(
     ]
 
 
+def _wait_until_warm() -> None:
+    """Waits for the threads that fault in the KV cache; older checkouts have them, too.
+
+    They slow steps down.
+    """
+    for thread in threading.enumerate():
+        if thread.name == "hookline-page-warmer":
+            thread.join()
+
+
 def hookline(work: dict[str, Any]) -> Generate:
     from hookline import (  # noqa: PLC0415
         LLM,
@@ -85,7 +96,6 @@ def hookline(work: dict[str, Any]) -> Generate:
         SamplingParams,
         StructuredOutputsParams,
     )
-    from hookline_kernels.runtime.page_warmer import wait_until_warm  # noqa: PLC0415
 
     class Timed(LLM):
         """Notes when a step's output has been processed."""
@@ -106,7 +116,7 @@ def hookline(work: dict[str, Any]) -> Generate:
         **work["options"],
     )
     llm = Timed.from_config(config)
-    wait_until_warm()
+    _wait_until_warm()
 
     def generate(
         prompts: list[list[int]], num_tokens: int, schemas: list[str]

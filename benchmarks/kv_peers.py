@@ -38,7 +38,7 @@ from hookline.core.commands import Add
 from hookline.core.engine_loop import EngineLoop
 from hookline.events import StepOutput
 from hookline.kv_transfer import KVTransferConfig
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
 from hookline.transport.engine_client import EngineDied
 from hookline.transport.inproc_client import InprocClient
@@ -68,7 +68,7 @@ class Engine:
     ) -> tuple[float, int, dict[str, object] | None]:
         """Returns the seconds to the first token, the token and transfer parameters."""
         self._last_id += 1
-        request = EngineRequest(
+        request = GenerateRequest(
             request_id=self._last_id,
             prompt_token_ids=list(prompt),
             params=FIRST_TOKEN,

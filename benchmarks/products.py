@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.nn import functional
 
-from hookline.models.adapt.linears import FastLinear
 from hookline_kernels.cpu.isa import current_isa
 from hookline_kernels.cpu.linear import can_pack, pack, packed_linear
+from hookline_kernels.modules.linears import FastLinear
 
 WEIGHTS_BYTES = 200 << 20
 MOST_OPERATIONS = 2e10

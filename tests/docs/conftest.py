@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-_OURS = ("", "core/kernels", "registry", "models/demo", "plugins/executors/simulated")
+_OURS = (
+    "",
+    "core/kernels",
+    "processes",
+    "registry",
+    "models/demo",
+    "plugins/executors/simulated",
+)
 """Folders of the distributions that examples are installed beside."""
 
 

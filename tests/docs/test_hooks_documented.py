@@ -25,6 +25,7 @@ from hookline.plugins.kinds import (
 )
 from hookline_registry import InstalledPlugin, PluginRegistry, installed
 from hookline_testing import RecordingLogger
+from hookline_testing.hook_types import types_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text("utf-8")
 SECTIONS = {
@@ -81,7 +82,7 @@ def parts_of(annotation: object) -> Iterator[type]:
 
 def payload_of(hook: FunctionType) -> type | None:
     """The class of the only argument, if there is one."""
-    kinds = inspect.get_annotations(hook, eval_str=True)
+    kinds = types_of(hook)
     kinds.pop("return")
     if not kinds:
         return None
@@ -223,7 +224,7 @@ def assert_agrees(registry: PluginRegistry, name: str, plugin: object) -> None:
     """Each hook's arguments are annotated as in the specification."""
     for hook in registry.hooks_of(name):
         implementation: Callable[..., object] = getattr(plugin, hook)
-        spec = inspect.get_annotations(getattr(hookspecs, hook), eval_str=True)
+        spec = types_of(getattr(hookspecs, hook))
         found = inspect.get_annotations(
             getattr(implementation, "__func__", implementation), eval_str=True
         )

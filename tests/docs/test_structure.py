@@ -79,7 +79,16 @@ def test_a_changed_contract_makes_the_page_stale(
     structure: ModuleType, tmp_path: Path
 ) -> None:
     """A layer that moves in pyproject.toml changes the rendered part."""
-    for name in ("core", "metrics", "registry", "server", "plugins", "models", "tools"):
+    for name in (
+        "core",
+        "metrics",
+        "processes",
+        "registry",
+        "server",
+        "plugins",
+        "models",
+        "tools",
+    ):
         (tmp_path / name).symlink_to(ROOT / name)
     source = (ROOT / "pyproject.toml").read_text("utf-8")
     moved = source.replace('    "step",\n', "").replace(

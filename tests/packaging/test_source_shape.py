@@ -27,7 +27,6 @@ LONG_FUNCTIONS = {
     "core/kernels/src/hookline_kernels/gpu/prefill.py _prefill_kernel",
     "core/kernels/src/hookline_kernels/gpu/rejection.py _reject_kernel",
     "core/kernels/src/hookline_kernels/gpu/walking.py walk",
-    "core/src/hookline/worker/loaded_model.py load",
 }
 """Functions of more lines than `MOST_FUNCTION_LINES`."""
 LONG_CONSTRUCTORS = {
@@ -37,7 +36,6 @@ LONG_CONSTRUCTORS = {
         "ConnectedRanks"
     ),
     "plugins/scale/ranks/src/hookline_ranks/experts/memory.py ExpertMemory",
-    "core/src/hookline/worker/paged_cache.py PagedCache",
     "plugins/scale/ranks/src/hookline_ranks/processes/links.py ExecutorLinks",
     "tools/testing/src/hookline_testing/scripted_server.py FakeEngine",
 }
@@ -63,7 +61,7 @@ TASKS_THAT_GO_ON = {
     "server/src/hookline_server/serving.py starting",
 }
 """Tasks in a variable that the function leaves running if it is broken off."""
-PRODUCT = ("core/", "metrics/", "plugins/", "registry/", "server/")
+PRODUCT = ("core/", "metrics/", "plugins/", "processes/", "registry/", "server/")
 """Folders of what users install."""
 FOLDERS = (*PRODUCT, "benchmarks/", "models/", "tools/")
 

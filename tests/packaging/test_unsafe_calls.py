@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = "core", "registry", "server", "plugins", "models", "tools"
+FOLDERS = "core", "processes", "registry", "server", "plugins", "models", "tools"
 BARE = {"eval", "exec", "compile", "__import__"}
 MODULES = {"cPickle", "cloudpickle", "dill", "marshal", "pickle", "shelve"}
 READERS = {"load", "loads", "Unpickler", "open"}

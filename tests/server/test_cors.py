@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from hookline.config.option_fields import assemble
+from hookline.config.options import assemble
 from hookline.exceptions import ConfigError
 from hookline_server.cors import CorsSettings, read_words
 from hookline_server.settings import ServerSettings

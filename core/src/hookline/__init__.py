@@ -1,32 +1,33 @@
 """Hookline: an LLM inference engine whose loggers are plugins.
 
-Importing this package imports neither torch nor transformers; `LLM` and `AsyncEngine`
-are imported on first access.
+Names are imported on first access; none but `LLM` and `AsyncEngine` needs torch or
+transformers.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from hookline.config import EngineConfig, ModelConfig
-from hookline.exceptions import (
-    ConfigError,
-    EngineDeadError,
-    HooklineError,
-    ModelLoadError,
-    PromptTooLongError,
-    RequestError,
-)
-from hookline.frontend.prompts import TextPrompt, TokensPrompt
-from hookline.hookspecs import hookimpl
+from hookline.lazy_exports import lazy_exports
 from hookline.moved_modules import find_moved_modules
-from hookline.pooling import PoolingParams
-from hookline.request import FinishReason, RequestFacts
-from hookline.sampling_params import SamplingParams
-from hookline.structured_outputs import ReasoningSpan, StructuredOutputsParams
 
 if TYPE_CHECKING:
+    from hookline.config.engine import EngineConfig
+    from hookline.config.model import ModelConfig
+    from hookline.exceptions import (
+        ConfigError,
+        EngineDeadError,
+        HooklineError,
+        ModelLoadError,
+        PromptTooLongError,
+        RequestError,
+    )
     from hookline.frontend.async_engine import AsyncEngine
+    from hookline.frontend.prompts import TextPrompt, TokensPrompt
+    from hookline.hookspecs import hookimpl
     from hookline.llm import LLM
+    from hookline.pooling import PoolingParams
+    from hookline.request import FinishReason, RequestFacts
+    from hookline.sampling_params import SamplingParams
+    from hookline.structured_outputs import ReasoningSpan, StructuredOutputsParams
 
 __version__ = "0.1.0"
 __all__ = [
@@ -52,10 +53,26 @@ __all__ = [
 ]
 
 find_moved_modules()
-_LAZY = {"LLM": "hookline.llm", "AsyncEngine": "hookline.frontend.async_engine"}
-
-
-def __getattr__(name: str) -> object:
-    if (module := _LAZY.get(name)) is None:
-        raise AttributeError(f"module 'hookline' has no attribute {name!r}")
-    return getattr(import_module(module), name)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "hookline.config.engine": ("EngineConfig",),
+        "hookline.config.model": ("ModelConfig",),
+        "hookline.exceptions": (
+            "ConfigError",
+            "EngineDeadError",
+            "HooklineError",
+            "ModelLoadError",
+            "PromptTooLongError",
+            "RequestError",
+        ),
+        "hookline.frontend.async_engine": ("AsyncEngine",),
+        "hookline.frontend.prompts": ("TextPrompt", "TokensPrompt"),
+        "hookline.hookspecs": ("hookimpl",),
+        "hookline.llm": ("LLM",),
+        "hookline.pooling": ("PoolingParams",),
+        "hookline.request": ("FinishReason", "RequestFacts"),
+        "hookline.sampling_params": ("SamplingParams",),
+        "hookline.structured_outputs": ("ReasoningSpan", "StructuredOutputsParams"),
+    },
+)

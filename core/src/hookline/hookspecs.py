@@ -5,37 +5,42 @@ or on the server's event loop. An implementation may take fewer arguments than i
 specification.
 """
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pluggy
 
-from hookline.config import EngineConfig
-from hookline.kv_transfer import SchedulerConnector, WorkerConnector
-from hookline.observer_context import ObserverContext, RecorderContext
-from hookline.pages import Routes
-from hookline.payloads import (
-    CacheChanged,
-    CliOptions,
-    ConnectorContext,
-    EngineFailed,
-    EngineStarted,
-    EngineStopped,
-    ExtensionContext,
-    ExtensionFacts,
-    FrontEndChanged,
-    HttpAnswered,
-    LoggerContext,
-    QuantizationContext,
-    RecordsLogged,
-    RequestsFinished,
-    RequestsPreempted,
-    RequestsQueued,
-    RequestsScheduled,
-    StateChanged,
-    StepFinished,
-    TokensGenerated,
-)
-from hookline.quantization import QuantizationMethod
+if TYPE_CHECKING:  # plugins and configurations are found without what hooks pass
+    from pathlib import Path
+
+    from hookline.config.engine import EngineConfig
+    from hookline.kv_transfer import SchedulerConnector, WorkerConnector
+    from hookline.observer_context import ObserverContext, RecorderContext
+    from hookline.pages import Routes
+    from hookline.payloads import (
+        CacheChanged,
+        CliOptions,
+        ConnectorContext,
+        EngineFailed,
+        EngineStarted,
+        EngineStopped,
+        ExtensionContext,
+        ExtensionFacts,
+        FrontEndChanged,
+        HttpAnswered,
+        LoggerContext,
+        QuantizationContext,
+        RecordsLogged,
+        RequestsFinished,
+        RequestsPreempted,
+        RequestsQueued,
+        RequestsScheduled,
+        StateChanged,
+        StepFinished,
+        TokensGenerated,
+    )
+    from hookline.quantization import QuantizationMethod
 
 hookspec = pluggy.HookspecMarker("hookline")
 hookimpl = pluggy.HookimplMarker("hookline")
@@ -192,6 +197,11 @@ def executor_factory() -> object | None:
 @hookspec(firstresult=True)
 def cli_command() -> object | None:
     """Called when `hookline` needs a command of this name; returns its `Command`."""
+
+
+@hookspec(firstresult=True)
+def model_family() -> object | None:
+    """Called for a model's `model_type`; returns the `ModelFamily` of such models."""
 
 
 @hookspec(firstresult=True)

@@ -9,9 +9,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED: Mapping[str, str] = {
+    "hookline.json_options": "hookline.config.readers",
     "hookline.metrics": "hookline_metrics",
     "hookline.config.speculative": "hookline_drafting.config",
     "hookline.plugin_loading.method_options": "hookline_drafting.method_options",
+    "hookline.models.adapt": "hookline_kernels.modules",
+    "hookline.models.quantized_layer": "hookline_kernels.modules.quantized_layer",
     "hookline.reply_parsing": "hookline_server.reply_parsing",
     "hookline.spec_decode": "hookline_drafting",
     "hookline.structured": "hookline_grammars",
@@ -43,7 +46,7 @@ def moved_name(module: str, name: str) -> object:
     Raises:
         AttributeError: The module never had it.
     """
-    if (new := MOVED_NAMES[module].get(name)) is None:
+    if (new := MOVED_NAMES.get(module, {}).get(name)) is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     warnings.warn(
         f"{module}.{name} has moved to {new}; the old name will go with the next "

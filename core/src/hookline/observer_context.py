@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 
 
 @dataclass(frozen=True, slots=True)

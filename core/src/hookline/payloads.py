@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hookline.cache_facts import CacheFacts
-from hookline.config import EngineConfig, ModelConfig
+from hookline.config.engine import EngineConfig
+from hookline.config.model import ModelConfig
 from hookline.cost import ModelCost
 from hookline.events import (
     CacheChanges,
@@ -18,27 +19,13 @@ from hookline.events import (
     StepRecord,
 )
 from hookline.front_end_parts import FrontEndPart
-from hookline.logs.logged_record import LoggedRecord
+from hookline.logged_record import LoggedRecord
 from hookline.moved_modules import moved_name
 from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS, Sections
+from hookline.startup_timer import StartupPhase
 from hookline.stats import IterationStats, SchedulerStats
 from hookline_registry import LaneStats
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartupPhase:
-    """A phase of an engine's startup.
-
-    Attributes:
-        name: Name of the phase, such as `load weights`.
-        started_at: Start, in nanoseconds since the epoch.
-        seconds: Duration.
-    """
-
-    name: str
-    started_at: int
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,7 +71,7 @@ class QuantizationMethod(Protocol):
     The loader calls `activation_dtype`; then `read`, makes a model of what that
     returns, and calls `fill` and `use_cache_scales`, unless weights are random; then
     `quantize`. Layers whose weights are quantized are `QuantizedLayer`s of
-    `hookline.models.quantized_layer`.
+    `hookline_kernels.modules.quantized_layer`.
     """
 
     def activation_dtype(

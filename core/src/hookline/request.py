@@ -75,15 +75,19 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             force_setattr(self, "trace_context", frozen_map(self.trace_context))
 
 
-class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One completion to generate, as the front end sends it to the engine.
+class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One completion to generate, from a client's handler to the worker.
+
+    Whoever takes it from a client sets the prompt, the parameters, the facts and what
+    is asked of extensions. The front end completes it: with defaults of the model, with
+    sections of extensions, and with its id once it is sent.
 
     Attributes:
         request_id: Internal id, unique among the live requests of an engine and those
             of a step in flight.
         prompt_token_ids: The prompt, at least one token.
-        params: Sampling and stopping; `max_tokens` is a number, unless it is a prefill
-            alone.
+        params: Sampling and stopping; in the engine `max_tokens` is a number, unless it
+            is a prefill alone.
         eos_token_ids: The model's own stop tokens.
         bad_words_token_ids: Token sequences that must not be completed.
         cache_salt: Requests with different salts share no cached blocks.
@@ -95,11 +99,12 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         is_prefill_only: Whether it ends with its last prompt token, after which an
             extension has its result, and no token is sampled.
         skip_reading_prefix_cache: Whether all of its prompt has to be computed.
-        sections: What extensions get of it, by their names.
+        sections: What extensions get of it, by their names; before the front end has
+            prepared it, what the client asks of them, such as `PoolingParams`.
         is_moved: Whether another engine has received it before, and counts it.
     """
 
-    request_id: int
+    request_id: int = 0
     prompt_token_ids: list[int]
     params: SamplingParams
     eos_token_ids: tuple[int, ...] = ()
@@ -202,7 +207,7 @@ class Request:
     )
 
     def __init__(
-        self, inner: EngineRequest, *, sequence: int, queued_at: int, max_tokens: int
+        self, inner: GenerateRequest, *, sequence: int, queued_at: int, max_tokens: int
     ) -> None:
         self.inner = inner
         self.sequence = sequence

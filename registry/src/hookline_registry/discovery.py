@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, PackageMetadata, entry_points
 
 from hookline_registry.exceptions import DuplicatePluginError, UnknownPluginError
-from hookline_registry.policy import VARIABLE, PluginPolicy
+from hookline_registry.policy import PLUGINS_VARIABLE, PluginPolicy
 
 _SIMILARITY = 0.92
 """Minimum similarity of a misspelt group; the real groups' names are less similar."""
@@ -128,7 +128,7 @@ def _described(path: _Path, group: str) -> tuple[InstalledPlugin, ...]:
 def _hint(group: str, name: str) -> str:
     for plugin in all_installed(group):
         if plugin.name == name:
-            return f"; {plugin.source} has it, but it is denied ({VARIABLE})"
+            return f"; {plugin.source} has it, but it is denied ({PLUGINS_VARIABLE})"
     for plugin in misspelt(group):
         if plugin.name == name:
             return f"; {plugin.source} has it in the misspelt group {plugin.group!r}"

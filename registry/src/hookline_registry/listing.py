@@ -12,7 +12,7 @@ from hookline_registry.discovery import (
 )
 from hookline_registry.exceptions import RegistryError
 from hookline_registry.kind import PluginKind
-from hookline_registry.policy import VARIABLE
+from hookline_registry.policy import PLUGINS_VARIABLE
 from hookline_registry.registry import PluginRegistry
 
 
@@ -59,7 +59,7 @@ def _denied(kind: PluginKind, plugin: InstalledPlugin) -> PluginRow:
         distribution=plugin.distribution,
         version=plugin.version,
         hooks=(),
-        state=f"it is denied ({VARIABLE})",
+        state=f"it is denied ({PLUGINS_VARIABLE})",
     )
 
 

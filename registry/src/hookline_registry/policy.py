@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-VARIABLE = "HOOKLINE_PLUGINS"
+PLUGINS_VARIABLE = "HOOKLINE_PLUGINS"
 """Names of plugins or distributions, separated by commas; `no:NAME` denies one."""
 
 _DENIED = "no:"
@@ -30,7 +30,7 @@ class PluginPolicy:
         As with pytest, `no:NAME` denies a plugin. If other names are there, only those
         are allowed; if the variable is empty, none but Hookline's own.
         """
-        return _parsed(os.environ.get(VARIABLE))
+        return _parsed(os.environ.get(PLUGINS_VARIABLE))
 
     def permits(self, name: str, distribution: str) -> bool:
         """Whether a plugin of a distribution may be used."""

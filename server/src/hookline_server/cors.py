@@ -5,7 +5,7 @@ it is answered before authentication and reaches no handler.
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
@@ -39,34 +39,28 @@ def read_words(text: str) -> list[str]:
 class CorsSettings:
     """Origins, methods and headers that browsers may use."""
 
-    allowed_origins: tuple[str, ...] = field(
+    allowed_origins: tuple[str, ...] = option(
+        "Origin of web pages that may use the API in browsers, such as "
+        "https://chat.example.org; * allows all.",
         default=(),
-        metadata=option(
-            "Origin of web pages that may use the API in browsers, such as "
-            "https://chat.example.org; * allows all.",
-            metavar="ORIGIN",
-            commas=True,
-            read=read_words,
-            shown_default="none",
-        ),
+        metavar="ORIGIN",
+        commas=True,
+        read=read_words,
+        shown_default="none",
     )
-    allowed_methods: tuple[str, ...] = field(
+    allowed_methods: tuple[str, ...] = option(
+        "HTTP method that such pages may use; * allows all.",
         default=(ANY,),
-        metadata=option(
-            "HTTP method that such pages may use; * allows all.",
-            metavar="METHOD",
-            commas=True,
-            read=read_words,
-        ),
+        metavar="METHOD",
+        commas=True,
+        read=read_words,
     )
-    allowed_headers: tuple[str, ...] = field(
+    allowed_headers: tuple[str, ...] = option(
+        "Header that such pages may send; * allows all.",
         default=(ANY,),
-        metadata=option(
-            "Header that such pages may send; * allows all.",
-            metavar="NAME",
-            commas=True,
-            read=read_words,
-        ),
+        metavar="NAME",
+        commas=True,
+        read=read_words,
     )
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Iterable
 
-from hookline.forked_children import (
+from hookline_processes.forked_children import (
     in_forked_children,
     let_go,
     let_signals_end_children,

@@ -1,6 +1,6 @@
 """Options of the response store."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hookline.config.options import option
 from hookline.config.readers import read_size
@@ -13,31 +13,25 @@ DAY_SECONDS = 24 * 3600.0
 class ResponseStoreSettings:
     """How many responses of `/v1/responses` are kept, and for how long."""
 
-    max_stored_responses: int = field(
+    max_stored_responses: int = option(
+        "Maximum number of responses of /v1/responses that are kept, to be "
+        "continued or read again; 0 keeps none.",
         default=1024,
-        metadata=option(
-            "Maximum number of responses of /v1/responses that are kept, to be "
-            "continued or read again; 0 keeps none.",
-            metavar="RESPONSES",
-            minimum=0,
-        ),
+        metavar="RESPONSES",
+        minimum=0,
     )
-    response_store_bytes: int = field(
+    response_store_bytes: int = option(
+        "Maximum memory of kept responses, their input included; 0 keeps none.",
         default=64 * MEBIBYTE,
-        metadata=option(
-            "Maximum memory of kept responses, their input included; 0 keeps none.",
-            metavar="SIZE",
-            minimum=0,
-            read=read_size,
-        ),
+        metavar="SIZE",
+        minimum=0,
+        read=read_size,
     )
-    response_store_seconds: float = field(
+    response_store_seconds: float = option(
+        "Time that a response is kept after it was last continued or read.",
         default=DAY_SECONDS,
-        metadata=option(
-            "Time that a response is kept after it was last continued or read.",
-            metavar="SECONDS",
-            above=0,
-        ),
+        metavar="SECONDS",
+        above=0,
     )
 
     @property

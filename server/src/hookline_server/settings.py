@@ -1,10 +1,9 @@
 """Settings of the server: addresses, limits and keys."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option, section
+from hookline.config.options import check_options, option, section
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
 from hookline_server.answers.settings import ResponseSettings
@@ -28,225 +27,166 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 class ServerSettings:
     """Options of `hookline serve` that are not the engine's."""
 
-    host: str = field(
-        default="127.0.0.1",
-        metadata=option("Address to listen on.", metavar="ADDRESS"),
+    host: str = option("Address to listen on.", default="127.0.0.1", metavar="ADDRESS")
+    port: int = option(
+        "TCP port; 0 selects a free one.", default=8000, minimum=0, maximum=LARGEST_PORT
     )
-    port: int = field(
-        default=8000,
-        metadata=option(
-            "TCP port; 0 selects a free one.", minimum=0, maximum=LARGEST_PORT
-        ),
-    )
-    api_server_count: int = field(
+    api_server_count: int = option(
+        "Number of processes that serve HTTP on the port; each talks to every engine.",
         default=1,
-        metadata=option(
-            "Number of processes that serve HTTP on the port; each talks to every "
-            "engine.",
-            metavar="SERVERS",
-            minimum=1,
-            maximum=MOST_API_SERVERS,
-        ),
+        metavar="SERVERS",
+        minimum=1,
+        maximum=MOST_API_SERVERS,
     )
-    api_key: str | None = field(
+    api_key: str | None = option(
+        "Bearer token that requests must carry, except those for /health. Better "
+        "set HOOKLINE_API_KEY.",
         default=None,
         repr=False,
-        metadata=option(
-            "Bearer token that requests must carry, except those for /health. Better "
-            "set HOOKLINE_API_KEY.",
-            group=KEYS,
-        ),
+        group=KEYS,
     )
-    api_keys: KeyFile | None = field(
+    api_keys: KeyFile | None = option(
+        "YAML or JSON file of API keys with names, tenants, scopes, permissions "
+        "and limits; it is read again when it changes.",
         default=None,
-        metadata=option(
-            "YAML or JSON file of API keys with names, tenants, scopes, permissions "
-            "and limits; it is read again when it changes.",
-            group=KEYS,
-            metavar="FILE",
-            read=key_file,
-        ),
+        group=KEYS,
+        metavar="FILE",
+        read=key_file,
     )
-    shutdown_timeout: float = field(
+    shutdown_timeout: float = option(
+        "Time after SIGTERM for running requests to finish before they are aborted.",
         default=30.0,
-        metadata=option(
-            "Time after SIGTERM for running requests to finish before they are "
-            "aborted.",
-            metavar="SECONDS",
-            minimum=0,
-        ),
+        metavar="SECONDS",
+        minimum=0,
     )
-    deep_health_timeout: float = field(
+    deep_health_timeout: float = option(
+        "Time that GET /health/deep gives the engine for one token.",
         default=10.0,
-        metadata=option(
-            "Time that GET /health/deep gives the engine for one token.",
-            metavar="SECONDS",
-            above=0,
-        ),
+        metavar="SECONDS",
+        above=0,
     )
-    max_body_bytes: int = field(
+    max_body_bytes: int = option(
+        "Maximum size of a request's body; larger ones are refused with status 413.",
         default=8 * MEBIBYTE,
-        metadata=option(
-            "Maximum size of a request's body; larger ones are refused with status "
-            "413.",
-            metavar="SIZE",
-            minimum=1,
-            read=read_size,
-        ),
+        metavar="SIZE",
+        minimum=1,
+        read=read_size,
     )
-    max_connections: int | None = field(
+    max_connections: int | None = option(
+        "Maximum number of open connections; beyond it idle ones are closed.",
         default=None,
-        metadata=option(
-            "Maximum number of open connections; beyond it idle ones are closed.",
-            group="connections",
-            metavar="CONNECTIONS",
-            minimum=1,
-            shown_default="as many as the file descriptors allow",
-        ),
+        group="connections",
+        metavar="CONNECTIONS",
+        minimum=1,
+        shown_default="as many as the file descriptors allow",
     )
-    timeout_keep_alive: float = field(
+    timeout_keep_alive: float = option(
+        "Maximum time between two requests of a connection.",
         default=75.0,
-        metadata=option(
-            "Maximum time between two requests of a connection.",
-            group="connections",
-            metavar="SECONDS",
-            above=0,
-        ),
+        group="connections",
+        metavar="SECONDS",
+        above=0,
     )
-    header_timeout: float = field(
+    header_timeout: float = option(
+        "Maximum time for the headers of a request, from its first byte or the "
+        "connection's start.",
         default=20.0,
-        metadata=option(
-            "Maximum time for the headers of a request, from its first byte or the "
-            "connection's start.",
-            group="connections",
-            metavar="SECONDS",
-            above=0,
-        ),
+        group="connections",
+        metavar="SECONDS",
+        above=0,
     )
-    body_timeout: float = field(
+    body_timeout: float = option(
+        "Maximum time between two pieces of a request's body; the whole body may "
+        "take ten times as long.",
         default=60.0,
-        metadata=option(
-            "Maximum time between two pieces of a request's body; the whole body may "
-            "take ten times as long.",
-            group="connections",
-            metavar="SECONDS",
-            above=0,
-        ),
+        group="connections",
+        metavar="SECONDS",
+        above=0,
     )
-    write_timeout: float = field(
+    write_timeout: float = option(
+        "Maximum time in which a client reads nothing of a response.",
         default=60.0,
-        metadata=option(
-            "Maximum time in which a client reads nothing of a response.",
-            group="connections",
-            metavar="SECONDS",
-            above=0,
-        ),
+        group="connections",
+        metavar="SECONDS",
+        above=0,
     )
-    request_timeout: float | None = field(
+    request_timeout: float | None = option(
+        "Maximum time of a request of the API, from its headers to its last "
+        "token; it limits the header X-Request-Timeout, too.",
         default=None,
-        metadata=option(
-            "Maximum time of a request of the API, from its headers to its last "
-            "token; it limits the header X-Request-Timeout, too.",
-            group="connections",
-            metavar="SECONDS",
-            above=0,
-            shown_default="no limit",
-        ),
+        group="connections",
+        metavar="SECONDS",
+        above=0,
+        shown_default="no limit",
     )
-    enable_reset_prefix_cache: bool = field(
-        default=False, metadata=option("Serve POST /reset_prefix_cache.")
+    enable_reset_prefix_cache: bool = option(
+        "Serve POST /reset_prefix_cache.", default=False
     )
-    enable_sleep_mode: bool = field(
+    enable_sleep_mode: bool = option(
+        "Serve POST /sleep, POST /wake_up and GET /is_sleeping.", default=False
+    )
+    enable_scaling: bool = option(
+        "Serve POST /scale, which changes the number of engines, and GET /scale; "
+        "also by vLLM's names, POST /scale_elastic_ep and "
+        "POST /is_scaling_elastic_ep.",
         default=False,
-        metadata=option("Serve POST /sleep, POST /wake_up and GET /is_sleeping."),
     )
-    enable_scaling: bool = field(
+    enable_tokenizer_info_endpoint: bool = option(
+        "Serve GET /tokenizer_info, which returns the tokenizer's configuration "
+        "and the chat template.",
         default=False,
-        metadata=option(
-            "Serve POST /scale, which changes the number of engines, and GET /scale; "
-            "also by vLLM's names, POST /scale_elastic_ep and "
-            "POST /is_scaling_elastic_ep."
-        ),
     )
-    enable_tokenizer_info_endpoint: bool = field(
-        default=False,
-        metadata=option(
-            "Serve GET /tokenizer_info, which returns the tokenizer's configuration "
-            "and the chat template."
-        ),
+    disable_fastapi_docs: bool = option(
+        "Serve neither /openapi.json nor /docs, by vLLM's name.", default=False
     )
-    disable_fastapi_docs: bool = field(
-        default=False,
-        metadata=option("Serve neither /openapi.json nor /docs, by vLLM's name."),
+    cors: CorsSettings = section("browsers (CORS)", CorsSettings)
+    responses: ResponseSettings = section("responses", ResponseSettings)
+    replies: ReplySettings = section("tools and reasoning", ReplySettings)
+    response_store: ResponseStoreSettings = section(
+        "stored responses", ResponseStoreSettings
     )
-    cors: CorsSettings = field(
-        default_factory=CorsSettings, metadata=section("browsers (CORS)")
+    log_level: LogLevel = option(
+        "Minimum level of the server's log lines.", default=LogLevel.INFO
     )
-    responses: ResponseSettings = field(
-        default_factory=ResponseSettings, metadata=section("responses")
-    )
-    replies: ReplySettings = field(
-        default_factory=ReplySettings, metadata=section("tools and reasoning")
-    )
-    response_store: ResponseStoreSettings = field(
-        default_factory=ResponseStoreSettings, metadata=section("stored responses")
-    )
-    log_level: LogLevel = field(
-        default=LogLevel.INFO,
-        metadata=option("Minimum level of the server's log lines."),
-    )
-    log_format: LogFormat = field(
+    log_format: LogFormat = option(
+        "Format of the server's log lines: text, or one JSON object per line.",
         default=LogFormat.CONSOLE,
-        metadata=option(
-            "Format of the server's log lines: text, or one JSON object per line."
-        ),
     )
-    metrics_host: str | None = field(
+    metrics_host: str | None = option(
+        "Address of the metrics port.",
         default=None,
-        metadata=option(
-            "Address of the metrics port.",
-            group="pages of the stat loggers",
-            metavar="ADDRESS",
-            shown_default="that of --host",
-        ),
+        group="pages of the stat loggers",
+        metavar="ADDRESS",
+        shown_default="that of --host",
     )
-    metrics_port: int | None = field(
+    metrics_port: int | None = option(
+        "Port of /metrics and other pages of the stat loggers; 0 selects a free one.",
         default=None,
-        metadata=option(
-            "Port of /metrics and other pages of the stat loggers; 0 selects a free "
-            "one.",
-            group="pages of the stat loggers",
-            metavar="PORT",
-            minimum=0,
-            maximum=LARGEST_PORT,
-            shown_default="that of --port",
-        ),
+        group="pages of the stat loggers",
+        metavar="PORT",
+        minimum=0,
+        maximum=LARGEST_PORT,
+        shown_default="that of --port",
     )
-    metrics_token: str | None = field(
+    metrics_token: str | None = option(
+        "Bearer token that requests for these pages must carry. Better set "
+        "HOOKLINE_METRICS_TOKEN.",
         default=None,
         repr=False,
-        metadata=option(
-            "Bearer token that requests for these pages must carry. Better set "
-            "HOOKLINE_METRICS_TOKEN.",
-            group="pages of the stat loggers",
-        ),
+        group="pages of the stat loggers",
     )
-    tenant_header: str | None = field(
+    tenant_header: str | None = option(
+        "Header that names a request's tenant, such as X-Tenant.",
         default=None,
-        metadata=option(
-            "Header that names a request's tenant, such as X-Tenant.",
-            group="tenants",
-            metavar="NAME",
-        ),
+        group="tenants",
+        metavar="NAME",
     )
-    tenant_keys: KeyFile | None = field(
+    tenant_keys: KeyFile | None = option(
+        "Former name of --api-keys.",
         default=None,
-        metadata=option(
-            "Former name of --api-keys.",
-            group="tenants",
-            metavar="FILE",
-            read=key_file,
-        ),
+        group="tenants",
+        metavar="FILE",
+        read=key_file,
     )
 
     def __post_init__(self) -> None:

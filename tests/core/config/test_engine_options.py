@@ -1,6 +1,6 @@
 """Engine options as flat keywords: `EngineConfig.from_options`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
@@ -11,8 +11,7 @@ from hookline.config import (
     KVTransferConfig,
     Policy,
 )
-from hookline.config.option_fields import build, check_options, options_of
-from hookline.config.options import option
+from hookline.config.options import build, check_options, option, options_of
 from hookline.exceptions import ConfigError
 from hookline.slo import Slo
 
@@ -146,8 +145,8 @@ def test_flags_are_unique() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Sail:
-    area: int = field(metadata=option("Area in square metres.", minimum=1))
-    crew: int | None = field(default=None, metadata=option("Crew.", maximum=9))
+    area: int = option("Area in square metres.", minimum=1)
+    crew: int | None = option("Crew.", default=None, maximum=9)
     note: str = ""
 
     def __post_init__(self) -> None:

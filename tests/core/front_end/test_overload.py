@@ -14,7 +14,7 @@ from hookline.config import (
     SimulationConfig,
 )
 from hookline.exceptions import OverloadedError, QueuedTokensError
-from hookline.frontend.admission import RetryEstimate
+from hookline.frontend.queue_limits import RetryEstimate
 from hookline.stats import SchedulerStats
 
 

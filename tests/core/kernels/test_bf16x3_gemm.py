@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from hookline.models.adapt.linears import FastLinear
 from hookline_kernels.cpu.bf16x3_gemm import Bf16x3Gemm, pack_bf16x3
 from hookline_kernels.cpu.float32_gemm import Float32Gemm, pack_float32
 from hookline_kernels.cpu.panels import OUTPUTS
 from hookline_kernels.failure import KernelError
+from hookline_kernels.modules.linears import FastLinear
 
 ROWS = [0, 1, 2, 15, 16, 17, 31, 32, 33, 48, 49, 63, 64, 65, 130]
 

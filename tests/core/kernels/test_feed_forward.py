@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from hookline.models.adapt.linears import FastLinear
 from hookline_kernels import KernelError
 from hookline_kernels.cpu.feed_forward import FeedForward
 from hookline_kernels.cpu.gated import GATES
 from hookline_kernels.cpu.panels import lay_panels
 from hookline_kernels.layers import gated_reference
+from hookline_kernels.modules.linears import FastLinear
 
 ROWS = [1, 31, 32, 33, 47, 63, 64, 65, 200, 513, 545]
 SHAPES = [(32, 32), (64, 96), (96, 544), (1056, 64)]

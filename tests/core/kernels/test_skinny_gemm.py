@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from hookline.models.adapt.linears import FastLinear
 from hookline_kernels.cpu.linear import can_pack, pack, packed_linear
 from hookline_kernels.cpu.panels import OUTPUTS, lay_panels
 from hookline_kernels.cpu.skinny_gemm import SkinnyGemm, skinny_gemm_for
+from hookline_kernels.modules.linears import FastLinear
 
 ROWS = [*range(1, 34), 47, 64, 100]
 SHAPES = [(32, 32), (96, 64), (160, 96), (256, 480)]

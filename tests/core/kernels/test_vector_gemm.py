@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from hookline.models.adapt.linears import FastLinear, is_worth_packing
 from hookline_kernels import KernelError
 from hookline_kernels.cpu.gated import GATES
 from hookline_kernels.cpu.isa import EMULATION, VARIABLE, Isa, current_isa, host_isas
@@ -17,6 +16,7 @@ from hookline_kernels.cpu.vector_feed_forward import VectorFeedForward
 from hookline_kernels.cpu.vector_gemm import VectorGemm, pack_for_vectors
 from hookline_kernels.cpu.vector_panels import HEIGHT, has_pairs
 from hookline_kernels.layers import gated_reference
+from hookline_kernels.modules.linears import FastLinear, is_worth_packing
 
 ROWS = [0, 1, 2, 3, 5, HEIGHT, HEIGHT + 1, 29, 130]
 SHAPES = [(32, 32), (96, 160), (160, 1056)]

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from hookline.models.adapt import Adaptation, adapt
-from hookline.models.adapt.gated import fast_gated
-from hookline.models.adapt.linears import FastLinear, is_worth_packing
+from hookline_kernels.modules.adapting import Adaptation, adapt
+from hookline_kernels.modules.gated import fast_gated
+from hookline_kernels.modules.linears import FastLinear, is_worth_packing
 from hookline_testing.oracle import FAMILIES
 
 LAYERS = 3

@@ -13,7 +13,7 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.models.probe import LayerCache
+from hookline.models.layer_shapes import LayerCache
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.transfers.kv_memory import layers_of
 from hookline_testing.oracle import make_oracle

@@ -11,7 +11,8 @@ from transformers import Gemma3TextConfig, LlamaConfig
 
 from hookline.config import EngineConfig, ExecutorConfig, KVTransferConfig
 from hookline.models.few_layers import keep_few_layers
-from hookline.models.probe import LayerCache, Probed
+from hookline.models.layer_shapes import LayerCache
+from hookline.models.probe import Probed
 from hookline.worker.compiling.first_forward import COMPILING, first_forward
 from hookline.worker.compiling.messages import (
     CompilationEnded,
@@ -20,7 +21,7 @@ from hookline.worker.compiling.messages import (
     KernelCompiled,
 )
 from hookline.worker.compiling.upgrade import KernelUpgrade
-from hookline.worker.forward import ModuleForward
+from hookline.worker.loading.module_forward import ModuleForward
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import CPU
 from hookline_kernels.cpu import jit

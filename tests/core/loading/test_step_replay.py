@@ -9,13 +9,14 @@ import torch
 
 from hookline import LLM, EngineConfig, ModelConfig, SamplingParams
 from hookline.config import CacheConfig, Dtype, SchedulerConfig
-from hookline.models.decoder import Decoder, step_replay
+from hookline.models.decoder import Decoder
 from hookline.outputs import RequestOutput
 from hookline_kernels.cpu.linear import can_pack, pack
 from hookline_kernels.cpu.recording import Arena, Recorder, Recording
 from hookline_kernels.cpu.shared_prefixes import SharedPrefixes
 from hookline_kernels.cpu.skinny_gemm import skinny_gemm_for
 from hookline_kernels.cpu.vector_gemm import takes
+from hookline_kernels.decoder import step_replay
 from hookline_kernels.metadata import AttentionMetadata
 from hookline_testing.essential import essential
 from hookline_testing.oracle import (
@@ -273,7 +274,7 @@ def test_texts_longer_than_the_rotary_table(
     llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Recordings of another rotary table are replaced."""
-    monkeypatch.setattr("hookline.models.decoder.rotary_table._FIRST", 16)
+    monkeypatch.setattr("hookline_kernels.decoder.rotary_table._FIRST", 16)
 
     replayed, plain = both_ways(llama, monkeypatch, of_many_lengths)
 

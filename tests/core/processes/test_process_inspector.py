@@ -5,13 +5,11 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
 from hookline.transport.process_client import ProcessClient
-from hookline.transport.process_inspector import ProcessInspector
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
 
@@ -52,14 +50,3 @@ def test_stacks_and_state_of_an_engine(client: ProcessClient) -> None:
     assert text.count("hread 0x") >= 2
     assert "State: T" in description
     assert "python (T" in description
-
-
-def test_a_process_that_is_gone_reads_as_empty(tmp_path: Path) -> None:
-    """Nothing raises: the process may end at any moment."""
-    inspector = ProcessInspector(2**22 + 1, tmp_path / "stacks")
-
-    inspector.ask_for_stacks()
-
-    assert not inspector.is_stopped
-    assert inspector.take_stacks() == ""
-    assert str(inspector.pid) in inspector.description

@@ -13,6 +13,8 @@ from hookline.config import (
     ExecutorConfig,
     SchedulerConfig,
 )
+from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
+from hookline.config.readers import read_object
 from hookline.exceptions import ConfigError
 from hookline.payloads import ExtensionContext
 from hookline.plugin_loading.extensions import load_extensions
@@ -145,7 +147,7 @@ def test_wrong_text_is_one_clear_error(name: str) -> None:
     text, reason = WRONG[name]
 
     with pytest.raises(ConfigError, match=reason) as caught:
-        SpeculativeConfig.from_json(text)
+        SpeculativeConfig.from_mapping(read_object(OPTION, text))
 
     assert caught.value.option == "speculative-config"
 
@@ -168,7 +170,7 @@ def test_number_can_be_left_to_the_engine(given: dict[str, int], most: int) -> N
     """With `auto` there is a control, up to eight drafts or the configured maximum."""
     text = json.dumps({"method": "a", "num_speculative_tokens": "auto", **given})
 
-    config = SpeculativeConfig.from_json(text)
+    config = SpeculativeConfig.from_mapping(read_object(OPTION, text))
 
     assert config.is_adaptive
     assert config.most_speculative_tokens == most

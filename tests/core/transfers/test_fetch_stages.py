@@ -8,7 +8,7 @@ import pytest
 from hookline.config import SchedulerConfig
 from hookline.config.kv_transfer import KVRole, KVTransferConfig
 from hookline.finish_cause import Aborted
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 from hookline.stats import SchedulerStats
 from hookline_testing.connected_core import BLOCK, ConnectedCore, connected_core
 from hookline_testing.connectors import DictStore
@@ -22,7 +22,7 @@ def prompt_of(number: int, num_blocks: int = 10) -> list[int]:
     return [3 + number * 100 + at for at in range(num_blocks * BLOCK + 1)]
 
 
-def asking(number: int, params: dict[str, object]) -> EngineRequest:
+def asking(number: int, params: dict[str, object]) -> GenerateRequest:
     """A request whose client has parameters for the connector."""
     request = engine_request(number, prompt_of(number), 4)
     return msgspec.structs.replace(request, kv_transfer_params=params)

@@ -10,7 +10,7 @@ import torch
 
 from hookline.kv_transfer import KVLayout, Load, TransferClosedError
 from hookline.kv_transfer.blocks import Bytes, KVBlocks
-from hookline.models.probe import LayerCache
+from hookline.models.layer_shapes import LayerCache
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.transfers.kv_memory import layers_of
 from hookline_kernels.attention import write_slots

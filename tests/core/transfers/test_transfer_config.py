@@ -20,7 +20,7 @@ from hookline.config import (
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline.models.fingerprint import fingerprint_of
-from hookline.models.probe import LayerCache
+from hookline.models.layer_shapes import LayerCache
 from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.transfers.connecting import connect

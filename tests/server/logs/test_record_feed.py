@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.logs.logged_record import LoggedRecord
+from hookline.logged_record import LoggedRecord
 from hookline.payloads import RecordsLogged
 from hookline_server.logs.options import LogFormat
 from hookline_server.logs.record_feed import RecordFeed

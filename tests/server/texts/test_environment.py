@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hookline.child_limits import small_environment
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
+from hookline_processes.limits import small_environment
 from hookline_server.texts.pool import TextPool
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
 

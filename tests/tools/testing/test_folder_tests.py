@@ -11,7 +11,16 @@ ROOT = Path(__file__).parents[3]
 
 def folders() -> list[Path]:
     """Folders of sources that are packages."""
-    tops = ("core", "metrics", "registry", "server", "plugins", "models", "tools")
+    tops = (
+        "core",
+        "metrics",
+        "processes",
+        "registry",
+        "server",
+        "plugins",
+        "models",
+        "tools",
+    )
     found = {
         path.parent.relative_to(ROOT)
         for top in tops

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from hookline_kernels.failure import KernelError
     from hookline_kernels.importing import import_compiled
     from hookline_kernels.layout import new_keys, new_values
-    from hookline_kernels.metadata import TREE_BITS, AttentionMetadata, TreeMask
+    from hookline_kernels.metadata import (
+        TREE_BITS,
+        AttentionMetadata,
+        LayerMetadata,
+        TreeMask,
+    )
     from hookline_kernels.platform import CPU, Platform
 
 __all__ = [
@@ -29,6 +34,7 @@ __all__ = [
     "AttentionMetadata",
     "ChosenAttention",
     "KernelError",
+    "LayerMetadata",
     "Platform",
     "TreeMask",
     "choose_attention",
@@ -47,6 +53,7 @@ _MODULES = {
     "CPU": "platform",
     "ChosenAttention": "choosing",
     "KernelError": "failure",
+    "LayerMetadata": "metadata",
     "Platform": "platform",
     "TREE_BITS": "metadata",
     "TreeMask": "metadata",

@@ -1,5 +1,6 @@
-"""Metadata of a batch for attention: slots, block tables and lengths."""
+"""Metadata of a batch for attention and layers: slots, block tables, lengths."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -49,3 +50,21 @@ class AttentionMetadata:
     num_decodes: int
     seq_lens_tensor: torch.Tensor
     trees: TreeMask | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerMetadata(AttentionMetadata):
+    """What the layers of a step read, but for hidden states.
+
+    Attributes:
+        positions: [T] int64, of each token in its request.
+    """
+
+    positions: torch.Tensor
+
+
+CosSin = tuple[torch.Tensor, torch.Tensor]
+"""Cosines and sines of rotary embedding, as the kernels of one device read them."""
+
+Layer = Callable[[torch.Tensor, LayerMetadata, CosSin], torch.Tensor]
+"""([T, hidden], batch, rotary) → [T, hidden]; may overwrite its input."""

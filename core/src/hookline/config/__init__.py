@@ -1,37 +1,42 @@
 """The configuration of an engine: frozen dataclasses, checked when they are made.
 
-They cross the process boundary as msgpack, so they hold plain values only.
+They cross the process boundary as msgpack, so they hold plain values only. The names
+here are for users; each part of the engine imports the module of its own section.
 """
 
-from hookline.config.cache import CacheConfig, HashAlgorithm, KVCacheDtype
-from hookline.config.engine import EngineConfig
-from hookline.config.executor import (
-    Device,
-    ExecutorConfig,
-    Kernels,
-    SimulationConfig,
-)
-from hookline.config.kv_events import KVEventsConfig
-from hookline.config.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
-from hookline.config.machines import MachinesConfig
-from hookline.config.model import (
-    Convert,
-    Dtype,
-    LoadFormat,
-    ModelConfig,
-    Quantization,
-    Runner,
-)
-from hookline.config.observers import (
-    MOST_TENANTS,
-    DetailedTrace,
-    MetricsConfig,
-    ObserverConfig,
-)
-from hookline.config.parallel import LoadBalancing, ParallelConfig
-from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
-from hookline.config.supervision import StallPolicy, SupervisionConfig
-from hookline.moved_modules import moved_name
+from typing import TYPE_CHECKING
+
+from hookline.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from hookline.config.cache import CacheConfig, HashAlgorithm, KVCacheDtype
+    from hookline.config.engine import EngineConfig
+    from hookline.config.executor import (
+        Device,
+        ExecutorConfig,
+        Kernels,
+        SimulationConfig,
+    )
+    from hookline.config.kv_events import KVEventsConfig
+    from hookline.config.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
+    from hookline.config.machines import MachinesConfig
+    from hookline.config.model import (
+        Convert,
+        Dtype,
+        LoadFormat,
+        ModelConfig,
+        Quantization,
+        Runner,
+    )
+    from hookline.config.observers import (
+        MOST_TENANTS,
+        DetailedTrace,
+        MetricsConfig,
+        ObserverConfig,
+    )
+    from hookline.config.parallel import LoadBalancing, ParallelConfig
+    from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
+    from hookline.config.supervision import StallPolicy, SupervisionConfig
 
 __all__ = [
     "MOST_TENANTS",
@@ -66,6 +71,40 @@ __all__ = [
     "SupervisionConfig",
 ]
 
-
-def __getattr__(name: str) -> object:
-    return moved_name(__name__, name)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "hookline.config.cache": ("CacheConfig", "HashAlgorithm", "KVCacheDtype"),
+        "hookline.config.engine": ("EngineConfig",),
+        "hookline.config.executor": (
+            "Device",
+            "ExecutorConfig",
+            "Kernels",
+            "SimulationConfig",
+        ),
+        "hookline.config.kv_events": ("KVEventsConfig",),
+        "hookline.config.kv_transfer": (
+            "KVRole",
+            "KVTransferConfig",
+            "LoadFailurePolicy",
+        ),
+        "hookline.config.machines": ("MachinesConfig",),
+        "hookline.config.model": (
+            "Convert",
+            "Dtype",
+            "LoadFormat",
+            "ModelConfig",
+            "Quantization",
+            "Runner",
+        ),
+        "hookline.config.observers": (
+            "MOST_TENANTS",
+            "DetailedTrace",
+            "MetricsConfig",
+            "ObserverConfig",
+        ),
+        "hookline.config.parallel": ("LoadBalancing", "ParallelConfig"),
+        "hookline.config.scheduler": ("Policy", "SchedulerConfig", "SleepPolicy"),
+        "hookline.config.supervision": ("StallPolicy", "SupervisionConfig"),
+    },
+)

@@ -1,10 +1,9 @@
 """Configuration of the paged KV cache: its size, and the hashes of its blocks."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import Shorthand, option
+from hookline.config.options import Shorthand, check_options, option
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
 
@@ -34,84 +33,68 @@ class CacheConfig:
             set at the engine's start.
     """
 
-    block_size: int = field(
-        default=16,
-        metadata=option("Number of tokens per KV block.", metavar="TOKENS", minimum=1),
+    block_size: int = option(
+        "Number of tokens per KV block.", default=16, metavar="TOKENS", minimum=1
     )
-    num_kv_blocks: int | None = field(
+    num_kv_blocks: int | None = option(
+        "Number of KV blocks in the pool.",
         default=None,
-        metadata=option(
-            "Number of KV blocks in the pool.",
-            metavar="BLOCKS",
-            minimum=1,
-            shown_default="as many as fit into the memory",
-        ),
+        metavar="BLOCKS",
+        minimum=1,
+        shown_default="as many as fit into the memory",
     )
-    kv_cache_memory: int | None = field(
+    kv_cache_memory: int | None = option(
+        "Memory for KV blocks, instead of a number of blocks: bytes, or a number "
+        "with a unit such as 512MiB or 2GiB.",
         default=None,
-        metadata=option(
-            "Memory for KV blocks, instead of a number of blocks: bytes, or a number "
-            "with a unit such as 512MiB or 2GiB.",
-            metavar="SIZE",
-            minimum=1,
-            read=read_size,
-        ),
+        metavar="SIZE",
+        minimum=1,
+        read=read_size,
     )
-    kv_cache_dtype: KVCacheDtype = field(
+    kv_cache_dtype: KVCacheDtype = option(
+        "Data type of keys and values in the KV cache; auto uses the model's. "
+        "int8 has a scale for each token and head, and is the most exact of the "
+        "others; fp8 is fp8_e4m3. CPU only.",
         default=KVCacheDtype.AUTO,
-        metadata=option(
-            "Data type of keys and values in the KV cache; auto uses the model's. "
-            "int8 has a scale for each token and head, and is the most exact of the "
-            "others; fp8 is fp8_e4m3. CPU only."
-        ),
     )
-    kv_cache_prefault: int | None = field(
+    kv_cache_prefault: int | None = option(
+        "Memory of the KV cache that is mapped in the background right after the "
+        "start; 0 maps each page when it is first written. CPU only.",
         default=None,
-        metadata=option(
-            "Memory of the KV cache that is mapped in the background right after the "
-            "start; 0 maps each page when it is first written. CPU only.",
-            metavar="SIZE",
-            minimum=0,
-            shown_default="that of 65536 tokens, at most 1GiB",
-            read=read_size,
-        ),
+        metavar="SIZE",
+        minimum=0,
+        shown_default="that of 65536 tokens, at most 1GiB",
+        read=read_size,
     )
-    gpu_memory_utilization: float = field(
+    gpu_memory_utilization: float = option(
+        "Fraction of the GPU's memory for weights, activations and KV cache. "
+        "Ignored if the size of the KV cache is set, and on CPUs.",
         default=0.9,
-        metadata=option(
-            "Fraction of the GPU's memory for weights, activations and KV cache. "
-            "Ignored if the size of the KV cache is set, and on CPUs.",
-            metavar="FRACTION",
-            above=0,
-            maximum=1,
-        ),
+        metavar="FRACTION",
+        above=0,
+        maximum=1,
     )
-    enable_prefix_caching: bool = field(
-        default=True,
-        metadata=option("Reuse the KV blocks of earlier requests' equal prefixes."),
+    enable_prefix_caching: bool = option(
+        "Reuse the KV blocks of earlier requests' equal prefixes.", default=True
     )
-    hash_algorithm: HashAlgorithm = field(
+    hash_algorithm: HashAlgorithm = option(
+        "Hash algorithm that identifies cached blocks.",
         default=HashAlgorithm.SHA256,
-        metadata=option(
-            "Hash algorithm that identifies cached blocks.",
-            flag="prefix-caching-hash-algo",
-        ),
+        flag="prefix-caching-hash-algo",
     )
-    residency_sample: float = field(
+    residency_sample: float = option(
+        "Fraction of the KV blocks whose lifetime, idle time and reuse gaps are "
+        "measured.",
         default=0.0,
-        metadata=option(
-            "Fraction of the KV blocks whose lifetime, idle time and reuse gaps are "
-            "measured.",
-            flag="kv-cache-metrics-sample",
-            metavar="FRACTION",
-            minimum=0,
-            maximum=1,
-            shorthand=Shorthand(
-                flag="kv-cache-metrics",
-                value=_SAMPLE,
-                help="Measure lifetime, idle time and reuse gaps of "
-                f"{_SAMPLE:.0%} of the KV blocks.",
-            ),
+        flag="kv-cache-metrics-sample",
+        metavar="FRACTION",
+        minimum=0,
+        maximum=1,
+        shorthand=Shorthand(
+            flag="kv-cache-metrics",
+            value=_SAMPLE,
+            help="Measure lifetime, idle time and reuse gaps of "
+            f"{_SAMPLE:.0%} of the KV blocks.",
         ),
     )
 

@@ -60,3 +60,18 @@ def one_of(option: str, name: str, kind: type[E], value: object) -> E:
             option, f"{name} must be one of {', '.join(kind)}, not {value!r}"
         )
     return kind(str(value))
+
+
+def refuse_unknown(
+    whose: str, option: str, given: Mapping[str, object], known: Iterable[str]
+) -> None:
+    """Checks the given names against the known ones of a plugin or method.
+
+    Raises:
+        ConfigError: A name is unknown.
+    """
+    names = list(known)
+    for name in given:
+        if name not in names:
+            detail = f"{whose} has no option {name!r}; it has {', '.join(names)}"
+            raise ConfigError(option, f"{detail}{did_you_mean(name, names)}")

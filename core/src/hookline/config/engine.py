@@ -1,6 +1,6 @@
 """The whole configuration of one engine."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 from hookline.config.cache import CacheConfig
@@ -12,10 +12,6 @@ from hookline.config.extensions import (
     SPECULATIVE_OPTION,
     STRUCTURED_OUTPUTS_OPTION,
     check_extensions,
-    read_extensions,
-    read_pooler,
-    read_speculative,
-    read_structured_outputs,
 )
 from hookline.config.kv_events import OPTION as KV_EVENTS_OPTION
 from hookline.config.kv_events import KVEventsConfig
@@ -24,8 +20,7 @@ from hookline.config.kv_transfer import KVTransferConfig
 from hookline.config.machines import OWN_PROCESSES, MachinesConfig
 from hookline.config.model import ModelConfig
 from hookline.config.observers import ObserverConfig
-from hookline.config.option_fields import build, check_options
-from hookline.config.options import option, section
+from hookline.config.options import build, check_options, option, section
 from hookline.config.parallel import LoadBalancing, ParallelConfig
 from hookline.config.scheduler import SchedulerConfig
 from hookline.config.supervision import SupervisionConfig
@@ -48,134 +43,87 @@ class EngineConfig:
             series.
     """
 
-    model: ModelConfig = field(default_factory=ModelConfig, metadata=section("model"))
-    cache: CacheConfig = field(
-        default_factory=CacheConfig, metadata=section("KV cache")
-    )
-    scheduler: SchedulerConfig = field(
-        default_factory=SchedulerConfig, metadata=section("scheduler")
-    )
-    speculative: dict[str, object] | None = field(
+    model: ModelConfig = section("model", ModelConfig)
+    cache: CacheConfig = section("KV cache", CacheConfig)
+    scheduler: SchedulerConfig = section("scheduler", SchedulerConfig)
+    speculative: dict[str, object] | None = option(
+        "Speculative decoding, such as "
+        '{"method": "ngram", "num_speculative_tokens": "auto"}.',
         default=None,
-        metadata=option(
-            "Speculative decoding, such as "
-            '{"method": "ngram", "num_speculative_tokens": "auto"}.',
-            flag=SPECULATIVE_OPTION,
-            group="scheduler",
-            metavar="JSON",
-            read=read_speculative,
-            read_mapping=dict,
-            json=True,
-            single=True,
-        ),
+        flag=SPECULATIVE_OPTION,
+        group="scheduler",
+        metavar="JSON",
+        read_mapping=dict,
     )
-    kv_transfer: KVTransferConfig | None = field(
+    kv_transfer: KVTransferConfig | None = option(
+        "KV connector that loads and saves KV blocks, such as "
+        '{"kv_connector": "cpu_offload"}.',
         default=None,
-        metadata=option(
-            "KV connector that loads and saves KV blocks, such as "
-            '{"kv_connector": "cpu_offload"}.',
-            flag="kv-transfer-config",
-            group="KV cache",
-            metavar="JSON",
-            read=KVTransferConfig.from_json,
-            read_mapping=KVTransferConfig.from_mapping,
-            json=True,
-        ),
+        flag="kv-transfer-config",
+        group="KV cache",
+        metavar="JSON",
+        read_mapping=KVTransferConfig.from_mapping,
     )
-    kv_events: KVEventsConfig | None = field(
+    kv_events: KVEventsConfig | None = option(
+        "Publish the prefix cache's stored and removed blocks, such as "
+        '{"enable_kv_cache_events": true}.',
         default=None,
-        metadata=option(
-            "Publish the prefix cache's stored and removed blocks, such as "
-            '{"enable_kv_cache_events": true}.',
-            flag="kv-events-config",
-            group="KV cache",
-            metavar="JSON",
-            read=KVEventsConfig.from_json,
-            read_mapping=KVEventsConfig.from_mapping,
-            json=True,
-        ),
+        flag="kv-events-config",
+        group="KV cache",
+        metavar="JSON",
+        read_mapping=KVEventsConfig.from_mapping,
     )
-    pooler: dict[str, object] | None = field(
+    pooler: dict[str, object] | None = option(
+        'How hidden states become embeddings, such as {"pooling_type": "MEAN"}.',
         default=None,
-        metadata=option(
-            'How hidden states become embeddings, such as {"pooling_type": "MEAN"}.',
-            flag=POOLER_OPTION,
-            group="model",
-            metavar="JSON",
-            shown_default="the model folder's, else LAST, normalized",
-            read=read_pooler,
-            read_mapping=dict,
-            json=True,
-            single=True,
-        ),
+        flag=POOLER_OPTION,
+        group="model",
+        metavar="JSON",
+        shown_default="the model folder's, else LAST, normalized",
+        read_mapping=dict,
     )
-    extensions: dict[str, dict[str, object]] = field(
+    extensions: dict[str, dict[str, object]] = option(
+        "Further installed extensions: an object of options for each, by name.",
         default_factory=dict,
-        metadata=option(
-            "Further installed extensions: an object of options for each, by name.",
-            flag=EXTENSION_OPTION,
-            group="model",
-            metavar="JSON",
-            shown_default="none",
-            read=read_extensions,
-            read_mapping=check_extensions,
-            json=True,
-            single=True,
-        ),
+        flag=EXTENSION_OPTION,
+        group="model",
+        metavar="JSON",
+        shown_default="none",
+        read_mapping=check_extensions,
     )
-    logits_processors: tuple[str, ...] = field(
+    logits_processors: tuple[str, ...] = option(
+        "Installed logits processor, applied after the built-in ones.",
         default=(),
-        metadata=option(
-            "Installed logits processor, applied after the built-in ones.",
-            flag="logits-processor",
-            group="model",
-            metavar="NAME",
-            shown_default="none",
-        ),
+        flag="logits-processor",
+        group="model",
+        metavar="NAME",
+        shown_default="none",
     )
-    structured_outputs: dict[str, object] = field(
+    structured_outputs: dict[str, object] = option(
+        "Grammar backend of structured outputs and its limits, such as "
+        '{"backend": "llguidance"}.',
         default_factory=dict,
-        metadata=option(
-            "Grammar backend of structured outputs and its limits, such as "
-            '{"backend": "llguidance"}.',
-            flag=STRUCTURED_OUTPUTS_OPTION,
-            group="model",
-            metavar="JSON",
-            shown_default="xgrammar, if installed",
-            read=read_structured_outputs,
-            read_mapping=dict,
-            json=True,
-            single=True,
-        ),
+        flag=STRUCTURED_OUTPUTS_OPTION,
+        group="model",
+        metavar="JSON",
+        shown_default="xgrammar, if installed",
+        read_mapping=dict,
     )
-    engine: str = field(
-        default="native",
-        metadata=option("Installed engine.", group="executor", metavar="NAME"),
+    engine: str = option(
+        "Installed engine.", default="native", group="executor", metavar="NAME"
     )
     engine_index: int = 0
-    in_process: bool = field(
+    in_process: bool = option(
+        "Run the engine core in the front end's process instead of its own.",
         default=True,
-        metadata=option(
-            "Run the engine core in the front end's process instead of its own.",
-            group="executor",
-            shown_default="no for serve and for several engines, otherwise yes",
-        ),
+        group="executor",
+        shown_default="no for serve and for several engines, otherwise yes",
     )
-    executor: ExecutorConfig = field(
-        default_factory=ExecutorConfig, metadata=section("executor")
-    )
-    parallel: ParallelConfig = field(
-        default_factory=ParallelConfig, metadata=section("executor")
-    )
-    machines: MachinesConfig = field(
-        default_factory=MachinesConfig, metadata=section("several machines")
-    )
-    supervision: SupervisionConfig = field(
-        default_factory=SupervisionConfig, metadata=section("supervision")
-    )
-    observers: ObserverConfig = field(
-        default_factory=ObserverConfig, metadata=section("stat loggers")
-    )
+    executor: ExecutorConfig = section("executor", ExecutorConfig)
+    parallel: ParallelConfig = section("executor", ParallelConfig)
+    machines: MachinesConfig = section("several machines", MachinesConfig)
+    supervision: SupervisionConfig = section("supervision", SupervisionConfig)
+    observers: ObserverConfig = section("stat loggers", ObserverConfig)
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -1,10 +1,9 @@
 """Configuration of the executor: its name, device and kernels."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option, section
+from hookline.config.options import check_options, option, section
 
 AUTO = "auto"
 """The executor that suits the number of ranks."""
@@ -25,50 +24,40 @@ class Kernels(StrEnum):
 class SimulationConfig:
     """Step-time model of the simulated executor: the sum of these costs, in seconds."""
 
-    step_seconds: float = field(
+    step_seconds: float = option(
+        "Simulated fixed cost of a step.",
         default=0.002,
-        metadata=option(
-            "Simulated fixed cost of a step.",
-            flag="simulated-step-seconds",
-            metavar="SECONDS",
-            minimum=0,
-        ),
+        flag="simulated-step-seconds",
+        metavar="SECONDS",
+        minimum=0,
     )
-    prefill_token_seconds: float = field(
+    prefill_token_seconds: float = option(
+        "Simulated cost per prompt token.",
         default=0.00002,
-        metadata=option(
-            "Simulated cost per prompt token.",
-            flag="simulated-prefill-token-seconds",
-            metavar="SECONDS",
-            minimum=0,
-        ),
+        flag="simulated-prefill-token-seconds",
+        metavar="SECONDS",
+        minimum=0,
     )
-    decode_request_seconds: float = field(
+    decode_request_seconds: float = option(
+        "Simulated cost per decoding request.",
         default=0.0001,
-        metadata=option(
-            "Simulated cost per decoding request.",
-            flag="simulated-decode-request-seconds",
-            metavar="SECONDS",
-            minimum=0,
-        ),
+        flag="simulated-decode-request-seconds",
+        metavar="SECONDS",
+        minimum=0,
     )
-    context_token_seconds: float = field(
+    context_token_seconds: float = option(
+        "Simulated cost per token of context that attention reads.",
         default=0.0,
-        metadata=option(
-            "Simulated cost per token of context that attention reads.",
-            flag="simulated-context-token-seconds",
-            metavar="SECONDS",
-            minimum=0,
-        ),
+        flag="simulated-context-token-seconds",
+        metavar="SECONDS",
+        minimum=0,
     )
-    draft_token_seconds: float = field(
+    draft_token_seconds: float = option(
+        "Simulated cost per verified draft token.",
         default=0.0,
-        metadata=option(
-            "Simulated cost per verified draft token.",
-            flag="simulated-draft-token-seconds",
-            metavar="SECONDS",
-            minimum=0,
-        ),
+        flag="simulated-draft-token-seconds",
+        metavar="SECONDS",
+        minimum=0,
     )
 
     def __post_init__(self) -> None:
@@ -84,58 +73,45 @@ class ExecutorConfig:
             at the engine's start.
     """
 
-    name: str = field(
+    name: str = option(
+        "Installed executor that runs the model: uniproc in the engine's process, "
+        "mp with a process for each rank, auto the former for one rank and the "
+        "latter for several; ray with each rank as an actor on a Ray cluster; "
+        "simulated runs none and sleeps instead.",
         default=AUTO,
-        metadata=option(
-            "Installed executor that runs the model: uniproc in the engine's process, "
-            "mp with a process for each rank, auto the former for one rank and the "
-            "latter for several; ray with each rank as an actor on a Ray cluster; "
-            "simulated runs none and sleeps instead.",
-            flag="executor",
-            metavar="NAME",
-        ),
+        flag="executor",
+        metavar="NAME",
     )
-    device: Device = field(
+    device: Device = option(
+        "Device that runs the model; auto selects a GPU if torch finds one.",
         default=Device.AUTO,
-        metadata=option(
-            "Device that runs the model; auto selects a GPU if torch finds one."
-        ),
     )
-    enforce_eager: bool = field(
-        default=False,
-        metadata=option("Do not use CUDA graphs. Ignored on CPUs."),
+    enforce_eager: bool = option(
+        "Do not use CUDA graphs. Ignored on CPUs.", default=False
     )
-    threads: int | None = field(
+    threads: int | None = option(
+        "Number of threads that compute steps on CPUs.",
         default=None,
-        metadata=option(
-            "Number of threads that compute steps on CPUs.",
-            metavar="COUNT",
-            minimum=1,
-            shown_default="as many as the cores, the CPU quota and other processes "
-            "allow; 1 for small models behind a server",
-        ),
+        metavar="COUNT",
+        minimum=1,
+        shown_default="as many as the cores, the CPU quota and other processes "
+        "allow; 1 for small models behind a server",
     )
     shares_cores: bool = False
-    kernels: Kernels = field(
+    kernels: Kernels = option(
+        "Kernel implementation: auto selects the fastest that the machine "
+        "supports; torch runs the reference, the modules of transformers with "
+        "plain tensor operations.",
         default=Kernels.AUTO,
-        metadata=option(
-            "Kernel implementation: auto selects the fastest that the machine "
-            "supports; torch runs the reference, the modules of transformers with "
-            "plain tensor operations."
-        ),
     )
-    serve_while_compiling: bool = field(
+    serve_while_compiling: bool = option(
+        "Serve with the torch reference while kernels that this machine has not "
+        "compiled yet are compiled in the background; otherwise the engine is "
+        "ready when they are. CPU only, with the engine in its own process, "
+        "without speculative decoding and KV connectors.",
         default=True,
-        metadata=option(
-            "Serve with the torch reference while kernels that this machine has not "
-            "compiled yet are compiled in the background; otherwise the engine is "
-            "ready when they are. CPU only, with the engine in its own process, "
-            "without speculative decoding and KV connectors."
-        ),
     )
-    simulation: SimulationConfig = field(
-        default_factory=SimulationConfig, metadata=section("executor")
-    )
+    simulation: SimulationConfig = section("executor", SimulationConfig)
 
     def __post_init__(self) -> None:
         check_options(self)

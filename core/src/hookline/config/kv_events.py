@@ -11,7 +11,6 @@ from typing import Self
 
 from hookline.config.checks import check_keys, check_whole, one_of
 from hookline.exceptions import ConfigError
-from hookline.json_options import read_object
 
 OPTION = "kv-events-config"
 
@@ -94,15 +93,6 @@ class KVEventsConfig:
         """
         check_keys(OPTION, given, [each.name for each in fields(cls)])
         return cls(**given)  # type: ignore[arg-type]
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Makes the configuration from a JSON object.
-
-        Raises:
-            ConfigError: It is not a JSON object, or a key or value is wrong.
-        """
-        return cls.from_mapping(read_object(OPTION, text))
 
 
 def _check_endpoint(name: str, value: object) -> None:

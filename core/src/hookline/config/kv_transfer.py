@@ -7,7 +7,6 @@ from typing import Self
 
 from hookline.config.checks import check_keys, check_seconds, one_of
 from hookline.exceptions import ConfigError
-from hookline.json_options import read_object
 
 OPTION = "kv-transfer-config"
 
@@ -106,15 +105,6 @@ class KVTransferConfig:
             if name in values:
                 values[name] = one_of(OPTION, name, kind, values[name])
         return cls(**values)  # type: ignore[arg-type]
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Makes the configuration from a JSON object.
-
-        Raises:
-            ConfigError: It is not a JSON object, or a key or value is wrong.
-        """
-        return cls.from_mapping(read_object(OPTION, text))
 
 
 def _own_name(connector: object) -> object:

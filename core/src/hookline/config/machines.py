@@ -1,9 +1,8 @@
 """Configuration of engines on several machines: which run where, and who meets whom."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option
+from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError
 
 HIGHEST_PORT = 65535
@@ -21,111 +20,89 @@ class MachinesConfig:
     which are some of all engines only by their numbers.
     """
 
-    size_local: int | None = field(
+    size_local: int | None = option(
+        "Number of engines on this machine; the others run on other machines, with "
+        "--headless, and connect to this one. 0 runs none here.",
         default=None,
-        metadata=option(
-            "Number of engines on this machine; the others run on other machines, with "
-            "--headless, and connect to this one. 0 runs none here.",
-            flag="data-parallel-size-local",
-            metavar="ENGINES",
-            minimum=0,
-            shown_default="all from the start rank on",
-        ),
+        flag="data-parallel-size-local",
+        metavar="ENGINES",
+        minimum=0,
+        shown_default="all from the start rank on",
     )
-    start_rank: int = field(
+    start_rank: int = option(
+        "Index of the first engine on this machine.",
         default=0,
-        metadata=option(
-            "Index of the first engine on this machine.",
-            flag="data-parallel-start-rank",
-            metavar="INDEX",
-            minimum=0,
-        ),
+        flag="data-parallel-start-rank",
+        metavar="INDEX",
+        minimum=0,
     )
-    rank: int | None = field(
+    rank: int | None = option(
+        "Index of this server's only engine, one of data-parallel-size behind "
+        "another load balancer. Implies data-parallel-external-lb.",
         default=None,
-        metadata=option(
-            "Index of this server's only engine, one of data-parallel-size behind "
-            "another load balancer. Implies data-parallel-external-lb.",
-            flag="data-parallel-rank",
-            metavar="INDEX",
-            minimum=0,
-        ),
+        flag="data-parallel-rank",
+        metavar="INDEX",
+        minimum=0,
     )
-    external_lb: bool = field(
+    external_lb: bool = option(
+        "Another load balancer divides requests among servers of one engine each; "
+        "requires data-parallel-rank.",
         default=False,
-        metadata=option(
-            "Another load balancer divides requests among servers of one engine each; "
-            "requires data-parallel-rank.",
-            flag="data-parallel-external-lb",
-        ),
+        flag="data-parallel-external-lb",
     )
-    hybrid_lb: bool = field(
+    hybrid_lb: bool = option(
+        "Another load balancer divides requests among servers, one on each machine "
+        "with the engines of that machine; requires data-parallel-size-local.",
         default=False,
-        metadata=option(
-            "Another load balancer divides requests among servers, one on each machine "
-            "with the engines of that machine; requires data-parallel-size-local.",
-            flag="data-parallel-hybrid-lb",
-        ),
+        flag="data-parallel-hybrid-lb",
     )
-    backend: str = field(
+    backend: str = option(
+        "What starts the engines of other machines: mp expects them to be started "
+        "there with --headless; ray starts them as actors on a Ray cluster, all "
+        "engines unless data-parallel-size-local says how many are this machine's.",
         default=OWN_PROCESSES,
-        metadata=option(
-            "What starts the engines of other machines: mp expects them to be started "
-            "there with --headless; ray starts them as actors on a Ray cluster, all "
-            "engines unless data-parallel-size-local says how many are this machine's.",
-            flag="data-parallel-backend",
-            metavar="NAME",
-        ),
+        flag="data-parallel-backend",
+        metavar="NAME",
     )
-    ray_address: str | None = field(
+    ray_address: str | None = option(
+        "Ray cluster, as its host and port, or auto for the one that runs on this "
+        "machine.",
         default=None,
-        metadata=option(
-            "Ray cluster, as its host and port, or auto for the one that runs on this "
-            "machine.",
-            metavar="ADDRESS",
-            shown_default="RAY_ADDRESS, if set; else one is started on this machine",
-        ),
+        metavar="ADDRESS",
+        shown_default="RAY_ADDRESS, if set; else one is started on this machine",
     )
-    address: str | None = field(
+    address: str | None = option(
+        "Address of the head node, where it listens for engines of other machines.",
         default=None,
-        metadata=option(
-            "Address of the head node, where it listens for engines of other machines.",
-            flag="data-parallel-address",
-            metavar="HOST",
-            shown_default="127.0.0.1; with ray, this machine's in the cluster",
-        ),
+        flag="data-parallel-address",
+        metavar="HOST",
+        shown_default="127.0.0.1; with ray, this machine's in the cluster",
     )
-    rpc_port: int | None = field(
+    rpc_port: int | None = option(
+        "Port of the head node for engines of other machines.",
         default=None,
-        metadata=option(
-            "Port of the head node for engines of other machines.",
-            flag="data-parallel-rpc-port",
-            minimum=1,
-            maximum=HIGHEST_PORT,
-            shown_default="29550; with ray, a free one",
-        ),
+        flag="data-parallel-rpc-port",
+        minimum=1,
+        maximum=HIGHEST_PORT,
+        shown_default="29550; with ray, a free one",
     )
-    secret_file: str | None = field(
+    secret_file: str | None = option(
+        "File with a secret of at least 16 bytes, the same on all machines, with "
+        "which they encrypt and authenticate their connections. Required unless "
+        "the address is this machine's loopback.",
         default=None,
-        metadata=option(
-            "File with a secret of at least 16 bytes, the same on all machines, with "
-            "which they encrypt and authenticate their connections. Required unless "
-            "the address is this machine's loopback.",
-            flag="data-parallel-secret-file",
-            metavar="FILE",
-            shown_default="HOOKLINE_DATA_PARALLEL_SECRET, if set",
-        ),
+        flag="data-parallel-secret-file",
+        metavar="FILE",
+        shown_default="HOOKLINE_DATA_PARALLEL_SECRET, if set",
     )
-    join_timeout: float = field(
+    join_timeout: float = option(
+        "Time that the head node waits at its start for engines of other machines, "
+        "that these wait for the head node, and that ranks wait for a place on a "
+        "Ray cluster.",
         default=600.0,
-        metadata=option(
-            "Time that the head node waits at its start for engines of other machines, "
-            "that these wait for the head node, and that ranks wait for a place on a "
-            "Ray cluster.",
-            flag="data-parallel-join-timeout",
-            metavar="SECONDS",
-            above=0,
-        ),
+        flag="data-parallel-join-timeout",
+        metavar="SECONDS",
+        above=0,
     )
 
     def __post_init__(self) -> None:

@@ -1,10 +1,9 @@
 """Configuration of the model: its folder, format and dtype."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option
+from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError
 
 
@@ -55,73 +54,54 @@ class ModelConfig:
             the model computes nothing for anybody, but its kernels are compiled.
     """
 
-    model: str = field(
+    model: str = option(
+        "Path of a model folder (with config.json), or name of an installed model.",
         default="demo",
-        metadata=option(
-            "Path of a model folder (with config.json), or name of an installed model."
-        ),
     )
-    served_model_name: str | None = field(
+    served_model_name: str | None = option(
+        "Model name used in the API and in metrics.",
         default=None,
-        metadata=option(
-            "Model name used in the API and in metrics.",
-            shown_default="the model's folder name",
-        ),
+        shown_default="the model's folder name",
     )
-    tokenizer: str | None = field(
+    tokenizer: str | None = option(
+        "Path of a folder with a tokenizer.",
         default=None,
-        metadata=option(
-            "Path of a folder with a tokenizer.",
-            metavar="FOLDER",
-            shown_default="the model's",
-        ),
+        metavar="FOLDER",
+        shown_default="the model's",
     )
-    dtype: Dtype = field(
+    dtype: Dtype = option(
+        "Data type of weights, activations and, unless kv-cache-dtype is set, KV "
+        "cache; auto uses the checkpoint's.",
         default=Dtype.AUTO,
-        metadata=option(
-            "Data type of weights, activations and, unless kv-cache-dtype is set, KV "
-            "cache; auto uses the checkpoint's."
-        ),
     )
-    quantization: Quantization | None = field(
+    quantization: Quantization | None = option(
+        "w8a16 and w4a16 quantize weights to 8 or 4 bits while they are loaded. "
+        "The others are formats of quantized checkpoints, which config.json names.",
         default=None,
-        metadata=option(
-            "w8a16 and w4a16 quantize weights to 8 or 4 bits while they are loaded. "
-            "The others are formats of quantized checkpoints, which config.json names.",
-            shown_default="the checkpoint's",
-        ),
+        shown_default="the checkpoint's",
     )
-    load_format: LoadFormat = field(
+    load_format: LoadFormat = option(
+        "Format of the weights; dummy initializes them randomly and reads no files.",
         default=LoadFormat.SAFETENSORS,
-        metadata=option(
-            "Format of the weights; dummy initializes them randomly and reads no files."
-        ),
     )
-    max_model_len: int | None = field(
+    max_model_len: int | None = option(
+        "Maximum number of prompt plus output tokens.",
         default=None,
-        metadata=option(
-            "Maximum number of prompt plus output tokens.",
-            metavar="TOKENS",
-            minimum=1,
-            shown_default="the model's context length",
-        ),
+        metavar="TOKENS",
+        minimum=1,
+        shown_default="the model's context length",
     )
-    seed: int = field(
-        default=0,
-        metadata=option("Random seed of dummy weights and of requests without a seed."),
+    seed: int = option(
+        "Random seed of dummy weights and of requests without a seed.", default=0
     )
-    runner: Runner = field(
+    runner: Runner = option(
+        "Generate text, or only embed (pooling); auto is pooling for folders of "
+        "Sentence Transformers.",
         default=Runner.AUTO,
-        metadata=option(
-            "Generate text, or only embed (pooling); auto is pooling for folders of "
-            "Sentence Transformers.",
-        ),
     )
-    convert: Convert = field(
+    convert: Convert = option(
+        "embed lets a model that generates embed as well; auto and none do not.",
         default=Convert.AUTO,
-        metadata=option(
-            "embed lets a model that generates embed as well; auto and none do not."
-        ),
     )
     has_few_layers: bool = False
 

@@ -1,10 +1,9 @@
 """Configuration of stat loggers and of the measurements for them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option, section
+from hookline.config.options import check_options, option, section
 from hookline.config.readers import (
     read_buckets,
     read_label,
@@ -32,79 +31,65 @@ class MetricsConfig:
     Applies to every logger that reads the catalogue.
     """
 
-    dialects: tuple[str, ...] = field(
+    dialects: tuple[str, ...] = option(
+        "Naming schemes of the metrics: hookline, vllm, sglang.",
         default=("hookline", "vllm"),
-        metadata=option(
-            "Naming schemes of the metrics: hookline, vllm, sglang.",
-            flag="metrics-dialect",
-            metavar="NAME,…",
-            commas=True,
-        ),
+        flag="metrics-dialect",
+        metavar="NAME,…",
+        commas=True,
     )
-    histogram_buckets: dict[str, tuple[float, ...]] = field(
+    histogram_buckets: dict[str, tuple[float, ...]] = option(
+        'Upper bounds of histogram buckets, {"NAME": [NUMBERS]}; NAME is a '
+        "histogram in any dialect, or a family of buckets.",
         default_factory=dict,
-        metadata=option(
-            'Upper bounds of histogram buckets, {"NAME": [NUMBERS]}; NAME is a '
-            "histogram in any dialect, or a family of buckets.",
-            metavar="JSON",
-            read=read_buckets,
-            json=True,
-        ),
+        metavar="JSON",
+        read=read_buckets,
+        json=True,
     )
-    include: tuple[str, ...] = field(
+    include: tuple[str, ...] = option(
+        "Expose only metrics whose name matches a pattern (*, ?).",
         default=(),
-        metadata=option(
-            "Expose only metrics whose name matches a pattern (*, ?).",
-            flag="include-metrics",
-            metavar="PATTERN,…",
-            shown_default="all",
-            commas=True,
-        ),
+        flag="include-metrics",
+        metavar="PATTERN,…",
+        shown_default="all",
+        commas=True,
     )
-    exclude: tuple[str, ...] = field(
+    exclude: tuple[str, ...] = option(
+        "Do not expose metrics whose name matches a pattern (*, ?); wins over "
+        "--include-metrics.",
         default=(),
-        metadata=option(
-            "Do not expose metrics whose name matches a pattern (*, ?); wins over "
-            "--include-metrics.",
-            flag="exclude-metrics",
-            metavar="PATTERN,…",
-            commas=True,
-        ),
+        flag="exclude-metrics",
+        metavar="PATTERN,…",
+        commas=True,
     )
-    labels: dict[str, str] = field(
+    labels: dict[str, str] = option(
+        "Constant label on every series.",
         default_factory=dict,
-        metadata=option(
-            "Constant label on every series.", flag="metrics-label", read=read_label
-        ),
+        flag="metrics-label",
+        read=read_label,
     )
-    show_hidden_for_version: str | None = field(
+    show_hidden_for_version: str | None = option(
+        "Also expose the deprecated metrics that this version still showed.",
         default=None,
-        metadata=option(
-            "Also expose the deprecated metrics that this version still showed.",
-            flag="show-hidden-metrics-for-version",
-            metavar="X.Y",
-        ),
+        flag="show-hidden-metrics-for-version",
+        metavar="X.Y",
     )
-    tenants: tuple[str, ...] = field(
+    tenants: tuple[str, ...] = option(
+        "Tenant with its own label value in metrics.",
         default=(),
-        metadata=option(
-            "Tenant with its own label value in metrics.",
-            flag="tenant",
-            group="tenants",
-            metavar="NAME",
-            shown_default="the first --max-tenants that send requests",
-        ),
+        flag="tenant",
+        group="tenants",
+        metavar="NAME",
+        shown_default="the first --max-tenants that send requests",
     )
-    max_tenants: int = field(
+    max_tenants: int = option(
+        "Maximum number of tenants with their own label value in metrics, not "
+        "counting `other` and `none`; 0 leaves tenants out of the metrics.",
         default=0,
-        metadata=option(
-            "Maximum number of tenants with their own label value in metrics, not "
-            "counting `other` and `none`; 0 leaves tenants out of the metrics.",
-            group="tenants",
-            metavar="COUNT",
-            minimum=0,
-            maximum=MOST_TENANTS,
-        ),
+        group="tenants",
+        metavar="COUNT",
+        minimum=0,
+        maximum=MOST_TENANTS,
     )
 
     def __post_init__(self) -> None:
@@ -122,102 +107,79 @@ class ObserverConfig:
         linger_seconds: Maximum time that a lane gathers batches for one delivery.
     """
 
-    stat_loggers: tuple[str, ...] = field(
+    stat_loggers: tuple[str, ...] = option(
+        "Installed stat logger, or module:Class, besides the default ones; none "
+        "leaves these out.",
         default=(),
-        metadata=option(
-            "Installed stat logger, or module:Class, besides the default ones; none "
-            "leaves these out.",
-            flag="stat-logger",
-            metavar="NAME",
-            shown_default="prometheus and logging for serve, otherwise none",
-        ),
+        flag="stat-logger",
+        metavar="NAME",
+        shown_default="prometheus and logging for serve, otherwise none",
     )
-    options: dict[str, dict[str, str]] = field(
+    options: dict[str, dict[str, str]] = option(
+        "Option of a stat logger.",
         default_factory=dict,
-        metadata=option(
-            "Option of a stat logger.",
-            flag="stat-logger-option",
-            metavar="NAME.KEY=VALUE",
-            read=read_plugin_option,
-        ),
+        flag="stat-logger-option",
+        metavar="NAME.KEY=VALUE",
+        read=read_plugin_option,
     )
     lane_batches: int = 1024
     breaker_failures: int = 5
     breaker_seconds: float = 30.0
-    heartbeat_seconds: float = field(
+    heartbeat_seconds: float = option(
+        "Maximum time between two reports of the engine's state to the loggers.",
         default=1.0,
-        metadata=option(
-            "Maximum time between two reports of the engine's state to the loggers.",
-            metavar="SECONDS",
-            above=0,
-        ),
+        metavar="SECONDS",
+        above=0,
     )
     linger_seconds: float = 0.1
-    metrics: MetricsConfig = field(
-        default_factory=MetricsConfig, metadata=section("metrics")
-    )
-    slo: Slo | None = field(
+    metrics: MetricsConfig = section("metrics", MetricsConfig)
+    slo: Slo | None = option(
+        "Service-level objectives of requests without their own, such as "
+        "ttft=0.5,tpot=0.05,e2e=10.",
         default=None,
-        metadata=option(
-            "Service-level objectives of requests without their own, such as "
-            "ttft=0.5,tpot=0.05,e2e=10.",
-            metavar="NAME=SECONDS,…",
-            read=Slo.parse,
-        ),
+        metavar="NAME=SECONDS,…",
+        read=Slo.parse,
     )
-    detailed_traces: tuple[DetailedTrace, ...] = field(
+    detailed_traces: tuple[DetailedTrace, ...] = option(
+        "Measure the model's forward pass (model) and the executor (worker) for "
+        "every request; none spares about a tenth of a microsecond for each "
+        "request and step.",
         default=(DetailedTrace.ALL,),
-        metadata=option(
-            "Measure the model's forward pass (model) and the executor (worker) for "
-            "every request; none spares about a tenth of a microsecond for each "
-            "request and step.",
-            flag="collect-detailed-traces",
-            group="traces",
-            metavar=",".join(DetailedTrace),
-            commas=True,
-        ),
+        flag="collect-detailed-traces",
+        group="traces",
+        metavar=",".join(DetailedTrace),
+        commas=True,
     )
-    keep_prompts: bool = field(
+    keep_prompts: bool = option(
+        "Pass the token ids of prompts and outputs to the stat loggers.", default=False
+    )
+    observer_process: bool = option(
+        "Run the stat loggers in a process of their own, so that one that holds "
+        "the interpreter slows nothing else. Servers only.",
         default=False,
-        metadata=option(
-            "Pass the token ids of prompts and outputs to the stat loggers."
-        ),
     )
-    observer_process: bool = field(
-        default=False,
-        metadata=option(
-            "Run the stat loggers in a process of their own, so that one that holds "
-            "the interpreter slows nothing else. Servers only.",
-        ),
-    )
-    record: str | None = field(
+    record: str | None = option(
+        "File to which the engine records all its commands and outputs, prompts "
+        "and tokens included.",
         default=None,
-        metadata=option(
-            "File to which the engine records all its commands and outputs, prompts "
-            "and tokens included.",
-            group="recording",
-            metavar="FILE",
-        ),
+        group="recording",
+        metavar="FILE",
     )
-    record_max_bytes: int = field(
+    record_max_bytes: int = option(
+        "Size of the file at which the recording ends.",
         default=1024**3,
-        metadata=option(
-            "Size of the file at which the recording ends.",
-            group="recording",
-            metavar="SIZE",
-            minimum=1,
-            read=read_size,
-        ),
+        group="recording",
+        metavar="SIZE",
+        minimum=1,
+        read=read_size,
     )
-    trace_ratio: float | None = field(
+    trace_ratio: float | None = option(
+        "Fraction of the requests without trace context that are traced.",
         default=None,
-        metadata=option(
-            "Fraction of the requests without trace context that are traced.",
-            group="traces",
-            metavar="FRACTION",
-            minimum=0,
-            maximum=1,
-        ),
+        group="traces",
+        metavar="FRACTION",
+        minimum=0,
+        maximum=1,
     )
 
     def __post_init__(self) -> None:

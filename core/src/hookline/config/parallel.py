@@ -1,11 +1,10 @@
 """Parallel sizes of a server, and how requests are placed on its engines."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from hookline.config.autoscale import EngineRange, read_engine_range
-from hookline.config.option_fields import check_options
-from hookline.config.options import option
+from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError
 
 MOST_ENGINES = 64
@@ -31,79 +30,63 @@ class ParallelConfig:
         ranks_here: Number of them that divide this machine; None for all.
     """
 
-    tensor_parallel_size: int = field(
+    tensor_parallel_size: int = option(
+        "Number of ranks that share each layer, each a process with a part of its "
+        "weights and of its KV cache. More than 1 only on CPUs.",
         default=1,
-        metadata=option(
-            "Number of ranks that share each layer, each a process with a part of its "
-            "weights and of its KV cache. More than 1 only on CPUs.",
-            metavar="RANKS",
-            minimum=1,
-            maximum=MOST_RANKS,
-        ),
+        metavar="RANKS",
+        minimum=1,
+        maximum=MOST_RANKS,
     )
-    enable_expert_parallel: bool = field(
+    enable_expert_parallel: bool = option(
+        "Spread each layer's experts, whole, over all ranks of all engines, "
+        "instead of dividing or repeating every expert. Several engines then "
+        "compute their steps together. Requires --data-parallel-size or "
+        "--tensor-parallel-size of at least 2.",
         default=False,
-        metadata=option(
-            "Spread each layer's experts, whole, over all ranks of all engines, "
-            "instead of dividing or repeating every expert. Several engines then "
-            "compute their steps together. Requires --data-parallel-size or "
-            "--tensor-parallel-size of at least 2."
-        ),
     )
-    pipeline_parallel_size: int = field(
+    pipeline_parallel_size: int = option(
+        "Number of pipeline stages, each a rank with a part of the layers; several "
+        "batches are computed at the same time, one by each stage.",
         default=1,
-        metadata=option(
-            "Number of pipeline stages, each a rank with a part of the layers; several "
-            "batches are computed at the same time, one by each stage.",
-            metavar="STAGES",
-            minimum=1,
-        ),
+        metavar="STAGES",
+        minimum=1,
     )
-    data_parallel_size: int = field(
+    data_parallel_size: int = option(
+        "Number of engines, each a process with the whole model and its own KV "
+        "cache, among which requests are divided. More than 1 only on CPUs.",
         default=1,
-        metadata=option(
-            "Number of engines, each a process with the whole model and its own KV "
-            "cache, among which requests are divided. More than 1 only on CPUs.",
-            metavar="ENGINES",
-            minimum=1,
-            maximum=MOST_ENGINES,
-        ),
+        metavar="ENGINES",
+        minimum=1,
+        maximum=MOST_ENGINES,
     )
-    load_balancing: LoadBalancing = field(
+    load_balancing: LoadBalancing = option(
+        "How an engine is chosen for a request: the one with the least load, one "
+        "after another, or the one that has cached most of the prompt unless its "
+        "load is far above the least.",
         default=LoadBalancing.SCORE,
-        metadata=option(
-            "How an engine is chosen for a request: the one with the least load, one "
-            "after another, or the one that has cached most of the prompt unless its "
-            "load is far above the least."
-        ),
     )
-    autoscale: EngineRange | None = field(
+    autoscale: EngineRange | None = option(
+        "Start and end engines by load, from MIN to MAX of them; MIN unless "
+        "data-parallel-size says how many there are at first. They divide cores "
+        "and memory as MAX engines do. On CPUs.",
         default=None,
-        metadata=option(
-            "Start and end engines by load, from MIN to MAX of them; MIN unless "
-            "data-parallel-size says how many there are at first. They divide cores "
-            "and memory as MAX engines do. On CPUs.",
-            metavar="MIN:MAX",
-            read=read_engine_range,
-        ),
+        metavar="MIN:MAX",
+        read=read_engine_range,
     )
-    autoscale_target: float = field(
+    autoscale_target: float = option(
+        "Saturation (hookline_saturation_ratio) of the mean engine above which "
+        "there should be more engines.",
         default=0.7,
-        metadata=option(
-            "Saturation (hookline_saturation_ratio) of the mean engine above which "
-            "there should be more engines.",
-            metavar="RATIO",
-            above=0,
-            maximum=1,
-        ),
+        metavar="RATIO",
+        above=0,
+        maximum=1,
     )
-    autoscale_quiet: float = field(
+    autoscale_quiet: float = option(
+        "Time for which fewer engines must have been enough before some end.",
         default=180.0,
-        metadata=option(
-            "Time for which fewer engines must have been enough before some end.",
-            metavar="SECONDS",
-            minimum=0,
-        ),
+        metavar="SECONDS",
+        minimum=0,
     )
     rank: int = 0
     ranks_here: int | None = None

@@ -3,6 +3,8 @@
 import json
 import re
 
+from hookline.exceptions import ConfigError
+
 _UNITS = {
     "": 1,
     "B": 1,
@@ -56,6 +58,33 @@ def read_plugin_option(text: str) -> dict[str, dict[str, str]]:
     if not (equals and dot and name and key):
         raise ValueError(f"{text!r} is not NAME.KEY=VALUE")
     return {name: {key: value}}
+
+
+def parse_object(text: str) -> dict[str, object]:
+    """Parses a JSON object.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    try:
+        given: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{text!r} is not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise ValueError(f"{text!r} is not a JSON object")  # noqa: TRY004
+    return given
+
+
+def read_object(option: str, text: str) -> dict[str, object]:
+    """Parses the JSON object of a command's option.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    try:
+        return parse_object(text)
+    except ValueError as error:
+        raise ConfigError(option, str(error)) from error
 
 
 def read_buckets(text: str) -> dict[str, list[float]]:

@@ -1,10 +1,9 @@
 """Configuration of the scheduler: limits of a step, queue and policies."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option
+from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError
 
 
@@ -23,83 +22,68 @@ class SleepPolicy(StrEnum):
 class SchedulerConfig:
     """Limits of a step, of the queue, and scheduling policies."""
 
-    max_num_seqs: int = field(
+    max_num_seqs: int = option(
+        "Maximum number of requests per step.",
         default=256,
-        metadata=option(
-            "Maximum number of requests per step.", metavar="REQUESTS", minimum=1
-        ),
+        metavar="REQUESTS",
+        minimum=1,
     )
-    max_num_queued_reqs: int = field(
+    max_num_queued_reqs: int = option(
+        "Maximum number of requests waiting in the server's queue; further ones "
+        "are refused with status 429. Ignored offline.",
         default=8192,
-        metadata=option(
-            "Maximum number of requests waiting in the server's queue; further ones "
-            "are refused with status 429. Ignored offline.",
-            metavar="REQUESTS",
-            minimum=1,
-        ),
+        metavar="REQUESTS",
+        minimum=1,
     )
-    max_num_queued_tokens: int | None = field(
+    max_num_queued_tokens: int | None = option(
+        "Maximum number of prompt tokens waiting in the server's queue; further "
+        "requests are refused with status 429. Ignored offline.",
         default=None,
-        metadata=option(
-            "Maximum number of prompt tokens waiting in the server's queue; further "
-            "requests are refused with status 429. Ignored offline.",
-            metavar="TOKENS",
-            minimum=1,
-            shown_default="4194304, or max-model-len if that is more",
-        ),
+        metavar="TOKENS",
+        minimum=1,
+        shown_default="4194304, or max-model-len if that is more",
     )
-    max_num_batched_tokens: int = field(
+    max_num_batched_tokens: int = option(
+        "Maximum number of tokens computed per step.",
         default=2048,
-        metadata=option(
-            "Maximum number of tokens computed per step.", metavar="TOKENS", minimum=1
-        ),
+        metavar="TOKENS",
+        minimum=1,
     )
-    enable_chunked_prefill: bool = field(
+    enable_chunked_prefill: bool = option(
+        "Split long prefills over several steps; otherwise a prompt waits until "
+        "it fits whole into one step.",
         default=True,
-        metadata=option(
-            "Split long prefills over several steps; otherwise a prompt waits until "
-            "it fits whole into one step."
-        ),
     )
-    long_prefill_token_threshold: int | None = field(
+    long_prefill_token_threshold: int | None = option(
+        "Maximum number of prompt tokens of one request per step.",
         default=None,
-        metadata=option(
-            "Maximum number of prompt tokens of one request per step.",
-            metavar="TOKENS",
-            minimum=1,
-            shown_default="max-num-batched-tokens",
-        ),
+        metavar="TOKENS",
+        minimum=1,
+        shown_default="max-num-batched-tokens",
     )
-    policy: Policy = field(
+    policy: Policy = option(
+        "Order of admission, and in reverse of preemption: first come first "
+        "served, by the requests' priority, or by turns between tenants according "
+        "to the tokens that they were served and their weights.",
         default=Policy.FCFS,
-        metadata=option(
-            "Order of admission, and in reverse of preemption: first come first "
-            "served, by the requests' priority, or by turns between tenants according "
-            "to the tokens that they were served and their weights.",
-            flag="scheduling-policy",
-        ),
+        flag="scheduling-policy",
     )
-    priority_aging: float = field(
+    priority_aging: float = option(
+        "Wait after which a request counts as one priority level more urgent, so "
+        "that none waits for ever under the priority policy; 0 disables it.",
         default=30.0,
-        metadata=option(
-            "Wait after which a request counts as one priority level more urgent, so "
-            "that none waits for ever under the priority policy; 0 disables it.",
-            metavar="SECONDS",
-            minimum=0,
-            maximum=1e6,
-        ),
+        metavar="SECONDS",
+        minimum=0,
+        maximum=1e6,
     )
-    async_scheduling: bool = field(
-        default=False,
-        metadata=option("Schedule the next step while the current one runs."),
+    async_scheduling: bool = option(
+        "Schedule the next step while the current one runs.", default=False
     )
 
-    sleep_policy: SleepPolicy = field(
+    sleep_policy: SleepPolicy = option(
+        "What happens to requests that arrive while the engine sleeps: they wait "
+        "for its wake-up, or are refused with status 503.",
         default=SleepPolicy.WAIT,
-        metadata=option(
-            "What happens to requests that arrive while the engine sleeps: they wait "
-            "for its wake-up, or are refused with status 503."
-        ),
     )
 
     def __post_init__(self) -> None:

@@ -1,10 +1,9 @@
 """Configuration of the supervision of engines: when it is stalled or has ended."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option
+from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError
 
 
@@ -18,33 +17,27 @@ class StallPolicy(StrEnum):
 class SupervisionConfig:
     """When a server gives an engine up, and what it does then. Ignored offline."""
 
-    step_timeout: float = field(
+    step_timeout: float = option(
+        "Time without a step, while requests wait for one, after which the engine "
+        "counts as stalled. The first step, which may compile kernels, has ten "
+        "times as long. Ignored offline.",
         default=60.0,
-        metadata=option(
-            "Time without a step, while requests wait for one, after which the engine "
-            "counts as stalled. The first step, which may compile kernels, has ten "
-            "times as long. Ignored offline.",
-            metavar="SECONDS",
-            above=0,
-        ),
+        metavar="SECONDS",
+        above=0,
     )
-    on_engine_stall: StallPolicy = field(
+    on_engine_stall: StallPolicy = option(
+        "What happens to the requests of a stalled engine: they wait, they end "
+        "with an error, or the engine's process is replaced (requires "
+        "--engine-restart). Ignored offline.",
         default=StallPolicy.ABORT,
-        metadata=option(
-            "What happens to the requests of a stalled engine: they wait, they end "
-            "with an error, or the engine's process is replaced (requires "
-            "--engine-restart). Ignored offline."
-        ),
     )
-    engine_restart: int = field(
+    engine_restart: int = option(
+        "Maximum number of times per hour that an engine process which has ended "
+        "is replaced; requests of which the client has got nothing start again, "
+        "unless they move to another engine.",
         default=0,
-        metadata=option(
-            "Maximum number of times per hour that an engine process which has ended "
-            "is replaced; requests of which the client has got nothing start again, "
-            "unless they move to another engine.",
-            metavar="COUNT",
-            minimum=0,
-        ),
+        metavar="COUNT",
+        minimum=0,
     )
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hookline.clock import Clock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.config.engine_paths import path_of_engine
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
@@ -22,13 +22,10 @@ from hookline.plugin_loading.connectors import (
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.scheduler.extension import scheduler_sides
+from hookline.startup_timer import StartupTimer
 from hookline.worker.executor import Executor
-from hookline.worker.executor_factory import (
-    AdaptFactory,
-    ExecutorContext,
-    load_executor_factory,
-)
-from hookline.worker.startup_timer import StartupTimer
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import AdaptFactory, load_executor_factory
 
 
 def build_core(

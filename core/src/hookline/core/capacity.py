@@ -1,6 +1,6 @@
 """Checks that the KV cache and the token budget can serve at least one request."""
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.step.model_shape import ModelShape
 

@@ -5,7 +5,8 @@ import hashlib
 
 import msgspec
 
-from hookline.config import EngineConfig, MachinesConfig
+from hookline.config.engine import EngineConfig
+from hookline.config.machines import MachinesConfig
 from hookline.frozen import plain
 
 _DIGITS = 12

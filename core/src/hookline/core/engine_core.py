@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from hookline.clock import Clock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.core.capacity import check_capacity
 from hookline.core.commands import SleepMode
 from hookline.core.engine_facts import engine_facts
@@ -22,7 +22,7 @@ from hookline.events import (
 from hookline.finish_cause import Aborted, FinishCause
 from hookline.frozen import EMPTY
 from hookline.kv_transfer.guard import ConnectorGuard
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.sections import Sections
@@ -97,7 +97,7 @@ class EngineCore:
         is_needed = self._scheduler.has_requests or self._scheduler.has_transfers
         return is_needed or bool(self._in_flight)
 
-    def add(self, request: EngineRequest) -> None:
+    def add(self, request: GenerateRequest) -> None:
         """Queues a request; one that cannot be queued ends with an error.
 
         The front end has checked it. Should it be wrong, others are not concerned.

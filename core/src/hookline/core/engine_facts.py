@@ -3,7 +3,7 @@
 from importlib.metadata import version
 
 from hookline.cache_facts import CacheFacts
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.core.config_hash import config_hash
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.payloads import EngineFacts

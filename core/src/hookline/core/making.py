@@ -1,8 +1,9 @@
 """Makes the scheduler of an engine core, with its KV cache and its transfers."""
 
 from hookline.clock import Clock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.kv_cache import KVCacheManager
+from hookline.kv_cache.cache_events import CacheEventLog
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.scheduler import Scheduler
 from hookline.scheduler.extension import SchedulerExtensions
@@ -22,9 +23,8 @@ def make_scheduler(
     In a pipeline, batches in flight divide the requests; otherwise a step takes all.
     """
     has_stages = config.parallel.pipeline_parallel_size > 1
-    cache = KVCacheManager(config.cache, shape.num_kv_blocks, clock)
-    if config.follows_cache:
-        cache.record_events()
+    events = CacheEventLog(config.cache.block_size) if config.follows_cache else None
+    cache = KVCacheManager(config.cache, shape.num_kv_blocks, clock, events)
     return Scheduler(
         config.scheduler,
         cache,

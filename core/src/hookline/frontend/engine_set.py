@@ -10,7 +10,6 @@ from hookline.exceptions import EngineDeadError
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.output_processor import OutputProcessor
-from hookline.frontend.restarts import RestartBudget
 from hookline.frontend.vitals import EngineVitals
 from hookline.plugin_loading.extensions import typed_facts
 from hookline.stats import SchedulerStats
@@ -21,7 +20,8 @@ from hookline.transport.engine_client import (
     EngineProcesses,
     Received,
 )
-from hookline.transport.process_inspector import ProcessInspector
+from hookline_processes.inspector import ProcessInspector
+from hookline_processes.restarts import RestartBudget
 
 _WAITING_WEIGHT = 4
 """Load of a waiting request, in running requests."""
@@ -184,7 +184,7 @@ class EngineSet:
         return len(self._engines)
 
     def _made(self, index: int, info: EngineInfo) -> EngineState:
-        budget = RestartBudget(self._engine_restarts, self.clock)
+        budget = RestartBudget(self._engine_restarts, self.clock.now)
         return EngineState(index, info, self._make_outputs(info), budget)
 
     def add(self, index: int, info: EngineInfo) -> EngineState:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hookline.config import SupervisionConfig
+from hookline.config.supervision import SupervisionConfig
 from hookline.frontend.vitals import EngineVitals
 
 STOPPED_SECONDS = 5.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from hookline.clock import Clock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.frontend.calls import PendingCalls
 from hookline.frontend.client_request import ClientRequest
 from hookline.frontend.engine_set import EngineSet, EngineState

@@ -5,7 +5,7 @@ from copy import deepcopy
 from dataclasses import replace
 
 from hookline import hookspecs
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.exceptions import ConfigError
 from hookline.front_end_parts import FrontEndPart

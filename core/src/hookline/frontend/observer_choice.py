@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import cast
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.frontend.observation import Observers
 from hookline.frontend.observing import Observing

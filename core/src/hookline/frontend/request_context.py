@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from hookline.config import ObserverConfig
+from hookline.config.observers import ObserverConfig
 from hookline.request import RequestFacts
 
 # An id of zeros is invalid by the W3C's rules.

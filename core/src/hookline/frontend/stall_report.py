@@ -5,7 +5,7 @@ import logging
 from hookline.clock import NANOSECONDS
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.vitals import EngineVitals
-from hookline.transport.process_inspector import ProcessInspector
+from hookline_processes.inspector import ProcessInspector
 
 _log = logging.getLogger(__name__)
 

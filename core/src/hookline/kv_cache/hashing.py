@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from hookline.config import HashAlgorithm
+from hookline.config.cache import HashAlgorithm
 
 Digest = Callable[[bytes], bytes]
 

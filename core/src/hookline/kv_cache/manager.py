@@ -1,25 +1,33 @@
 """Allocates KV blocks to requests: prefix reuse, growth and release."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hookline.clock import Clock
-from hookline.config import CacheConfig
-from hookline.events import CacheEvent
-from hookline.kv_cache.block_pool import BlockPool
-from hookline.kv_cache.cache_events import CacheEventLog
-from hookline.kv_cache.cache_listener import CacheListener
+from hookline.config.cache import CacheConfig
+from hookline.kv_cache.block_pool import BlockPool, CacheListener
 from hookline.kv_cache.hashing import BlockHasher
 from hookline.kv_cache.residency import MeasuredBlockPool
-from hookline.request import Request
-from hookline.stats import BlockEviction
+from hookline.stats.block_eviction import BlockEviction
+
+if TYPE_CHECKING:  # the cache only reads requests, and passes events on
+    from hookline.events import CacheEvent
+    from hookline.kv_cache.cache_events import CacheEventLog
+    from hookline.request import Request
 
 
 class KVCacheManager:
     """Keeps each request's `block_ids` long enough for its computed tokens."""
 
-    def __init__(self, config: CacheConfig, num_blocks: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: CacheConfig,
+        num_blocks: int,
+        clock: Clock,
+        events: "CacheEventLog | None" = None,
+    ) -> None:
+        self._events = events
         self._measured: MeasuredBlockPool | None = None
-        self._events: CacheEventLog | None = None
         if config.residency_sample > 0:
             self._measured = MeasuredBlockPool(
                 num_blocks, share=config.residency_sample, clock=clock
@@ -27,11 +35,13 @@ class KVCacheManager:
         self.pool = self._measured or BlockPool(num_blocks, clock)
         self.block_size = config.block_size
         self._is_caching = config.enable_prefix_caching
+        if events is not None:
+            self.add_listener(events)
         self._hasher = BlockHasher(config.block_size, config.hash_algorithm)
 
     # -- the prefix cache --------------------------------------------------------
 
-    def uses_prefix_cache(self, request: Request) -> bool:
+    def uses_prefix_cache(self, request: "Request") -> bool:
         """Whether the request may reuse cached blocks.
 
         One that asks for prompt logprobs needs every position computed, and so does one
@@ -41,7 +51,7 @@ class KVCacheManager:
             return False
         return self._is_caching and request.params.prompt_logprobs is None
 
-    def find_prefix(self, request: Request) -> list[int]:
+    def find_prefix(self, request: "Request") -> list[int]:
         """Returns the longest run of cached blocks that begins the request.
 
         At least the last token is left to compute, since its logits are needed.
@@ -57,7 +67,7 @@ class KVCacheManager:
             found.append(block_id)
         return found
 
-    def cache_full_blocks(self, request: Request, num_computed_tokens: int) -> None:
+    def cache_full_blocks(self, request: "Request", num_computed_tokens: int) -> None:
         """Caches the blocks that are full once `num_computed_tokens` are computed.
 
         May be called as soon as their computation is sure to be part of the next step:
@@ -80,7 +90,7 @@ class KVCacheManager:
         request.num_hashed_blocks = full
 
     def cache_blocks(
-        self, request: Request, first: int, block_ids: Sequence[int]
+        self, request: "Request", first: int, block_ids: Sequence[int]
     ) -> list[int]:
         """Caches blocks that hold a request's content from its block `first` on.
 
@@ -95,7 +105,7 @@ class KVCacheManager:
                     listener.block_cached(block_id, request, index)
         return added
 
-    def cache_loaded_blocks(self, request: Request, num_blocks: int) -> None:
+    def cache_loaded_blocks(self, request: "Request", num_blocks: int) -> None:
         """Caches a request's first blocks, which a finished load has filled."""
         first = request.num_hashed_blocks
         self.cache_blocks(request, first, request.block_ids[first:num_blocks])
@@ -109,7 +119,7 @@ class KVCacheManager:
 
     def allocate(
         self,
-        request: Request,
+        request: "Request",
         prefix: Sequence[int],
         num_new_tokens: int,
         num_external_tokens: int = 0,
@@ -131,7 +141,7 @@ class KVCacheManager:
         return added is not None
 
     def reserve(
-        self, request: Request, prefix: Sequence[int], num_blocks: int
+        self, request: "Request", prefix: Sequence[int], num_blocks: int
     ) -> list[int] | None:
         """Allocates blocks after a prefix for a waiting request; touches the prefix.
 
@@ -146,7 +156,7 @@ class KVCacheManager:
         self.pool.touch(prefix)
         return self.pool.allocate(num_blocks)
 
-    def shortage(self, request: Request, prefix: Sequence[int]) -> int:
+    def shortage(self, request: "Request", prefix: Sequence[int]) -> int:
         """Returns how many blocks too few are free for a waiting request.
 
         It is at most 0 if `allocate` and `reserve` would succeed.
@@ -154,7 +164,9 @@ class KVCacheManager:
         needed = self._blocks_for(request.num_tokens) - len(prefix)
         return needed - self.pool.num_free + self.pool.num_unreferenced(prefix)
 
-    def allocate_more(self, request: Request, num_new_tokens: int) -> list[int] | None:
+    def allocate_more(
+        self, request: "Request", num_new_tokens: int
+    ) -> list[int] | None:
         """Adds the blocks that the next tokens need; None if too few are free."""
         needed = self._blocks_for(request.num_computed_tokens + num_new_tokens)
         missing = needed - len(request.block_ids)
@@ -166,18 +178,18 @@ class KVCacheManager:
         request.block_ids += added
         return added
 
-    def room_for(self, request: Request) -> int:
+    def room_for(self, request: "Request") -> int:
         """Returns how many more tokens fit into memory without preempting a request."""
         blocks = len(request.block_ids) + self.pool.num_free
         return blocks * self.block_size - request.num_computed_tokens
 
-    def trim(self, request: Request) -> None:
+    def trim(self, request: "Request") -> None:
         """Frees the blocks that only rejected drafts were written to."""
         kept = self._blocks_for(request.num_computed_tokens)
         self.pool.free_unused(request.block_ids[kept:])
         del request.block_ids[kept:]
 
-    def free(self, request: Request) -> None:
+    def free(self, request: "Request") -> None:
         """Frees all blocks of a request; full ones stay cached until evicted.
 
         A step in flight may still write into them. Their next user writes in a later
@@ -195,18 +207,13 @@ class KVCacheManager:
         """Informs `listener` of changes of the prefix cache from now on."""
         self.pool.listeners.append(listener)
 
-    def record_events(self) -> None:
-        """Collects changes of the prefix cache as events from now on."""
-        self._events = CacheEventLog(self.block_size)
-        self.add_listener(self._events)
-
     @property
     def has_news(self) -> bool:
         """Whether there are events or measured evictions to take."""
         has_evictions = self._measured is not None and self._measured.has_evictions
         return has_evictions or bool(self._events)
 
-    def take_events(self) -> list[CacheEvent]:
+    def take_events(self) -> list["CacheEvent"]:
         """Returns changes of the prefix cache since the last call."""
         return [] if self._events is None else self._events.take()
 
@@ -216,13 +223,13 @@ class KVCacheManager:
 
     # -- helpers -----------------------------------------------------------------
 
-    def _would_fit(self, request: Request, prefix: Sequence[int]) -> bool:
+    def _would_fit(self, request: "Request", prefix: Sequence[int]) -> bool:
         return self.shortage(request, prefix) <= 0
 
     def _blocks_for(self, num_tokens: int) -> int:
         return -(-num_tokens // self.block_size)
 
-    def _update_hashes(self, request: Request) -> None:
+    def _update_hashes(self, request: "Request") -> None:
         self._hasher.extend(
             request.block_hashes,
             request.token_ids,

@@ -7,9 +7,9 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from hookline.cost import ModelCost
+from hookline.models.layer_shapes import LayerCache
 from hookline.models.model_part import MissingModule, WrappedModule
-from hookline.models.probe import LayerCache
-from hookline.models.quantized_layer import QuantizedLayer
+from hookline_kernels.modules.quantized_layer import QuantizedLayer
 
 EXPERT_NUMBERS = ("num_experts", "num_local_experts", "n_routed_experts")
 """Names that families give to the number of experts; some have two of them."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from hookline.config import ModelConfig
+from hookline.config.model import ModelConfig
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.config_limits import check_sizes, read_object
 from hookline.plugins.calling import hook_of

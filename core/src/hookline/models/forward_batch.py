@@ -6,7 +6,7 @@ from typing import Self
 
 import torch
 
-from hookline_kernels import AttentionMetadata
+from hookline_kernels import LayerMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class IntermediateTensors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForwardBatch(AttentionMetadata):
+class ForwardBatch(LayerMetadata):
     """One step's flattened batch of T tokens of B requests, on the model's device.
 
     The runner makes one a step and passes it whole: to the model, its layers, their
@@ -34,7 +34,6 @@ class ForwardBatch(AttentionMetadata):
 
     Attributes:
         token_ids: [T] int64.
-        positions: [T] int64, of each token in its request.
         logits_indices: [W] int64 indices into T of the tokens whose logits are
             computed, in the order of the logits.
         intermediate: Output of the previous pipeline stage, with which the layers begin
@@ -42,7 +41,6 @@ class ForwardBatch(AttentionMetadata):
     """
 
     token_ids: torch.Tensor
-    positions: torch.Tensor
     logits_indices: torch.Tensor
     intermediate: IntermediateTensors | None = None
 

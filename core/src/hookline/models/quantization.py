@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from transformers import PreTrainedConfig
 
-from hookline.config import ModelConfig, Quantization
+from hookline.config.model import ModelConfig, Quantization
 from hookline.exceptions import ModelLoadError
 from hookline.payloads import QuantizationContext
 from hookline.plugins.calling import call_plugin

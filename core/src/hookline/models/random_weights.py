@@ -6,7 +6,7 @@ from typing import cast
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
-from hookline.config import ModelConfig
+from hookline.config.model import ModelConfig
 from hookline.exceptions import ModelLoadError
 from hookline.models.config_limits import least_parameters
 

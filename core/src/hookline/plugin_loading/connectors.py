@@ -4,7 +4,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
 from hookline.frozen import frozen_json

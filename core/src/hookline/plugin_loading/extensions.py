@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
-from hookline.config import Convert, EngineConfig, Runner
+from hookline.config.engine import EngineConfig
 from hookline.config.extensions import (
     DRAFTING,
     OPTION,
@@ -12,6 +12,7 @@ from hookline.config.extensions import (
     SPECULATIVE_OPTION,
     STRUCTURED_OUTPUTS_OPTION,
 )
+from hookline.config.model import Convert, Runner
 from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY, frozen_json, frozen_map
 from hookline.models.description import find_folder

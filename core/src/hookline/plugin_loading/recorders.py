@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol, cast
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.observer_context import RecorderContext
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import RECORDER

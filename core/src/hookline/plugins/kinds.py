@@ -23,6 +23,12 @@ QUANTIZATION_METHOD = PluginKind(
     group="hookline.quantization_methods",
     hook="create_quantization_method",
 )
+MODEL_FAMILY = PluginKind(
+    name="model_family",
+    group="hookline.model_families",
+    hook="model_family",
+    bare="value",
+)
 LOGITS_PROCESSOR = PluginKind(
     name="logits_processor",
     group="hookline.logits_processors",
@@ -81,6 +87,7 @@ KINDS = (
     CONNECTOR,
     EXTENSION,
     QUANTIZATION_METHOD,
+    MODEL_FAMILY,
     LOGITS_PROCESSOR,
     TOOL_PARSER,
     REASONING_PARSER,

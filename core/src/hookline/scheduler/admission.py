@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hookline.config import SchedulerConfig
+from hookline.config.scheduler import SchedulerConfig
 from hookline.events import Scheduled
 from hookline.finish_cause import Failed
 from hookline.kv_cache import KVCacheManager

@@ -5,7 +5,7 @@ import logging
 from hookline.events import Finished, Preempted, PreemptionCause, Queued
 from hookline.finish_cause import Failed, FinishCause, TimedOut
 from hookline.kv_cache import KVCacheManager
-from hookline.request import EngineRequest, Request, RequestFacts, RequestStatus
+from hookline.request import GenerateRequest, Request, RequestFacts, RequestStatus
 from hookline.scheduler.deadlines import Deadlines
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.ledger import Ledger
@@ -58,7 +58,7 @@ class RequestLifecycle:
             events.sections = self._extensions.take_news()
         return events
 
-    def add(self, inner: EngineRequest, now: int) -> None:
+    def add(self, inner: GenerateRequest, now: int) -> None:
         """Queues a request that the front end has validated.
 
         Raises:
@@ -90,7 +90,7 @@ class RequestLifecycle:
         queued = Queued(request.request_id, now, request.num_prompt_tokens)
         self.events.queued.append(queued)
 
-    def refuse(self, inner: EngineRequest, detail: str, now: int) -> None:
+    def refuse(self, inner: GenerateRequest, detail: str, now: int) -> None:
         """Ends a request with an error that `add` has refused.
 
         If another live request has its id, that one goes on, and no event follows.

@@ -10,7 +10,7 @@ need no sampled token.
 from collections import deque
 from dataclasses import dataclass
 
-from hookline.config import SchedulerConfig
+from hookline.config.scheduler import SchedulerConfig
 from hookline.request import Request
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.step.plan import StepPlan

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS
-from hookline.config import Policy, SchedulerConfig
+from hookline.config.scheduler import Policy, SchedulerConfig
 from hookline.request import Request
 from hookline.scheduler.oldest_request import OldestRequest
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hookline.config import Policy, SchedulerConfig
+from hookline.config.scheduler import Policy, SchedulerConfig
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.fair_queue import FairQueue
 from hookline.scheduler.queue import Order, WaitingQueue

@@ -9,11 +9,11 @@ Drafts get what is left of it and of the free blocks.
 
 from collections.abc import Sequence
 
-from hookline.config import SchedulerConfig
+from hookline.config.scheduler import SchedulerConfig
 from hookline.events import CacheEvent, PreemptionCause, VerifiedDrafts
 from hookline.finish_cause import FinishCause
 from hookline.kv_cache import EvictionWork, KVCacheManager
-from hookline.request import EngineRequest, Request, RequestStatus
+from hookline.request import GenerateRequest, Request, RequestStatus
 from hookline.scheduler.admission import Admission, chunk
 from hookline.scheduler.draft_planning import plan_drafts
 from hookline.scheduler.extension import SchedulerExtensions
@@ -86,7 +86,7 @@ class Scheduler:
         """Whether the worker has to be polled for ends of transfers."""
         return self._transfers.is_busy
 
-    def add(self, inner: EngineRequest, now: int) -> None:
+    def add(self, inner: GenerateRequest, now: int) -> None:
         """Queues a request that the front end has validated.
 
         Raises:
@@ -94,7 +94,7 @@ class Scheduler:
         """
         self._lifecycle.add(inner, now)
 
-    def refuse(self, inner: EngineRequest, detail: str, now: int) -> None:
+    def refuse(self, inner: GenerateRequest, detail: str, now: int) -> None:
         """Ends a request with an error that `add` has refused."""
         self._lifecycle.refuse(inner, detail, now)
 

@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hookline.child_limits import small_environment
 from hookline.exceptions import ModelLoadError
 from hookline.text import probe
+from hookline_processes.limits import small_environment
 
 PROBE_SECONDS = 120.0
 """Time for the probe by the clock, however busy the machine is."""

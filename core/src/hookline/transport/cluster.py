@@ -6,7 +6,7 @@ from typing import Protocol, cast
 
 import msgspec
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import CLUSTER

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from hookline.core.commands import Command, Reply
 from hookline.events import ClockPair, Finished, StepOutput
 from hookline.payloads import EngineFacts
-from hookline.transport.process_inspector import ProcessInspector
+from hookline_processes.inspector import ProcessInspector
 
 T = TypeVar("T")
 

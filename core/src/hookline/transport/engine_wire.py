@@ -5,7 +5,7 @@ from typing import ClassVar, cast
 
 import msgspec
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.core.commands import Command, EngineMessage
 from hookline.events import StepOutput
 from hookline.transport.ipc import IpcTransport, ipc_address

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.core.commands import Add, Call, Finish, Reply
 from hookline.events import ClockPair, StepOutput
 from hookline.payloads import EngineFacts

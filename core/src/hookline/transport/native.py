@@ -1,7 +1,7 @@
 """Hookline's own engine, for the entry point `native` of `hookline.engines`."""
 
 from hookline.clock import SystemClock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.config.expert_spread import check_processes
 from hookline.core.building import build_core, build_loop
 from hookline.exceptions import ConfigError

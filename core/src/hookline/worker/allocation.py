@@ -3,15 +3,11 @@
 from dataclasses import dataclass
 from typing import Self
 
-from hookline.worker.cache_memory import CacheMemory
 from hookline.worker.feed import Feed
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.runner_maker import BatchState, RunnerMaker
 from hookline.worker.transfers.transferring import Transferring
-from hookline_kernels.runtime.page_warmer import PageWarmer
-
-_PREFAULT_TOKENS = 1 << 16
-_MOST_PREFAULT = 1 << 30
+from hookline_kernels.runtime.cache_memory import CacheMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,22 +56,6 @@ class Allocation:
     def num_blocks(self) -> int:
         """Number of blocks in the KV cache."""
         return len(self.cache.keys[0])
-
-    def warmer(self, prefault: int | None) -> PageWarmer | None:
-        """Starts to fault in the first pages of the KV cache; None on a device.
-
-        Args:
-            prefault: Bytes to fault in; None chooses: a small model must not hold a
-                GiB that it may never use.
-        """
-        memory = [side for sides in self.cache.sides() for side in sides]
-        if prefault is None:
-            tokens = self.num_blocks * self.cache.keys[0].shape[1]
-            token_bytes = sum(each.nbytes for each in memory) // tokens
-            prefault = min(_PREFAULT_TOKENS * token_bytes, _MOST_PREFAULT)
-        if not prefault or memory[0].device.type != "cpu":
-            return None
-        return PageWarmer(memory, prefault)
 
     def close(self) -> None:
         """Ends the threads of plugins that work on this memory."""

@@ -2,7 +2,7 @@
 
 import torch
 
-from hookline.config import CacheConfig, KVCacheDtype
+from hookline.config.cache import CacheConfig, KVCacheDtype
 from hookline.exceptions import ConfigError
 from hookline_kernels import Platform
 

@@ -9,6 +9,9 @@ from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 
+Compute = Callable[[StepPlan], StepResult]
+"""Computes a step. Any exception is fatal to the engine."""
+
 
 class StartedStep(Protocol):
     """A step that an executor has accepted."""
@@ -25,7 +28,7 @@ class StartedStep(Protocol):
 class DeferredStep:
     """A step that is computed by the caller of `result`."""
 
-    compute: Callable[[StepPlan], StepResult]
+    compute: Compute
     plan: StepPlan
 
     def result(self) -> StepResult:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from hookline.clock import Clock
-from hookline.config import ParallelConfig
+from hookline.config.parallel import ParallelConfig
 from hookline.finish_cause import FinishCause
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hookline.sampling_params import SamplingParams
 from hookline.step.plan import AdmittedSequence, StepPlan
-from hookline.worker.twin_array import make_twin
+from hookline.worker.read_only_mirror import make_mirror
 from hookline.worker.verification import DraftTree, Verified
 
 Int32 = npt.NDArray[np.int32]
@@ -97,7 +97,7 @@ class InputBatch:
         self._block_size = block_size
         self._tree = tree
         max_blocks = -(-max_model_len // block_size)
-        self.token_ids, self.shown_token_ids = make_twin(max_num_seqs, max_model_len)
+        self.token_ids, self.shown_token_ids = make_mirror(max_num_seqs, max_model_len)
         self.num_tokens: Int64 = np.zeros(max_num_seqs, np.int64)
         self.num_prompt_tokens: Int64 = np.zeros(max_num_seqs, np.int64)
         self.num_computed: Int64 = np.zeros(max_num_seqs, np.int64)

@@ -22,9 +22,9 @@ from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.sampling.prompt_logprobs import logits_indices
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.sampling.step_sampler import Samples, StepSampler
-from hookline.worker.stopwatch import Stopwatch
 from hookline.worker.transfers.transferring import Transferring
 from hookline.worker.verification import DraftTree, Verified, verify
+from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_registry import Failure, isolate
 
 _log = logging.getLogger(__name__)

@@ -1,22 +1,26 @@
 """What one rank's worker has of the other ranks; here that of a single rank."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
-from transformers import PreTrainedConfig
 
 from hookline.kv_transfer.layout import KVLayout
-from hookline.models.decoder.reduction import Reduce
-from hookline.models.model_part import WHOLE, ModelPart
 from hookline.stats import NO_RANKS, RankUse
 from hookline.step.plan import StepPlan, StepResult
+from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.sampling.step_sampler import StepSampler
-from hookline.worker.stopwatch import Stopwatch
 from hookline.worker.transfers.transferring import Transferring
+from hookline_kernels.modules.reduction import Reduce
+from hookline_kernels.runtime.stopwatch import Stopwatch
+
+if TYPE_CHECKING:  # whoever loads models knows these
+    from transformers import PreTrainedConfig
+
+    from hookline.models.model_part import ModelPart
 
 
 class StepRunner(Protocol):
@@ -66,14 +70,14 @@ class RankContext:
         """
         del looks_inside
 
-    def divide(self, config: PreTrainedConfig) -> ModelPart:
-        """Plans this rank's part of a model; see `DivideModel`.
+    def divide(self, config: "PreTrainedConfig") -> "ModelPart | None":
+        """Plans this rank's part of a model; see `DivideModel`. None is all of it.
 
         Raises:
             ConfigError: As many ranks cannot share it.
         """
         del config
-        return WHOLE
+        return None
 
     def whole_logits(self, forward: Forward, vocab_size: int) -> Forward:
         """Returns a forward pass with the logits of the whole vocabulary."""
@@ -149,13 +153,12 @@ class RankContext:
         del forward, batch, feed, stopwatch, transferring, starts
         return None
 
-    def end_step(self, result: StepResult) -> StepResult:
-        """Adds what has passed between ranks to a step's result.
+    def around_step(self, compute: Compute) -> Compute:
+        """Returns what computes steps, and adds what has passed between ranks.
 
-        Raises:
-            RankError: A rank did not take part in all of it.
+        It raises `RankError` if a rank did not take part in all of a step.
         """
-        return result
+        return compute
 
     def assist(self) -> RankUse:
         """Takes part in a step of other engines, without tokens of its own.

@@ -1,6 +1,6 @@
 """Options of what the responses of completions and chats contain besides text."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from hookline.config.options import option
@@ -17,22 +17,17 @@ class SpecDecodeMetrics(StrEnum):
 class ResponseSettings:
     """Optional fields of responses, off by default."""
 
-    enable_per_request_metrics: bool = field(
-        default=False,
-        metadata=option("Report in responses how long each phase of the request took."),
+    enable_per_request_metrics: bool = option(
+        "Report in responses how long each phase of the request took.", default=False
     )
-    per_request_spec_decode_metrics: SpecDecodeMetrics = field(
+    per_request_spec_decode_metrics: SpecDecodeMetrics = option(
+        "What responses report about the accepted drafts of the request.",
         default=SpecDecodeMetrics.NONE,
-        metadata=option(
-            "What responses report about the accepted drafts of the request."
-        ),
     )
-    finish_reason_with_last_token: bool = field(
+    finish_reason_with_last_token: bool = option(
+        "Streamed chats have the finish reason in the chunk of the last text, not "
+        "in a further one without text.",
         default=False,
-        metadata=option(
-            "Streamed chats have the finish reason in the chunk of the last text, not "
-            "in a further one without text."
-        ),
     )
 
 

@@ -1,10 +1,9 @@
 """Settings of `hookline run-batch`: files, limits and the metrics port."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option, section
+from hookline.config.options import check_options, option, section
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
 from hookline_server.logs.options import LogFormat, LogLevel
@@ -29,83 +28,64 @@ def local_file(text: str) -> Path:
 class BatchSettings:
     """Options of `hookline run-batch` that are not the engine's."""
 
-    input_file: Path = field(
-        metadata=option(
-            "File with one request per line, in OpenAI's batch format.",
-            group=BATCH,
-            metavar="FILE",
-            read=local_file,
-        )
+    input_file: Path = option(
+        "File with one request per line, in OpenAI's batch format.",
+        group=BATCH,
+        metavar="FILE",
+        read=local_file,
     )
-    output_file: Path = field(
-        metadata=option(
-            "File for the responses. It appears when all are there; meanwhile they "
-            "are in the same name with .part at its end.",
-            group=BATCH,
-            metavar="FILE",
-            read=local_file,
-        )
+    output_file: Path = option(
+        "File for the responses. It appears when all are there; meanwhile they "
+        "are in the same name with .part at its end.",
+        group=BATCH,
+        metavar="FILE",
+        read=local_file,
     )
-    resume: bool = field(
+    resume: bool = option(
+        "Keep the responses of a run that was interrupted, and send the other "
+        "requests.",
         default=False,
-        metadata=option(
-            "Keep the responses of a run that was interrupted, and send the other "
-            "requests.",
-            group=BATCH,
-        ),
+        group=BATCH,
     )
-    request_timeout: float | None = field(
+    request_timeout: float | None = option(
+        "Maximum time of a request, from its start to its last token.",
         default=None,
-        metadata=option(
-            "Maximum time of a request, from its start to its last token.",
-            group=BATCH,
-            metavar="SECONDS",
-            above=0,
-            shown_default="no limit",
-        ),
+        group=BATCH,
+        metavar="SECONDS",
+        above=0,
+        shown_default="no limit",
     )
-    max_body_bytes: int = field(
+    max_body_bytes: int = option(
+        "Maximum size of a line; longer ones are errors.",
         default=8 * MEBIBYTE,
-        metadata=option(
-            "Maximum size of a line; longer ones are errors.",
-            group=BATCH,
-            metavar="SIZE",
-            minimum=1,
-            read=read_size,
-        ),
+        group=BATCH,
+        metavar="SIZE",
+        minimum=1,
+        read=read_size,
     )
-    enable_metrics: bool = field(
+    enable_metrics: bool = option(
+        "Serve /metrics while the batch runs, by the stat logger prometheus.",
         default=False,
-        metadata=option(
-            "Serve /metrics while the batch runs, by the stat logger prometheus.",
-            group=METRICS,
-        ),
+        group=METRICS,
     )
-    host: str = field(
-        default="127.0.0.1",
-        metadata=option("Address of /metrics.", group=METRICS, metavar="ADDRESS"),
+    host: str = option(
+        "Address of /metrics.", default="127.0.0.1", group=METRICS, metavar="ADDRESS"
     )
-    port: int = field(
+    port: int = option(
+        "TCP port of /metrics; 0 selects a free one.",
         default=8000,
-        metadata=option(
-            "TCP port of /metrics; 0 selects a free one.",
-            group=METRICS,
-            minimum=0,
-            maximum=LARGEST_PORT,
-        ),
+        group=METRICS,
+        minimum=0,
+        maximum=LARGEST_PORT,
     )
-    replies: ReplySettings = field(
-        default_factory=ReplySettings, metadata=section("tools and reasoning")
+    replies: ReplySettings = section("tools and reasoning", ReplySettings)
+    log_level: LogLevel = option(
+        "Minimum level of log lines.", default=LogLevel.WARNING, group=BATCH
     )
-    log_level: LogLevel = field(
-        default=LogLevel.WARNING,
-        metadata=option("Minimum level of log lines.", group=BATCH),
-    )
-    log_format: LogFormat = field(
+    log_format: LogFormat = option(
+        "Format of log lines: text, or one JSON object per line.",
         default=LogFormat.CONSOLE,
-        metadata=option(
-            "Format of log lines: text, or one JSON object per line.", group=BATCH
-        ),
+        group=BATCH,
     )
 
     def __post_init__(self) -> None:

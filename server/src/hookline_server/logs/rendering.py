@@ -8,8 +8,7 @@ from typing import Any
 import structlog
 from structlog.typing import Processor
 
-from hookline.logs.fields import extra_fields, process_of
-from hookline.logs.logged_record import FieldValue
+from hookline_processes.log_fields import FieldValue, extra_fields, process_of
 from hookline_server.logs.options import LogFormat
 from hookline_server.logs.redaction import (
     in_one_line,

@@ -1,21 +1,15 @@
 """Options of the parsers of replies."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hookline.config.options import option
 from hookline.exceptions import ConfigError, RequestError
-from hookline.json_options import read_object
 from hookline_server.protocol.template_variables import check_arguments
 
 DEFAULTS_OPTION = "default-chat-template-kwargs"
 
 TemplateArguments = Mapping[str, object]
-
-
-def read_arguments(text: str) -> TemplateArguments:
-    """Reads a template's arguments from JSON; raises `ConfigError` if wrong."""
-    return checked_arguments(read_object(DEFAULTS_OPTION, text))
 
 
 def checked_arguments(given: TemplateArguments) -> TemplateArguments:
@@ -31,49 +25,37 @@ def checked_arguments(given: TemplateArguments) -> TemplateArguments:
 class ReplySettings:
     """Which parsers read the replies to chats."""
 
-    tool_call_parser: str | None = field(
+    tool_call_parser: str | None = option(
+        "Parser that finds calls of tools in replies: the name of an installed "
+        "plugin, such as hermes.",
         default=None,
-        metadata=option(
-            "Parser that finds calls of tools in replies: the name of an installed "
-            "plugin, such as hermes.",
-            metavar="NAME",
-        ),
+        metavar="NAME",
     )
-    enable_auto_tool_choice: bool | None = field(
+    enable_auto_tool_choice: bool | None = option(
+        "Let models choose whether to call tools; requires --tool-call-parser.",
         default=None,
-        metadata=option(
-            "Let models choose whether to call tools; requires --tool-call-parser.",
-            shown_default="on with --tool-call-parser",
-        ),
+        shown_default="on with --tool-call-parser",
     )
-    reasoning_parser: str | None = field(
+    reasoning_parser: str | None = option(
+        "Parser that separates reasoning and content of replies: the name of an "
+        "installed plugin, such as qwen3.",
         default=None,
-        metadata=option(
-            "Parser that separates reasoning and content of replies: the name of an "
-            "installed plugin, such as qwen3.",
-            metavar="NAME",
-        ),
+        metavar="NAME",
     )
 
-    default_chat_template_kwargs: TemplateArguments | None = field(
+    default_chat_template_kwargs: TemplateArguments | None = option(
+        "Variables of the chat template for requests that do not set them, such as "
+        '{"enable_thinking": false}.',
         default=None,
-        metadata=option(
-            "Variables of the chat template for requests that do not set them, such as "
-            '{"enable_thinking": false}.',
-            metavar="JSON",
-            shown_default="none",
-            read=read_arguments,
-            read_mapping=checked_arguments,
-            json=True,
-        ),
+        metavar="JSON",
+        shown_default="none",
+        read_mapping=checked_arguments,
     )
 
-    trust_request_chat_template: bool = field(
+    trust_request_chat_template: bool = option(
+        "Use the chat templates of requests that have one. A template can take as "
+        "much time and memory as its limits allow.",
         default=False,
-        metadata=option(
-            "Use the chat templates of requests that have one. A template can take as "
-            "much time and memory as its limits allow."
-        ),
     )
 
     def __post_init__(self) -> None:

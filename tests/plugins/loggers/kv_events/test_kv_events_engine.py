@@ -85,14 +85,14 @@ def test_reader_knows_what_is_cached(tmp_path: Path, *, in_process: bool) -> Non
     with LLM.from_config(config_with(events, in_process=in_process)) as llm:
         for prompt in prompts:
             llm.generate([prompt], params)
-        llm.front_end.flush(5)
+        llm.front_end.observers.flush(5)
         batches = replayed(endpoint)
         index = index_of(batches)
         assert documented_reader()(endpoint) == index
         stats = llm.front_end.engines[0].stats
         llm.reset_prefix_cache()
         llm.generate([prompts[0]], params)
-        llm.front_end.flush(5)
+        llm.front_end.observers.flush(5)
         later = index_of(replayed(endpoint))
 
     assert isinstance(batches[0].events[0], AllBlocksCleared)

@@ -163,7 +163,7 @@ def batches_of(
         for tokens in (PROMPT, [*PROMPT, *range(200, 210)]):
             prompt = TokensPrompt(prompt_token_ids=tokens, cache_salt="salt")
             llm.generate([prompt], SamplingParams(max_tokens=1), facts=facts)
-        llm.front_end.flush(5)
+        llm.front_end.observers.flush(5)
         return replayed(folder)
 
 
@@ -226,7 +226,7 @@ def test_evictions_are_read(tmp_path: Path, encoding: KVEventsEncoding) -> None:
     with LLM.from_config(config_of(folder, encoding)) as llm:
         for start in range(0, 900, 100):
             llm.generate([list(range(start, start + 90))], SamplingParams(max_tokens=1))
-        llm.front_end.flush(5)
+        llm.front_end.observers.flush(5)
         batches = replayed(folder)
         cached = llm.front_end.engines[0].stats.kv_blocks_cached
 

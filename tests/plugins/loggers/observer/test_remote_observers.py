@@ -18,7 +18,7 @@ from hookline.front_end_parts import ObserverStats, ServerAddress, SleepOperatio
 from hookline.frontend.observation import Observers
 from hookline.frontend.told_requests import OUTPUT_HOOKS
 from hookline.frozen import frozen_map
-from hookline.logs.logged_record import LoggedRecord
+from hookline.logged_record import LoggedRecord
 from hookline.payloads import (
     FrontEndChanged,
     HttpAnswered,
@@ -142,8 +142,8 @@ async def test_loggers_there_get_what_those_here_get(site: PluginSite) -> None:
             [_ async for _ in stream]
         (await engine.submit([5, 6], PARAMS)).abort("test")
         engine.reject(FACTS, Rejected("context_length_exceeded", "too long"))
-        engine.http_answered(ANSWERED)
-        engine.records_logged(LOGGED)
+        engine.observers.http_answered(ANSWERED)
+        engine.observers.records_logged(LOGGED)
         for part in PARTS:
             engine.report(partial(lambda each: each, part))
         await engine.close()

@@ -16,7 +16,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 import hookline_otel
 from hookline import hookspecs
 from hookline.config import EngineConfig
-from hookline.logs.logged_record import LoggedRecord
+from hookline.logged_record import LoggedRecord
 from hookline.payloads import EngineStopped, LoggerContext, RecordsLogged
 from hookline_faults.otlp import SPAN_ID, START, TRACE_ID, TRACED, Receiver, ended
 from hookline_otel.endpoint import OtlpProtocol

@@ -20,6 +20,7 @@ from hookline.request import RequestFacts
 from hookline_faults.otlp import Receiver, draw
 from hookline_otel.endpoint import OtlpProtocol
 from hookline_otel.logger import OtelLogger
+from hookline_testing.hook_types import types_of
 
 FREE_OF_FACTS = {
     "engine_failed",
@@ -53,7 +54,7 @@ def test_plugin_agrees_with_the_specs() -> None:
     for plugin in plugins.get_plugins():
         for caller in plugins.get_hookcallers(plugin) or []:
             assert caller.spec is not None
-            expected = inspect.get_annotations(caller.spec.function, eval_str=True)
+            expected = types_of(caller.spec.function)
             for implementation in caller.get_hookimpls():
                 found = inspect.get_annotations(implementation.function, eval_str=True)
                 found.pop("return")

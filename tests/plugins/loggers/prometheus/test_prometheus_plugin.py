@@ -22,6 +22,7 @@ from hookline_metrics import DIALECTS
 from hookline_prometheus import PrometheusLogger, create_stat_logger
 from hookline_prometheus.options import HELP, Options
 from hookline_testing.collected_routes import CollectedRoutes
+from hookline_testing.hook_types import types_of
 from hookline_testing.payloads import RECORD, make_started, make_state, make_step
 
 MakeLogger = Callable[..., PrometheusLogger]
@@ -88,7 +89,7 @@ def test_plugin_agrees_with_the_specs() -> None:
     for plugin in plugins.get_plugins():
         for caller in plugins.get_hookcallers(plugin) or []:
             assert caller.spec is not None
-            expected = inspect.get_annotations(caller.spec.function, eval_str=True)
+            expected = types_of(caller.spec.function)
             for implementation in caller.get_hookimpls():
                 found = inspect.get_annotations(implementation.function, eval_str=True)
                 found.pop("return")

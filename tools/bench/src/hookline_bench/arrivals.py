@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option
+from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError
 from hookline_bench.values import rate
 
@@ -24,36 +23,29 @@ class RampUp(StrEnum):
 class Arrivals:
     """An arrival process; rates are in requests per second."""
 
-    request_rate: float = field(
+    request_rate: float = option(
+        "Requests per second; inf sends all at once.",
         default=math.inf,
-        metadata=option(
-            "Requests per second; inf sends all at once.",
-            metavar="RPS",
-            above=0,
-            infinite=True,
-            read=rate,
-        ),
+        metavar="RPS",
+        above=0,
+        infinite=True,
+        read=rate,
     )
-    burstiness: float = field(
+    burstiness: float = option(
+        "Shape of the gamma distribution of the gaps: 1 is a Poisson process, less "
+        "is burstier, more is more regular.",
         default=1.0,
-        metadata=option(
-            "Shape of the gamma distribution of the gaps: 1 is a Poisson process, less "
-            "is burstier, more is more regular.",
-            metavar="SHAPE",
-            above=0,
-        ),
+        metavar="SHAPE",
+        above=0,
     )
-    ramp_up_strategy: RampUp | None = field(
-        default=None,
-        metadata=option("Change the rate from the first request to the last."),
+    ramp_up_strategy: RampUp | None = option(
+        "Change the rate from the first request to the last.", default=None
     )
-    ramp_up_start_rps: float | None = field(
-        default=None,
-        metadata=option("Rate of the first request.", metavar="RPS", above=0),
+    ramp_up_start_rps: float | None = option(
+        "Rate of the first request.", default=None, metavar="RPS", above=0
     )
-    ramp_up_end_rps: float | None = field(
-        default=None,
-        metadata=option("Rate of the last request.", metavar="RPS", above=0),
+    ramp_up_end_rps: float | None = option(
+        "Rate of the last request.", default=None, metavar="RPS", above=0
     )
 
     def __post_init__(self) -> None:

@@ -1,10 +1,9 @@
 """`hookline bench compare`: whether a change between two results is more than noise."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option
+from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError
 from hookline_bench.comparison.changes import Judge
 from hookline_bench.comparison.read_result import read_result
@@ -33,47 +32,38 @@ _JUDGEMENT = "judgement"
 class CompareSettings:
     """Options of the command."""
 
-    confidence_level: float = field(
+    confidence_level: float = option(
+        "Probability that no metric of an unchanged system is found changed.",
         default=0.95,
-        metadata=option(
-            "Probability that no metric of an unchanged system is found changed.",
-            group=_JUDGEMENT,
-            metavar="NUMBER",
-            above=0,
-        ),
+        group=_JUDGEMENT,
+        metavar="NUMBER",
+        above=0,
     )
-    min_change: float = field(
+    min_change: float = option(
+        "Percentage below which a change does not matter.",
         default=1.0,
-        metadata=option(
-            "Percentage below which a change does not matter.",
-            group=_JUDGEMENT,
-            metavar="PERCENT",
-            minimum=0,
-        ),
+        group=_JUDGEMENT,
+        metavar="PERCENT",
+        minimum=0,
     )
-    metric_percentiles: tuple[float, ...] = field(
+    metric_percentiles: tuple[float, ...] = option(
+        "Percentiles to compare beside the mean.",
         default=(90.0,),
-        metadata=option(
-            "Percentiles to compare beside the mean.",
-            group=_JUDGEMENT,
-            metavar="NUMBER,…",
-            commas=True,
-        ),
+        group=_JUDGEMENT,
+        metavar="NUMBER,…",
+        commas=True,
     )
-    num_resamples: int = field(
+    num_resamples: int = option(
+        "How often the requests are drawn anew.",
         default=10_000,
-        metadata=option(
-            "How often the requests are drawn anew.",
-            group=_JUDGEMENT,
-            metavar="COUNT",
-            minimum=100,
-        ),
+        group=_JUDGEMENT,
+        metavar="COUNT",
+        minimum=100,
     )
-    seed: int = field(
-        default=0,
-        metadata=option("Random seed of the draws.", group=_JUDGEMENT, minimum=0),
+    seed: int = option(
+        "Random seed of the draws.", default=0, group=_JUDGEMENT, minimum=0
     )
-    output_json: str | None = field(default=None, metadata=OUTPUT_JSON)
+    output_json: str | None = OUTPUT_JSON()
 
     def __post_init__(self) -> None:
         check_options(self)

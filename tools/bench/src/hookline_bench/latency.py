@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option
+from hookline.config.options import check_options, option
 from hookline.llm import LLM
 from hookline.outputs import RequestOutput
 from hookline_bench.offline import (
@@ -37,44 +36,43 @@ DESCRIPTION = "Measures the latency of one batch of requests, offline."
 class LatencySettings:
     """Options of the command."""
 
-    input_len: int = field(
+    input_len: int = option(
+        "Number of tokens per prompt.",
         default=32,
-        metadata=option(
-            "Number of tokens per prompt.", group=BENCHMARK, metavar="TOKENS", minimum=1
-        ),
+        group=BENCHMARK,
+        metavar="TOKENS",
+        minimum=1,
     )
-    output_len: int = field(
+    output_len: int = option(
+        "Number of tokens per completion.",
         default=128,
-        metadata=option(
-            "Number of tokens per completion.",
-            group=BENCHMARK,
-            metavar="TOKENS",
-            minimum=1,
-        ),
+        group=BENCHMARK,
+        metavar="TOKENS",
+        minimum=1,
     )
-    batch_size: int = field(
+    batch_size: int = option(
+        "Number of requests per batch.",
         default=8,
-        metadata=option(
-            "Number of requests per batch.", group=BENCHMARK, metavar="COUNT", minimum=1
-        ),
+        group=BENCHMARK,
+        metavar="COUNT",
+        minimum=1,
     )
-    num_iters_warmup: int = field(
+    num_iters_warmup: int = option(
+        "Number of batches before the measured ones.",
         default=10,
-        metadata=option(
-            "Number of batches before the measured ones.",
-            group=BENCHMARK,
-            metavar="COUNT",
-            minimum=0,
-        ),
+        group=BENCHMARK,
+        metavar="COUNT",
+        minimum=0,
     )
-    num_iters: int = field(
+    num_iters: int = option(
+        "Number of measured batches.",
         default=30,
-        metadata=option(
-            "Number of measured batches.", group=BENCHMARK, metavar="COUNT", minimum=1
-        ),
+        group=BENCHMARK,
+        metavar="COUNT",
+        minimum=1,
     )
-    output_json: str | None = field(default=None, metadata=OUTPUT_JSON)
-    disable_tqdm: bool = field(default=False, metadata=DISABLE_TQDM)
+    output_json: str | None = OUTPUT_JSON()
+    disable_tqdm: bool = DISABLE_TQDM()
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -1,15 +1,14 @@
 """Random prompts of given lengths."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil, floor
 from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option
+from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.description import find_folder
 from hookline_registry import Failure, isolate
@@ -39,42 +38,34 @@ class Prompt:
 class PromptShape:
     """Lengths of prompts and completions."""
 
-    input_tokens: int = field(
+    input_tokens: int = option(
+        "Number of tokens per prompt, without the common prefix.",
         default=1024,
-        metadata=option(
-            "Number of tokens per prompt, without the common prefix.",
-            flag="random-input-len",
-            metavar="TOKENS",
-            minimum=1,
-        ),
+        flag="random-input-len",
+        metavar="TOKENS",
+        minimum=1,
     )
-    output_tokens: int = field(
+    output_tokens: int = option(
+        "Number of tokens per completion.",
         default=128,
-        metadata=option(
-            "Number of tokens per completion.",
-            flag="random-output-len",
-            metavar="TOKENS",
-            minimum=1,
-        ),
+        flag="random-output-len",
+        metavar="TOKENS",
+        minimum=1,
     )
-    range_ratio: float = field(
+    range_ratio: float = option(
+        "Sample both lengths from (1 - RATIO) to (1 + RATIO) times their value.",
         default=0.0,
-        metadata=option(
-            "Sample both lengths from (1 - RATIO) to (1 + RATIO) times their value.",
-            flag="random-range-ratio",
-            metavar="RATIO",
-            minimum=0,
-        ),
+        flag="random-range-ratio",
+        metavar="RATIO",
+        minimum=0,
     )
-    prefix_tokens: int = field(
+    prefix_tokens: int = option(
+        "Number of additional tokens at the beginning of every prompt, the same in "
+        "all of them.",
         default=0,
-        metadata=option(
-            "Number of additional tokens at the beginning of every prompt, the same in "
-            "all of them.",
-            flag="random-prefix-len",
-            metavar="TOKENS",
-            minimum=0,
-        ),
+        flag="random-prefix-len",
+        metavar="TOKENS",
+        minimum=0,
     )
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """Where `hookline bench serve` writes its result."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hookline.config.options import option
 from hookline_bench.values import pair
@@ -10,44 +10,31 @@ from hookline_bench.values import pair
 class ResultSettings:
     """Options of the result files."""
 
-    output_json: str | None = field(
+    output_json: str | None = option(
+        "File that the result is written to as JSON, with the measurements of each "
+        "request.",
         default=None,
-        metadata=option(
-            "File that the result is written to as JSON, with the measurements of each "
-            "request.",
-            metavar="FILE",
-        ),
+        metavar="FILE",
     )
-    save_result: bool = field(
-        default=False, metadata=option("Write the result to a JSON file.")
+    save_result: bool = option("Write the result to a JSON file.", default=False)
+    save_detailed: bool = option(
+        "Write the result with the measurements of each request.", default=False
     )
-    save_detailed: bool = field(
-        default=False,
-        metadata=option("Write the result with the measurements of each request."),
-    )
-    result_dir: str = field(
+    result_dir: str = option(
+        "Folder of the file.",
         default=".",
-        metadata=option(
-            "Folder of the file.",
-            metavar="FOLDER",
-            shown_default="the current folder",
-        ),
+        metavar="FOLDER",
+        shown_default="the current folder",
     )
-    result_filename: str | None = field(
+    result_filename: str | None = option(
+        "Name of the file.",
         default=None,
-        metadata=option(
-            "Name of the file.",
-            metavar="NAME",
-            shown_default="made of label, rate, concurrency, model and time",
-        ),
+        metavar="NAME",
+        shown_default="made of label, rate, concurrency, model and time",
     )
-    label: str | None = field(
-        default=None,
-        metadata=option(
-            "Label of the run.", metavar="TEXT", shown_default="the backend"
-        ),
+    label: str | None = option(
+        "Label of the run.", default=None, metavar="TEXT", shown_default="the backend"
     )
-    metadata: dict[str, str] = field(
-        default_factory=dict,
-        metadata=option("Additional field of the file.", read=pair),
+    metadata: dict[str, str] = option(
+        "Additional field of the file.", default_factory=dict, read=pair
     )

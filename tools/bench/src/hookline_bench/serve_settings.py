@@ -1,12 +1,11 @@
 """The settings of `hookline bench serve`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option, section
+from hookline.config.options import check_options, option, section
+from hookline.config.readers import parse_object
 from hookline.did_you_mean import unknown
 from hookline.exceptions import ConfigError
-from hookline.json_options import parse_object
 from hookline_bench.arrivals import Arrivals
 from hookline_bench.client import ENDPOINTS, Backend
 from hookline_bench.datasets.settings import DatasetName, DatasetSettings
@@ -28,172 +27,130 @@ _RESULT = "result file"
 class ServeSettings:
     """Options of the command; wrong ones raise `ConfigError`."""
 
-    base_url: str | None = field(
+    base_url: str | None = option(
+        "URL of the server, without the path; takes precedence over host and port.",
         default=None,
-        metadata=option(
-            "URL of the server, without the path; takes precedence over host and port.",
-            group=_SERVER,
-            metavar="URL",
-        ),
+        group=_SERVER,
+        metavar="URL",
     )
-    host: str = field(
-        default="127.0.0.1", metadata=option("Host of the server.", group=_SERVER)
+    host: str = option("Host of the server.", default="127.0.0.1", group=_SERVER)
+    port: int = option("Port of the server.", default=8000, group=_SERVER)
+    backend: Backend = option(
+        "API to use: completions or chat.", default=Backend.OPENAI, group=_SERVER
     )
-    port: int = field(
-        default=8000, metadata=option("Port of the server.", group=_SERVER)
-    )
-    backend: Backend = field(
-        default=Backend.OPENAI,
-        metadata=option("API to use: completions or chat.", group=_SERVER),
-    )
-    endpoint: str | None = field(
+    endpoint: str | None = option(
+        "Path of the API.",
         default=None,
-        metadata=option(
-            "Path of the API.",
-            group=_SERVER,
-            metavar="PATH",
-            shown_default="the backend's",
-        ),
+        group=_SERVER,
+        metavar="PATH",
+        shown_default="the backend's",
     )
-    model: str | None = field(
+    model: str | None = option(
+        "Model name in requests.",
         default=None,
-        metadata=option(
-            "Model name in requests.",
-            group=_SERVER,
-            metavar="NAME",
-            shown_default="the first that the server lists",
-        ),
+        group=_SERVER,
+        metavar="NAME",
+        shown_default="the first that the server lists",
     )
-    headers: dict[str, str] = field(
+    headers: dict[str, str] = option(
+        "Header of every request. OPENAI_API_KEY in the environment sets the "
+        "bearer token.",
         default_factory=dict,
         repr=False,
-        metadata=option(
-            "Header of every request. OPENAI_API_KEY in the environment sets the "
-            "bearer token.",
-            flag="header",
-            group=_SERVER,
-            read=pair,
-        ),
+        flag="header",
+        group=_SERVER,
+        read=pair,
     )
-    extra_body: dict[str, object] = field(
+    extra_body: dict[str, object] = option(
+        "Additional fields of every request, as a JSON object.",
         default_factory=dict,
-        metadata=option(
-            "Additional fields of every request, as a JSON object.",
-            group=_SERVER,
-            read=parse_object,
-            json=True,
-        ),
+        group=_SERVER,
+        read=parse_object,
+        json=True,
     )
-    ready_check_timeout: float = field(
+    ready_check_timeout: float = option(
+        "Maximum time to wait for a first successful response; 0 skips the check.",
         default=600.0,
-        metadata=option(
-            "Maximum time to wait for a first successful response; 0 skips the check.",
-            flag="ready-check-timeout-sec",
-            group=_SERVER,
-            metavar="SECONDS",
-            minimum=0,
-        ),
+        flag="ready-check-timeout-sec",
+        group=_SERVER,
+        metavar="SECONDS",
+        minimum=0,
     )
-    num_prompts: int = field(default=1000, metadata=NUM_PROMPTS)
-    dataset: DatasetSettings = field(
-        default_factory=DatasetSettings, metadata=section(PROMPTS)
-    )
-    shape: PromptShape = field(default_factory=PromptShape, metadata=section(PROMPTS))
-    tokenizer: str | None = field(
+    num_prompts: int = NUM_PROMPTS()
+    dataset: DatasetSettings = section(PROMPTS, DatasetSettings)
+    shape: PromptShape = section(PROMPTS, PromptShape)
+    tokenizer: str | None = option(
+        "Folder with tokenizer.json, or an installed model.",
         default=None,
-        metadata=option(
-            "Folder with tokenizer.json, or an installed model.",
-            group=PROMPTS,
-            metavar="FOLDER",
-            shown_default="the model",
-        ),
+        group=PROMPTS,
+        metavar="FOLDER",
+        shown_default="the model",
     )
-    prompt_token_ids: bool = field(
+    prompt_token_ids: bool = option(
+        "Send token ids instead of text, which the server need not tokenize.",
         default=False,
-        metadata=option(
-            "Send token ids instead of text, which the server need not tokenize.",
-            group=PROMPTS,
-        ),
+        group=PROMPTS,
     )
-    temperature: float | None = field(
+    temperature: float | None = option(
+        "Sampling temperature of every request.",
         default=None,
-        metadata=option(
-            "Sampling temperature of every request.",
-            group=PROMPTS,
-            metavar="NUMBER",
-            shown_default="the server's",
-        ),
+        group=PROMPTS,
+        metavar="NUMBER",
+        shown_default="the server's",
     )
-    ignore_eos: bool = field(
+    ignore_eos: bool = option(
+        "Ask the server to generate past the end-of-sequence token.",
         default=True,
-        metadata=option(
-            "Ask the server to generate past the end-of-sequence token.", group=PROMPTS
-        ),
+        group=PROMPTS,
     )
-    continuous_usage: bool = field(
+    continuous_usage: bool = option(
+        "Ask the server for the number of tokens in each chunk.",
         default=False,
-        metadata=option(
-            "Ask the server for the number of tokens in each chunk.", group=PROMPTS
-        ),
+        group=PROMPTS,
     )
-    seed: int = field(
-        default=0,
-        metadata=option(
-            "Random seed of prompts and arrivals.", group=PROMPTS, minimum=0
-        ),
+    seed: int = option(
+        "Random seed of prompts and arrivals.", default=0, group=PROMPTS, minimum=0
     )
-    arrivals: Arrivals = field(default_factory=Arrivals, metadata=section(_LOAD))
-    max_concurrency: int | None = field(
+    arrivals: Arrivals = section(_LOAD, Arrivals)
+    max_concurrency: int | None = option(
+        "Maximum number of concurrent requests.",
         default=None,
-        metadata=option(
-            "Maximum number of concurrent requests.",
-            group=_LOAD,
-            metavar="REQUESTS",
-            minimum=1,
-            shown_default="no limit",
-        ),
+        group=_LOAD,
+        metavar="REQUESTS",
+        minimum=1,
+        shown_default="no limit",
     )
-    num_warmups: int = field(
+    num_warmups: int = option(
+        "Number of requests before the measured ones.",
         default=0,
-        metadata=option(
-            "Number of requests before the measured ones.",
-            group=_LOAD,
-            metavar="COUNT",
-            minimum=0,
-        ),
+        group=_LOAD,
+        metavar="COUNT",
+        minimum=0,
     )
-    percentile_metrics: tuple[str, ...] = field(
+    percentile_metrics: tuple[str, ...] = option(
+        f"Latencies to report, of {', '.join(LATENCY_METRICS)}.",
         default=("ttft", "tpot", "itl"),
-        metadata=option(
-            f"Latencies to report, of {', '.join(LATENCY_METRICS)}.",
-            group=_REPORT,
-            metavar="NAME,…",
-            commas=True,
-        ),
+        group=_REPORT,
+        metavar="NAME,…",
+        commas=True,
     )
-    metric_percentiles: tuple[float, ...] = field(
+    metric_percentiles: tuple[float, ...] = option(
+        "Percentiles of each latency.",
         default=(99.0,),
-        metadata=option(
-            "Percentiles of each latency.",
-            group=_REPORT,
-            metavar="NUMBER,…",
-            commas=True,
-        ),
+        group=_REPORT,
+        metavar="NUMBER,…",
+        commas=True,
     )
-    goodput: dict[str, float] = field(
+    goodput: dict[str, float] = option(
+        "Objectives in milliseconds that good requests meet, such as ttft:200 "
+        "tpot:30 e2el:5000.",
         default_factory=dict,
-        metadata=option(
-            "Objectives in milliseconds that good requests meet, such as ttft:200 "
-            "tpot:30 e2el:5000.",
-            group=_REPORT,
-            metavar="NAME:MS",
-            read=goodput,
-        ),
+        group=_REPORT,
+        metavar="NAME:MS",
+        read=goodput,
     )
-    disable_tqdm: bool = field(default=False, metadata=DISABLE_TQDM)
-    result: ResultSettings = field(
-        default_factory=ResultSettings, metadata=section(_RESULT)
-    )
+    disable_tqdm: bool = DISABLE_TQDM()
+    result: ResultSettings = section(_RESULT, ResultSettings)
 
     def __post_init__(self) -> None:
         check_options(self)

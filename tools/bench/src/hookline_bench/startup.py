@@ -1,13 +1,12 @@
 """`hookline bench startup`: the time until a server is ready."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option
+from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError
 from hookline_bench.options import BENCHMARK, DISABLE_TQDM, OUTPUT_JSON
 from hookline_bench.percentiles import (
@@ -33,42 +32,37 @@ WIDTH = 60
 class StartupSettings:
     """Options of the command."""
 
-    num_iters_cold: int = field(
+    num_iters_cold: int = option(
+        "Number of starts without caches on disk.",
         default=3,
-        metadata=option(
-            "Number of starts without caches on disk.",
-            group=BENCHMARK,
-            metavar="COUNT",
-            minimum=0,
-        ),
+        group=BENCHMARK,
+        metavar="COUNT",
+        minimum=0,
     )
-    num_iters_warmup: int = field(
+    num_iters_warmup: int = option(
+        "Number of starts that fill the caches before the warm starts.",
         default=1,
-        metadata=option(
-            "Number of starts that fill the caches before the warm starts.",
-            group=BENCHMARK,
-            metavar="COUNT",
-            minimum=0,
-        ),
+        group=BENCHMARK,
+        metavar="COUNT",
+        minimum=0,
     )
-    num_iters_warm: int = field(
+    num_iters_warm: int = option(
+        "Number of starts with caches.",
         default=3,
-        metadata=option(
-            "Number of starts with caches.", group=BENCHMARK, metavar="COUNT", minimum=0
-        ),
+        group=BENCHMARK,
+        metavar="COUNT",
+        minimum=0,
     )
-    ready_check_timeout: float = field(
+    ready_check_timeout: float = option(
+        "Maximum time to wait until a server is ready.",
         default=600.0,
-        metadata=option(
-            "Maximum time to wait until a server is ready.",
-            flag="ready-check-timeout-sec",
-            group=BENCHMARK,
-            metavar="SECONDS",
-            above=0,
-        ),
+        flag="ready-check-timeout-sec",
+        group=BENCHMARK,
+        metavar="SECONDS",
+        above=0,
     )
-    output_json: str | None = field(default=None, metadata=OUTPUT_JSON)
-    disable_tqdm: bool = field(default=False, metadata=DISABLE_TQDM)
+    output_json: str | None = OUTPUT_JSON()
+    disable_tqdm: bool = DISABLE_TQDM()
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option, section
+from hookline.config.options import check_options, option, section
 from hookline.llm import LLM
 from hookline.outputs import RequestOutput
 from hookline_bench.offline import exactly, opened, read_offline, vocabulary
@@ -31,19 +30,17 @@ DESCRIPTION = "Measures requests and tokens per second, offline."
 class ThroughputSettings:
     """Options of the command."""
 
-    num_prompts: int = field(default=1000, metadata=NUM_PROMPTS)
-    shape: PromptShape = field(default_factory=PromptShape, metadata=section(PROMPTS))
-    num_warmups: int = field(
+    num_prompts: int = NUM_PROMPTS()
+    shape: PromptShape = section(PROMPTS, PromptShape)
+    num_warmups: int = option(
+        "Number of requests before the measured ones.",
         default=0,
-        metadata=option(
-            "Number of requests before the measured ones.",
-            group=BENCHMARK,
-            metavar="COUNT",
-            minimum=0,
-        ),
+        group=BENCHMARK,
+        metavar="COUNT",
+        minimum=0,
     )
-    output_json: str | None = field(default=None, metadata=OUTPUT_JSON)
-    disable_tqdm: bool = field(default=False, metadata=DISABLE_TQDM)
+    output_json: str | None = OUTPUT_JSON()
+    disable_tqdm: bool = DISABLE_TQDM()
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -1,10 +1,9 @@
 """The settings of `hookline route`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option
+from hookline.config.options import check_options, option
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
 from hookline_server.logs.options import LogFormat, LogLevel
@@ -23,136 +22,106 @@ def urls(text: str) -> list[str]:
 class RouteSettings:
     """Options of `hookline route`."""
 
-    host: str = field(
-        default="127.0.0.1",
-        metadata=option("Address to listen on.", group=ROUTE, metavar="ADDRESS"),
+    host: str = option(
+        "Address to listen on.", default="127.0.0.1", group=ROUTE, metavar="ADDRESS"
     )
-    port: int = field(
+    port: int = option(
+        "TCP port; 0 selects a free one.",
         default=8000,
-        metadata=option(
-            "TCP port; 0 selects a free one.",
-            group=ROUTE,
-            minimum=0,
-            maximum=LARGEST_PORT,
-        ),
+        group=ROUTE,
+        minimum=0,
+        maximum=LARGEST_PORT,
     )
-    prefill: list[str] = field(
+    prefill: list[str] = option(
+        "URLs of prefill instances.",
         default_factory=list,
-        metadata=option(
-            "URLs of prefill instances.",
-            group=INSTANCES,
-            metavar="URLS",
-            shown_default="none",
-            read=urls,
-            commas=True,
-        ),
+        group=INSTANCES,
+        metavar="URLS",
+        shown_default="none",
+        read=urls,
+        commas=True,
     )
-    decode: list[str] = field(
+    decode: list[str] = option(
+        "URLs of decode instances; at least one is required.",
         default_factory=list,
-        metadata=option(
-            "URLs of decode instances; at least one is required.",
-            group=INSTANCES,
-            metavar="URLS",
-            read=urls,
-            commas=True,
-        ),
+        group=INSTANCES,
+        metavar="URLS",
+        read=urls,
+        commas=True,
     )
-    instance_key: str | None = field(
+    instance_key: str | None = option(
+        "API key of the instances with which the proxy reads their metrics and may "
+        "set kv_transfer_params for clients. Better set HOOKLINE_INSTANCE_KEY.",
         default=None,
         repr=False,
-        metadata=option(
-            "API key of the instances with which the proxy reads their metrics and may "
-            "set kv_transfer_params for clients. Better set HOOKLINE_INSTANCE_KEY.",
-            group=INSTANCES,
-        ),
+        group=INSTANCES,
     )
-    connect_timeout: float = field(
+    connect_timeout: float = option(
+        "Maximum time to connect to an instance.",
         default=2.0,
-        metadata=option(
-            "Maximum time to connect to an instance.",
-            group=INSTANCES,
-            metavar="SECONDS",
-            above=0,
-        ),
+        group=INSTANCES,
+        metavar="SECONDS",
+        above=0,
     )
-    prefill_timeout: float = field(
+    prefill_timeout: float = option(
+        "Maximum time of a prefill, all attempts together; after it, the decode "
+        "instance computes the prompt.",
         default=60.0,
-        metadata=option(
-            "Maximum time of a prefill, all attempts together; after it, the decode "
-            "instance computes the prompt.",
-            group=INSTANCES,
-            metavar="SECONDS",
-            above=0,
-        ),
+        group=INSTANCES,
+        metavar="SECONDS",
+        above=0,
     )
-    request_timeout: float = field(
+    request_timeout: float = option(
+        "Maximum time of a request, all attempts together.",
         default=600.0,
-        metadata=option(
-            "Maximum time of a request, all attempts together.",
-            group=INSTANCES,
-            metavar="SECONDS",
-            above=0,
-        ),
+        group=INSTANCES,
+        metavar="SECONDS",
+        above=0,
     )
-    retries: int = field(
+    retries: int = option(
+        "Number of other instances to try if one fails, per phase.",
         default=2,
-        metadata=option(
-            "Number of other instances to try if one fails, per phase.",
-            group=INSTANCES,
-            metavar="COUNT",
-            minimum=0,
-        ),
+        group=INSTANCES,
+        metavar="COUNT",
+        minimum=0,
     )
-    poll_seconds: float = field(
+    poll_seconds: float = option(
+        "Time between two polls of an instance's health and metrics.",
         default=1.0,
-        metadata=option(
-            "Time between two polls of an instance's health and metrics.",
-            group=INSTANCES,
-            metavar="SECONDS",
-            above=0,
-        ),
+        group=INSTANCES,
+        metavar="SECONDS",
+        above=0,
     )
-    prefill_min_characters: int = field(
+    prefill_min_characters: int = option(
+        "Minimum length of prompts that are sent to a prefill instance; a token "
+        "id counts as 4 characters.",
         default=0,
-        metadata=option(
-            "Minimum length of prompts that are sent to a prefill instance; a token "
-            "id counts as 4 characters.",
-            group=INSTANCES,
-            metavar="COUNT",
-            minimum=0,
-        ),
+        group=INSTANCES,
+        metavar="COUNT",
+        minimum=0,
     )
-    max_body_bytes: int = field(
+    max_body_bytes: int = option(
+        "Maximum size of a request's body; larger ones are refused with status 413.",
         default=8 * MEBIBYTE,
-        metadata=option(
-            "Maximum size of a request's body; larger ones are refused with status "
-            "413.",
-            group=ROUTE,
-            metavar="SIZE",
-            minimum=1,
-            read=read_size,
-        ),
+        group=ROUTE,
+        metavar="SIZE",
+        minimum=1,
+        read=read_size,
     )
-    shutdown_timeout: float = field(
+    shutdown_timeout: float = option(
+        "Time after SIGTERM for running requests to finish before they are cut off.",
         default=30.0,
-        metadata=option(
-            "Time after SIGTERM for running requests to finish before they are cut "
-            "off.",
-            group=ROUTE,
-            metavar="SECONDS",
-            minimum=0,
-        ),
+        group=ROUTE,
+        metavar="SECONDS",
+        minimum=0,
     )
-    log_level: LogLevel = field(
-        default=LogLevel.INFO,
-        metadata=option("Minimum level of the proxy's log lines.", group=ROUTE),
+    log_level: LogLevel = option(
+        "Minimum level of the proxy's log lines.", default=LogLevel.INFO, group=ROUTE
     )
-    log_format: LogFormat = field(
+    log_format: LogFormat = option(
+        "Format of the proxy's log lines: text, or one JSON object per line.",
         default=LogFormat.CONSOLE,
-        metadata=option(
-            "Format of the proxy's log lines: text, or one JSON object per line.",
-            group=ROUTE,
-        ),
+        group=ROUTE,
     )
 
     def __post_init__(self) -> None:

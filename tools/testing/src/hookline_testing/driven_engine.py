@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hookline.core.engine_core import WAIT, EngineCore
 from hookline.events import Finished
 from hookline.finish_cause import Aborted
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
 from hookline.stats import Residue, SchedulerStats
 from hookline_testing.own_time import Deadline, Stopwatch, Took
@@ -37,7 +37,7 @@ class DrivenEngine:
         self._last_id += 1
         self.tokens[self._last_id] = []
         self.core.add(
-            EngineRequest(
+            GenerateRequest(
                 request_id=self._last_id,
                 prompt_token_ids=list(prompt),
                 params=SamplingParams(max_tokens=max_tokens, temperature=0.0),

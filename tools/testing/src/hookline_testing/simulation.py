@@ -17,7 +17,7 @@ from hookline.core.engine_core import EngineCore
 from hookline.cost import ModelCost
 from hookline.events import StepOutput
 from hookline.frozen import EMPTY
-from hookline.request import EngineRequest, RequestFacts
+from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.extension import SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
@@ -117,9 +117,9 @@ def engine_request(
     cache_salt: str | None = None,
     prompt_logprobs: int | None = None,
     session_id: str | None = None,
-) -> EngineRequest:
+) -> GenerateRequest:
     """Returns a request as the front end sends it."""
-    return EngineRequest(
+    return GenerateRequest(
         request_id=request_id,
         prompt_token_ids=list(prompt),
         params=SamplingParams(max_tokens=max_tokens, prompt_logprobs=prompt_logprobs),

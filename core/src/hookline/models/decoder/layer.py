@@ -3,17 +3,17 @@
 import torch
 from torch import nn
 
-from hookline.models.adapt.linears import are_joinable
-from hookline.models.adapt.norms import FastNorm
-from hookline.models.adapt.pre_norm import PreNorm
-from hookline.models.decoder.layer_ops import CosSin, LayerOps
+from hookline.models.decoder.layer_ops import LayerOps
 from hookline.models.decoder.parts import LayerParts, NotDecoder
-from hookline.models.decoder.reduction import reduced
-from hookline.models.forward_batch import ForwardBatch
-from hookline.models.probe import LayerAttention
-from hookline.models.quantized_layer import are_quantized
+from hookline.models.layer_shapes import LayerAttention
 from hookline_kernels import Attend
 from hookline_kernels.head_shape import HeadNorms, HeadShape
+from hookline_kernels.metadata import CosSin, LayerMetadata
+from hookline_kernels.modules.linears import are_joinable
+from hookline_kernels.modules.norms import FastNorm
+from hookline_kernels.modules.pre_norm import PreNorm
+from hookline_kernels.modules.quantized_layer import are_quantized
+from hookline_kernels.modules.reduction import reduced
 
 
 class DecoderLayer:
@@ -61,7 +61,7 @@ class DecoderLayer:
         self._layer = self._attention.over(keys, values)
 
     def __call__(
-        self, hidden: torch.Tensor, batch: ForwardBatch, rotary: CosSin
+        self, hidden: torch.Tensor, batch: LayerMetadata, rotary: CosSin
     ) -> torch.Tensor:
         """[T, hidden] → [T, hidden]; may overwrite its input. Must be bound."""
         query, key, value = self._cache(

@@ -1,23 +1,16 @@
 """The operations that a decoder's layers are made of, for any device."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
 from torch import nn
 
-from hookline.models.adapt.norms import FastNorm
-from hookline.models.adapt.pre_norm import Product
-from hookline.models.decoder.reduction import Reduce
-from hookline.models.forward_batch import ForwardBatch
 from hookline_kernels.head_shape import HeadNorms, HeadShape
-
-CosSin = tuple[torch.Tensor, torch.Tensor]
-"""Cosines and sines of rotary embedding, as the same device's `HeadsCache` reads them.
-"""
-
-Layer = Callable[[torch.Tensor, ForwardBatch, CosSin], torch.Tensor]
-"""([T, hidden], batch, rotary) → [T, hidden]; may overwrite its input."""
+from hookline_kernels.metadata import CosSin, Layer, LayerMetadata
+from hookline_kernels.modules.norms import FastNorm
+from hookline_kernels.modules.pre_norm import Product
+from hookline_kernels.modules.reduction import Reduce
 
 
 class HeadsCache(Protocol):
@@ -60,7 +53,7 @@ class StepReplay(Protocol):
     reason: str
 
     def __call__(
-        self, hidden: torch.Tensor, batch: ForwardBatch, rotary: CosSin
+        self, hidden: torch.Tensor, batch: LayerMetadata, rotary: CosSin
     ) -> torch.Tensor | None:
         """Returns [T, hidden], valid until the next call; None if it has no recording.
 
@@ -105,7 +98,7 @@ class LayerOps(Protocol):
         """Reads a model's rotary module, at positions below `limit` only.
 
         Raises:
-            NotDecoder: It rotates other pairs, or only a part of each head.
+            KernelError: It rotates other pairs, or only a part of each head.
         """
         ...
 

@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 import torch
 
-from hookline.config import EngineConfig, Kernels
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import Kernels
 from hookline.models.probe import Probed
 from hookline.worker.forward import Forward
 from hookline.worker.paged_cache import PagedCache
@@ -67,11 +68,6 @@ def _keeps_kernels() -> bool:
         _log.warning("no kernels are compiled in the background: %s", error)
         return False
     return True
-
-
-def without_kernels(config: EngineConfig) -> EngineConfig:
-    """Returns the configuration of an engine that uses torch alone."""
-    return replace(config, executor=replace(config.executor, kernels=Kernels.TORCH))
 
 
 def first_forward(  # noqa: PLR0917 - two dtypes of one model

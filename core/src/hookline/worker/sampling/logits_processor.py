@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.finish_cause import FinishCause
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.input_batch import Int64

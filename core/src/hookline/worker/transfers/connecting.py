@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.kv_transfer.blocks import KVBlocks, LayerMemory
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.kv_transfer.layout import KVLayout

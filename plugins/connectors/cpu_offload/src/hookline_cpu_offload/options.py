@@ -7,10 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
-from hookline.config.checks import check_whole
+from hookline.config.checks import check_whole, refuse_unknown
 from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
-from hookline.json_options import refuse_unknown
 from hookline.kv_transfer import KVLayout, KVRole, KVTransferConfig
 
 

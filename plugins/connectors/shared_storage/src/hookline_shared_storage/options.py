@@ -5,10 +5,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
 
-from hookline.config.checks import check_whole
+from hookline.config.checks import check_whole, refuse_unknown
 from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
-from hookline.json_options import refuse_unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ from hookline.config import EngineConfig
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.models.description import describe
 from hookline.step.model_shape import ModelShape
-from hookline.worker.executor_factory import ExecutorContext, ExecutorFactory
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import ExecutorFactory
 from hookline.worker.extension import SimulatedExtension
 from hookline.worker.transfers.connecting import connect
 from hookline_simulated.executor import SimulatedExecutor

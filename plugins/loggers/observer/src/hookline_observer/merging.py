@@ -12,7 +12,7 @@ from hookline.frontend.observation import Observers
 from hookline.frontend.observing import REQUESTS
 from hookline.frontend.request_account import orphaned_request
 from hookline.frozen import frozen_map
-from hookline.logs.logged_record import LoggedRecord
+from hookline.logged_record import LoggedRecord
 from hookline.payloads import HttpAnswered, HttpExchange, PageStats, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats

@@ -1,7 +1,7 @@
 """The logger with the server's log: it takes records only if they are exported."""
 
 from hookline.hookspecs import hookimpl
-from hookline.logs.logged_record import LoggedRecord
+from hookline.logged_record import LoggedRecord
 from hookline.payloads import RecordsLogged
 from hookline_otel.export_thread import THREAD_NAME
 from hookline_otel.log_item import LogItem

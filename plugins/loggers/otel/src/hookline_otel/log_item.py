@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hookline.logs.logged_record import FieldValue, LoggedRecord
+from hookline.logged_record import LoggedRecord
 from hookline_otel.trace_context import is_span_id, is_trace_id
 from hookline_otel.wire import attribute, constant_text, nested, varint
+from hookline_processes.log_fields import FieldValue
 
 ScopedRecord = tuple[str, bytes]
 """The name of a Python logger, which is the record's scope, and an encoded record."""

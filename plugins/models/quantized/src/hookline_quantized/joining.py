@@ -7,10 +7,10 @@ from typing import TypeGuard
 import torch
 from torch import nn
 
-from hookline.models.adapt.gated import CHILDREN, name_of_activation
-from hookline.models.adapt.pre_norm import BlockProduct, Product
-from hookline.models.quantized_layer import QuantizedLayer
 from hookline_kernels import KernelError, import_compiled
+from hookline_kernels.modules.gated import CHILDREN, name_of_activation
+from hookline_kernels.modules.pre_norm import BlockProduct, Product
+from hookline_kernels.modules.quantized_layer import QuantizedLayer
 from hookline_kernels.quantized_weight import (
     HALF,
     QuantizedWeight,

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from hookline.models.adapt.pre_norm import BlockProduct
-from hookline.models.quantized_layer import QuantizedLayer
 from hookline_kernels import import_compiled
+from hookline_kernels.modules.pre_norm import BlockProduct
+from hookline_kernels.modules.quantized_layer import QuantizedLayer
 from hookline_kernels.quantized_weight import QuantizedWeight, dequantize
 
 Multiply = Callable[..., torch.Tensor]

@@ -6,7 +6,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from hookline.exceptions import ModelLoadError
-from hookline.models.adapt.adapting import reads_weights
+from hookline_kernels.modules.adapting import reads_weights
 from hookline_kernels.runtime.weight_pages import give_back_clean_pages
 from hookline_quantized.joining import quantized_linear
 from hookline_quantized.rounding import can_quantize, quantized

@@ -7,17 +7,18 @@ import msgspec
 import torch
 from transformers import PreTrainedConfig
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.models.model_part import ModelPart
 from hookline.stats import NO_RANKS, RankUse
 from hookline.step.plan import StepPlan, StepResult
+from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
 from hookline.worker.forward import Forward, PassingForward
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.rank_context import RankContext
 from hookline.worker.sampling.step_sampler import StepSampler
-from hookline.worker.stopwatch import Stopwatch
 from hookline.worker.transfers.transferring import Transferring
+from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_ranks.gathered_forward import GatheredForward
 from hookline_ranks.rank_parts import RankParts
 from hookline_ranks.sharding.rank_part import RankDivider
@@ -158,8 +159,16 @@ class DividedRankContext(RankContext):
             starts=starts,
         )
 
-    def end_step(self, result: StepResult) -> StepResult:
+    def around_step(self, compute: Compute) -> Compute:
         """Implements `RankContext`."""
+
+        def computed(plan: StepPlan) -> StepResult:
+            return self._end_step(compute(plan))
+
+        return computed
+
+    def _end_step(self, result: StepResult) -> StepResult:
+        """Adds what has passed between ranks to a step's result."""
         if (stages := self._parts.stages) is not None:
             forward_ns = result.forward_ns + stages.forward_ns
             result = replace(result, forward_ns=forward_ns)

@@ -7,11 +7,8 @@ from dataclasses import replace
 from hookline.config import Device, EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.worker.executor import Executor
-from hookline.worker.executor_factory import (
-    RUNS_MODEL,
-    ExecutorContext,
-    ExecutorFactory,
-)
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
 
 _OPTION = "executor"
 

@@ -8,7 +8,6 @@ from hookline.config.checks import check_seconds, check_whole
 from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
 from hookline.did_you_mean import did_you_mean
 from hookline.exceptions import ConfigError
-from hookline.json_options import read_object
 from hookline_metrics.drafts import MAX_SPECULATIVE_TOKENS
 
 AUTO = "auto"
@@ -94,15 +93,6 @@ class SpeculativeConfig:
         named = {key: value for key, value in given.items() if key in own}
         named.setdefault("num_speculative_tokens", None)
         return cls(**named, options=options)  # type: ignore[arg-type]
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Makes the configuration from a JSON object.
-
-        Raises:
-            ConfigError: It is not a JSON object, or a value is missing or wrong.
-        """
-        return cls.from_mapping(read_object(OPTION, text))
 
 
 def _without_method(given: Iterable[str]) -> str:

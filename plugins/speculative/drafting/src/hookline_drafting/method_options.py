@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hookline import json_options
+from hookline.config import checks
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.description import find_folder
 
@@ -12,7 +12,7 @@ def refuse_unknown(
     method: str, option: str, options: Mapping[str, object], known: Iterable[str]
 ) -> None:
     """Raises `ConfigError` for an option that the method does not have."""
-    json_options.refuse_unknown(f"the method {method}", option, options, known)
+    checks.refuse_unknown(f"the method {method}", option, options, known)
 
 
 def check_number(option: str, name: str, value: object) -> None:

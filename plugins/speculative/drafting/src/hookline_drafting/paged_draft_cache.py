@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from hookline.config import EngineConfig, Kernels
-from hookline.models.probe import LayerCache
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import Kernels
+from hookline.models.layer_shapes import LayerCache
 from hookline.worker.extension import CacheShape
-from hookline.worker.memory import bytes_of_blocks
-from hookline.worker.paged_cache import PagedCache
+from hookline.worker.paged_cache import PagedCache, bytes_of_blocks
 from hookline_drafting.config import SpeculativeConfig
 from hookline_drafting.draft_cache import Span
 from hookline_drafting.proposer import Proposer, has_layers

@@ -16,8 +16,6 @@ import torch
 
 from hookline.config import Kernels
 from hookline.exceptions import ConfigError
-from hookline.models.adapt import adapt
-from hookline.models.adapt.linears import FastLinear
 from hookline.sampling_params import SamplingParams
 from hookline_drafting import (
     DraftLayer,
@@ -33,6 +31,8 @@ from hookline_eagle.checkpoint import Checkpoint, load_head
 from hookline_eagle.head import Output, Sides, angles_at, output_of
 from hookline_eagle.options import OPTION, PROBABILISTIC, EagleOptions
 from hookline_eagle.rotary import angle_table
+from hookline_kernels.modules.adapting import adapt
+from hookline_kernels.modules.linears import FastLinear
 from hookline_kernels.sampling import argmax_reference, choose_sampling
 
 _NONE = Drafts(token_ids=())

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
-from hookline.json_options import refuse_unknown
+from hookline.config.checks import refuse_unknown
 from hookline.structured_outputs import GrammarSpec
 from hookline_grammars.backend import (
     BackendContext,

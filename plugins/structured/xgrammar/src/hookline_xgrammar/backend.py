@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from hookline.json_options import refuse_unknown
+from hookline.config.checks import refuse_unknown
 from hookline.structured_outputs import GrammarKind, GrammarSpec
 from hookline_grammars.backend import (
     BackendContext,

@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.config.option_fields import assemble, put
+from hookline.config.options import assemble, put
 from hookline.exceptions import ConfigError
 from hookline_metrics.selection import Selection
 from hookline_server.cli.errors import UsageError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
-from hookline.config.option_fields import ConfigOption, options_of
+from hookline.config.options import ConfigOption, options_of
 from hookline.config.readers import read_label, read_size
 from hookline_server.cli.options.option import REPEATABLE, Kind, Option
 
@@ -78,7 +78,7 @@ def _options(source: ConfigOption, prefix: str, group: str) -> Iterator[Option]:
         metavar=source.spec.metavar or _metavar(source, kind),
         choices=tuple(map(str, source.choices or ())),
         default=_shown_default(source),
-        is_json=source.spec.json,
+        is_json=source.is_json,
     )
 
 
@@ -87,7 +87,7 @@ def _kind(source: ConfigOption) -> Kind:
     origin = typing.get_origin(kind)
     if kind is bool:
         return Kind.SWITCH
-    if source.spec.single:
+    if source.spec.read_mapping is not None:
         return Kind.VALUE
     if origin in (tuple, list):
         return Kind.WORDS if source.spec.commas else Kind.LIST
@@ -102,14 +102,14 @@ def _help(source: ConfigOption, kind: Kind) -> str:
 
 
 def _metavar(source: ConfigOption, kind: Kind) -> str | None:
-    if source.spec.json:
+    if source.is_json:
         return "JSON"
     return "KEY=VALUE" if kind is Kind.MAP else None
 
 
 def _reader(source: ConfigOption) -> Callable[[str], object]:
-    if source.spec.read is not None:
-        return source.spec.read
+    if source.read is not None:
+        return source.read
     (kind, *_) = source.kinds
     origin = typing.get_origin(kind)
     if origin is dict:

@@ -17,10 +17,13 @@ from hookline.config import (
     ParallelConfig,
 )
 from hookline.models.forward_batch import ForwardBatch
-from hookline.worker.loaded_model import LoadedModel, load
+from hookline.startup_timer import StartupTimer
+from hookline.worker.extension import WorkerSide
+from hookline.worker.followed_rows import FollowedRows
+from hookline.worker.loaded_model import LoadedModel
+from hookline.worker.loading.loader import load
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.rank_context import RankContext
-from hookline.worker.startup_timer import StartupTimer
 from hookline_kernels import CPU
 from hookline_ranks.experts.whole_experts import CountTokens
 from hookline_ranks.rank_context import DividedRankContext
@@ -97,6 +100,10 @@ def batch_of(tokens: list[int], start: int) -> ForwardBatch:
     )
 
 
+class Looker(WorkerSide):
+    looks_inside = True
+
+
 def load_rank(
     folder: Path,
     group: StepGroup | None,
@@ -111,7 +118,7 @@ def load_rank(
 
     Experts are whole if what they compute is counted, or engines share them.
     """
-    parts = RankParts(group=group, replays_steps=replays_steps, experts=experts)
+    parts = RankParts(group=group, experts=experts)
     parallel = ParallelConfig()
     if count_expert_tokens is not None and group is not None:
         parts = replace(parts, count_expert_tokens=count_expert_tokens)
@@ -129,7 +136,7 @@ def load_rank(
         config,
         CPU,
         StartupTimer(SystemClock()),
-        proposer=None,
+        extensions=FollowedRows([] if replays_steps else [Looker()]),
         needs_fingerprint=True,
         ranks=ranks,
     )

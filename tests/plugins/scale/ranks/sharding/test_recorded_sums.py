@@ -6,7 +6,7 @@ import pytest
 
 from hookline.config import Kernels
 from hookline.models.decoder import Decoder
-from hookline.models.decoder.step_replay import RecordedSteps
+from hookline_kernels.decoder.step_replay import RecordedSteps
 from hookline_ranks.gathered_forward import GatheredForward
 from hookline_ranks.processes.memory_group import SharedMemoryGroup, group_bytes
 from hookline_ranks.processes.shared_memory import SharedMemory

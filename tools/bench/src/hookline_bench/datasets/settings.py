@@ -1,10 +1,9 @@
 """Where the prompts of a load come from."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option
+from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError
 
 
@@ -21,46 +20,36 @@ class DatasetName(StrEnum):
 class DatasetSettings:
     """Options of datasets."""
 
-    name: DatasetName = field(
+    name: DatasetName = option(
+        "Source of the prompts: random, ShareGPT's JSON, JSON lines of prompts or "
+        "messages, or a trace in Mooncake's format, whose requests are sent at "
+        "its times.",
         default=DatasetName.RANDOM,
-        metadata=option(
-            "Source of the prompts: random, ShareGPT's JSON, JSON lines of prompts or "
-            "messages, or a trace in Mooncake's format, whose requests are sent at "
-            "its times.",
-            flag="dataset-name",
-        ),
+        flag="dataset-name",
     )
-    path: str | None = field(
-        default=None,
-        metadata=option("File of the dataset.", flag="dataset-path", metavar="FILE"),
+    path: str | None = option(
+        "File of the dataset.", default=None, flag="dataset-path", metavar="FILE"
     )
-    sharegpt_output_len: int | None = field(
+    sharegpt_output_len: int | None = option(
+        "Number of tokens per completion of sharegpt.",
         default=None,
-        metadata=option(
-            "Number of tokens per completion of sharegpt.",
-            metavar="TOKENS",
-            minimum=1,
-            shown_default="as many as the file's reply has",
-        ),
+        metavar="TOKENS",
+        minimum=1,
+        shown_default="as many as the file's reply has",
     )
-    custom_output_len: int | None = field(
+    custom_output_len: int | None = option(
+        "Number of tokens per completion of custom, for lines without output_tokens.",
         default=None,
-        metadata=option(
-            "Number of tokens per completion of custom, for lines without "
-            "output_tokens.",
-            metavar="TOKENS",
-            minimum=1,
-            shown_default="256",
-        ),
+        metavar="TOKENS",
+        minimum=1,
+        shown_default="256",
     )
-    mooncake_slowdown_factor: float | None = field(
+    mooncake_slowdown_factor: float | None = option(
+        "Factor by which the times of mooncake are stretched.",
         default=None,
-        metadata=option(
-            "Factor by which the times of mooncake are stretched.",
-            metavar="NUMBER",
-            above=0,
-            shown_default="1",
-        ),
+        metavar="NUMBER",
+        above=0,
+        shown_default="1",
     )
 
     def __post_init__(self) -> None:

@@ -107,11 +107,11 @@ class OwnerClient(ProcessClient):
             return EngineDied(index, of_peer, DeathKind.PEER)
         return super()._death(index, reason)
 
-    def _bury(self, death: EngineDied) -> EngineDied:
-        buried = super()._bury(death)
+    def _mark_dead(self, death: EngineDied) -> EngineDied:
+        marked = super()._mark_dead(death)
         for peer in self._experts.ended(death):
             self._launched[peer].kill()
-        return buried
+        return marked
 
     def _key_of(self, peer: Party) -> bytes | None:
         if peer.role is Role.CLIENT:

@@ -6,10 +6,7 @@ import threading
 import time
 from enum import Enum
 
-from hookline.clock import SystemClock
 from hookline.config import EngineConfig
-from hookline.frontend.restarts import RestartBudget
-from hookline.owned_process import OwnedProcess
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.enlistment import Enlistment
 from hookline_cluster.machines.link_keys import read_secret
@@ -18,6 +15,8 @@ from hookline_cluster.machines.remote_engine_process import (
     LOST,
     UNFIT,
 )
+from hookline_processes.restarts import RestartBudget
+from hookline_processes.supervised import Supervised
 
 _MODULE = "hookline_cluster.machines.remote_engine_process"
 _LOOK_SECONDS = 0.1
@@ -42,9 +41,9 @@ class _Engine:
         self.fate = _Fate.DUE
         self._enlistment = Enlistment(config, secret).packed()
         restarts = config.supervision.engine_restart
-        self._budget = RestartBudget(restarts, SystemClock())
+        self._budget = RestartBudget(restarts)
         self._due = 0.0
-        self._process: OwnedProcess | None = None
+        self._process: Supervised | None = None
 
     def look(self) -> None:
         """Starts the process when it is due, and finds out what ended it."""
@@ -54,17 +53,17 @@ class _Engine:
         if self.fate is _Fate.RUNS and process is not None:
             code, reason = process.exit_code, process.end_reason
             if code is not None and reason is not None:
-                process.end(_GRACE_SECONDS)
+                process.close(_GRACE_SECONDS)
                 self._take_end(code, reason)
 
     def _start(self) -> None:
         name = f"engine {self.index}"
         try:
-            self._process = OwnedProcess(_MODULE, (self.index,), name=name)
+            self._process = Supervised(_MODULE, (self.index,), name=name)
         except OSError as error:
             self._retry(f"its process cannot be started: {error}")
             return
-        self._process.tell(self._enlistment)
+        self._process.send(self._enlistment)
         self.fate = _Fate.RUNS
 
     def drain(self) -> None:
@@ -77,8 +76,8 @@ class _Engine:
     def end(self) -> None:
         """Ends the process at once."""
         if self._process is not None and self.fate is _Fate.RUNS:
-            self._process.ask_to_end()
-            self._process.end(_GRACE_SECONDS)
+            self._process.hang_up()
+            self._process.close(_GRACE_SECONDS)
 
     def _take_end(self, code: int, reason: str) -> None:
         if code == DISMISSED:

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.config.option_fields import ConfigOption, options_of
+from hookline.config.options import ConfigOption, options_of
 from hookline.frozen import plain
 
 T = TypeVar("T")

@@ -16,7 +16,6 @@ from hookline.transport.engine_client import (
     EngineProcesses,
     Received,
 )
-from hookline.transport.process_inspector import ProcessInspector
 from hookline_cluster.capabilities import (
     EngineLinks,
     RemoteEngines,
@@ -26,6 +25,7 @@ from hookline_cluster.clients.messages import AttachDetails
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.machines.remote_client import RemoteClient
 from hookline_cluster.news import EngineVerdict
+from hookline_processes.inspector import ProcessInspector
 
 T = TypeVar("T")
 _CAPABILITIES = frozenset(

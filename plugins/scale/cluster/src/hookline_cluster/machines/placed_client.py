@@ -116,21 +116,21 @@ class PlacedClient(Elastic, RemoteClient):
             self._losses.setdefault(index, (time.monotonic() + DRAIN_SECONDS, death))
             return None
         died = EngineDied(index, reason, DeathKind.START)
-        super()._bury(died)
+        super()._mark_dead(died)
         return died
 
-    def _bury(self, death: EngineDied) -> EngineDied | None:
+    def _mark_dead(self, death: EngineDied) -> EngineDied | None:
         presence = self._seats[death.engine_index].presence
         if presence is Presence.ABSENT:
             self._losses.pop(death.engine_index, None)
             return None
-        buried = super()._bury(death)
+        marked = super()._mark_dead(death)
         self._nodes.stop(death.engine_index)
         if self._is_waiting:
             self._given_up = f"engine {death.engine_index}: {death.reason}"
         elif presence is Presence.STARTING:
             return death._replace(kind=DeathKind.START)
-        return buried
+        return marked
 
     # -- engines that come and go --------------------------------------------------
 

@@ -306,7 +306,7 @@ class RemoteClient:
                 reason, kind = f"{subject}: {detail}", DeathKind.START
             case _:
                 assert_never(message)
-        return self._bury(EngineDied(seat.index, reason, kind))
+        return self._mark_dead(EngineDied(seat.index, reason, kind))
 
     def _take_leaving(self, seat: RemoteSeat) -> EngineLeaving:
         if self._secondary is not None:
@@ -364,9 +364,9 @@ class RemoteClient:
     def _take_loss(self) -> EngineDied | None:
         now = time.monotonic()
         due = [death for at, death in self._losses.values() if at <= now]
-        return self._bury(due[0]) if due else None
+        return self._mark_dead(due[0]) if due else None
 
-    def _bury(self, death: EngineDied) -> EngineDied | None:
+    def _mark_dead(self, death: EngineDied) -> EngineDied | None:
         seat = self._seats[death.engine_index]
         self._losses.pop(seat.index, None)
         was_ready = seat.presence is Presence.READY

@@ -14,7 +14,7 @@ from hookline.kv_transfer.orders import TransferReport
 from hookline.stats import RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
-from hookline.worker.executor_factory import ExecutorContext
+from hookline.worker.executor_context import ExecutorContext
 from hookline_ranks.processes.ends import StartRanks
 from hookline_ranks.processes.joined_transfers import JoinedTransfers
 from hookline_ranks.processes.messages import (

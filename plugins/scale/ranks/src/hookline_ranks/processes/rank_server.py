@@ -8,15 +8,15 @@ from typing import Protocol
 import msgspec
 
 from hookline.clock import SystemClock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.frozen import plain
+from hookline.startup_timer import StartupTimer
 from hookline.stats import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.importing import import_torch
-from hookline.worker.startup_timer import StartupTimer
 from hookline_ranks.processes.ends import RankEnd
 from hookline_ranks.processes.messages import (
     Allocate,

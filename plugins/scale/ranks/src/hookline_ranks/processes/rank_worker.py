@@ -3,15 +3,17 @@
 from dataclasses import replace
 
 from hookline.clock import Clock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.plugin_loading.connectors import load_worker_connector
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
-from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
-from hookline.worker.startup_timer import StartupTimer
+from hookline.startup_timer import StartupTimer
+from hookline.worker.building import build_worker
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import RUNS_MODEL
 from hookline.worker.worker import Worker
 from hookline_ranks.processes.ends import RankEnd
 from hookline_ranks.rank_context import DividedRankContext
@@ -53,7 +55,7 @@ def make_worker(
         connector=connector,
         extensions=load_extensions(config, is_rank=True),
     )
-    return Worker(context, DividedRankContext(config, end.parts(config)))
+    return build_worker(context, DividedRankContext(config, end.parts(config)))
 
 
 def check_connector(config: EngineConfig, connector: WorkerConnector | None) -> None:

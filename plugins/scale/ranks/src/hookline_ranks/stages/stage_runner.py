@@ -10,8 +10,8 @@ from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.feed import Feed
 from hookline.worker.forward import PassingForward
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.stopwatch import Stopwatch
 from hookline.worker.transfers.transferring import Transferring
+from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_ranks.stages.stage_links import StageLinks, StageStates
 
 _NO_LOGITS = np.zeros(0, np.int64)

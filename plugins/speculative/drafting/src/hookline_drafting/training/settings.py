@@ -1,13 +1,11 @@
 """Settings of a draft training: method, data, amounts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from hookline.config.option_fields import check_options
-from hookline.config.options import option
+from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError
-from hookline.json_options import parse_object
 
 _LEAST_TOKENS = 8
 _SHARE_HELD_OUT = 20
@@ -17,67 +15,50 @@ _SHARE_HELD_OUT = 20
 class TrainingSettings:
     """Settings of a draft training; see each field's help."""
 
-    method: str = field(
-        metadata=option(
-            "Installed proposer that can be trained, such as medusa.", metavar="NAME"
-        )
+    method: str = option(
+        "Installed proposer that can be trained, such as medusa.", metavar="NAME"
     )
-    folder: Path = field(
-        metadata=option(
-            "Output folder; it must be new or empty.", flag="out", metavar="FOLDER"
-        )
+    folder: Path = option(
+        "Output folder; it must be new or empty.", flag="out", metavar="FOLDER"
     )
-    texts: tuple[Path, ...] = field(
+    texts: tuple[Path, ...] = option(
+        "Text file to learn from; its end is held out.",
         default=(),
-        metadata=option(
-            "Text file to learn from; its end is held out.",
-            flag="data",
-            metavar="FILE",
-            shown_default="text that the model generates",
-        ),
+        flag="data",
+        metavar="FILE",
+        shown_default="text that the model generates",
     )
-    continues: bool = field(
+    continues: bool = option(
+        "Learn from the model's greedy continuations of pieces of the data.",
         default=False,
-        metadata=option(
-            "Learn from the model's greedy continuations of pieces of the data.",
-            flag="continue-data",
-        ),
+        flag="continue-data",
     )
-    num_speculative_tokens: int = field(
+    num_speculative_tokens: int = option(
+        "Number of draft tokens per request and step.",
         default=4,
-        metadata=option(
-            "Number of draft tokens per request and step.", metavar="TOKENS", minimum=1
-        ),
+        metavar="TOKENS",
+        minimum=1,
     )
-    tokens: int = field(
+    tokens: int = option(
+        "Maximum number of tokens to learn from; 5% more are held out.",
         default=400_000,
-        metadata=option(
-            "Maximum number of tokens to learn from; 5% more are held out.",
-            metavar="TOKENS",
-        ),
+        metavar="TOKENS",
     )
-    row_tokens: int = field(
-        default=192,
-        metadata=option("Length of a training sequence.", metavar="TOKENS"),
+    row_tokens: int = option(
+        "Length of a training sequence.", default=192, metavar="TOKENS"
     )
-    prompt_tokens: int = field(
+    prompt_tokens: int = option(
+        "Length of the prompt in a sequence that the model continues.",
         default=64,
-        metadata=option(
-            "Length of the prompt in a sequence that the model continues.",
-            metavar="TOKENS",
-            minimum=1,
-        ),
+        metavar="TOKENS",
+        minimum=1,
     )
-    options: Mapping[str, object] = field(
+    options: Mapping[str, object] = option(
+        "Options of the method.",
         default_factory=dict,
-        metadata=option(
-            "Options of the method.",
-            flag="training-config",
-            metavar="JSON",
-            read=parse_object,
-            json=True,
-            single=True,
-        ),
+        flag="training-config",
+        metavar="JSON",
+        read_mapping=dict,
     )
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ import torch
 from hookline.config import EngineConfig
 from hookline.models.description import describe
 from hookline.models.loading import load_model
-from hookline.worker.machine import choose_machine
+from hookline.worker.machines.choosing import choose_machine
 from hookline_drafting.shared_weights import shared_weights
 from hookline_drafting.target import TargetModel
 

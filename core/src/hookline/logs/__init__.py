@@ -1,1 +1,0 @@
-"""Log lines that never block the thread that writes them."""

@@ -1,0 +1,1 @@
+"""Processes of Hookline's own code: starting, watching, limiting and ending them."""
