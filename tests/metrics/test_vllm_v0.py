@@ -7,10 +7,12 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
+from hookline.config.extensions import KV_TRANSFER
 from hookline.events import VerifiedDrafts
-from hookline.stats import IterationStats, SchedulerStats, TierStats, TransferStats
+from hookline.stats import IterationStats, SchedulerStats
 from hookline_metrics import Family, Recorder
 from hookline_metrics.drafts import DRAFT_USE, DraftUse
+from hookline_metrics.transfer_stats import TierStats, TransferStats
 from hookline_testing.payloads import FACTS, RECORD, make_started, make_state, make_step
 
 
@@ -36,7 +38,7 @@ def value(recorder: Recorder, name: str) -> object:
 
 def with_tier(**numbers: int) -> SchedulerStats:
     transfers = TransferStats(tiers={"cpu": TierStats(**numbers), "disk": TierStats(9)})
-    return SchedulerStats(transfers=transfers)
+    return SchedulerStats(sections={KV_TRANSFER: transfers})
 
 
 def test_host_tier_is_the_cpu_cache(recorder: Recorder) -> None:

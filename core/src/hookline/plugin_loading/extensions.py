@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from hookline.config.engine import EngineConfig
 from hookline.config.extensions import (
     DRAFTING,
+    KV_TRANSFER,
+    KV_TRANSFER_OPTION,
     OPTION,
     POOLER_OPTION,
     SPECULATIVE_OPTION,
@@ -40,12 +42,15 @@ class _Need:
         options: Its section of the configuration.
         option: The command's option, for errors.
         is_optional: Whether the engine does without it if it is not installed.
+        distribution: What it belongs to, for the error if it is not installed; empty if
+            that is not known.
     """
 
     name: str
     options: Mapping[str, object]
     option: str
     is_optional: bool = False
+    distribution: str = ""
 
 
 def load_extensions(
@@ -71,10 +76,15 @@ def load_extensions(
     for need in _needs(config):
         if only is not None and need.name not in only:
             continue
-        if need.is_optional and not _is_installed(need.name):
-            continue
-        if need.name == DRAFTING and not _is_installed(need.name):
-            raise ConfigError(need.option, _NO_DRAFTING)
+        if not _is_installed(need.name):
+            if need.is_optional:
+                continue
+            if need.distribution:
+                raise ConfigError(
+                    need.option,
+                    f"belongs to {need.distribution}, which is not installed (pip "
+                    f"install {need.distribution})",
+                )
         context = ExtensionContext(
             config=deepcopy(config),  # its maps can be changed
             options=frozen_json(need.options),
@@ -119,7 +129,19 @@ def typed_facts(facts: EngineFacts) -> EngineFacts:
 
 def _needs(config: EngineConfig) -> Iterator[_Need]:
     if config.speculative is not None:  # the first: others change its drafts
-        yield _Need(DRAFTING, config.speculative, SPECULATIVE_OPTION)
+        yield _Need(
+            DRAFTING,
+            config.speculative,
+            SPECULATIVE_OPTION,
+            distribution="hookline-drafting",
+        )
+    if config.kv_transfer is not None:  # its gate comes first
+        yield _Need(
+            KV_TRANSFER,
+            config.kv_transfer,
+            KV_TRANSFER_OPTION,
+            distribution="hookline-kv-transfer",
+        )
     if _embeds(config):
         yield _Need(POOLING, config.pooler or EMPTY, POOLER_OPTION)
     backend = config.structured_outputs.get("backend", "auto")

@@ -61,7 +61,7 @@ class Pipeline:
         self._tokens.append(plan.total_tokens)
 
     def ended(self) -> None:
-        """Notes that the oldest step's result is there; polls of transfers are none."""
+        """Notes that the oldest step's result is there; polls are none."""
         if self._tokens:
             self._tokens.popleft()
             self._last_ended += 1

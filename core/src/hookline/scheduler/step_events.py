@@ -10,7 +10,6 @@ from hookline.events import (
     Scheduled,
 )
 from hookline.sections import Sections
-from hookline.stats import ConnectorEvent, KVLoad
 
 
 @dataclass(slots=True)
@@ -22,8 +21,6 @@ class StepEvents:
     preempted: list[Preempted] = field(default_factory=list)
     new_tokens: list[NewTokens] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)
-    loads: list[KVLoad] = field(default_factory=list)
-    connector: list[ConnectorEvent] = field(default_factory=list)
     sections: Sections = field(default_factory=dict)
 
     @property

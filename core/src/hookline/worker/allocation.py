@@ -6,7 +6,6 @@ from typing import Self
 from hookline.worker.feed import Feed
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.runner_maker import BatchState, RunnerMaker
-from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.runtime.cache_memory import CacheMemory
 
 
@@ -21,7 +20,6 @@ class Allocation:
         memory: Its memory, with that of extensions' own layers.
         feed: Brings inputs to the model.
         state: The requests in the batch.
-        transferring: Calls the KV connector; None without one.
         cache_key: Models with another key cannot use this cache.
     """
 
@@ -29,7 +27,6 @@ class Allocation:
     memory: CacheMemory
     feed: Feed
     state: BatchState
-    transferring: Transferring | None
     cache_key: tuple[object, ...]
 
     @classmethod
@@ -37,10 +34,11 @@ class Allocation:
         """Allocates a KV cache of that many blocks, and all that goes with it.
 
         Raises:
-            ConfigError: The connector cannot use the cache, or a plugin's logits
+            ConfigError: An extension cannot use the cache, or a plugin's logits
                 processor cannot be created.
         """
         cache = maker.cache(num_blocks)
+        maker.show(cache)
         tensors = [side for sides in cache.sides() for side in sides]
         tensors += maker.extensions.allocate(maker.cache_shape(num_blocks))
         return cls(
@@ -48,7 +46,6 @@ class Allocation:
             memory=CacheMemory(tensors),
             feed=maker.feed(cache),
             state=maker.batch_state(serves=True),
-            transferring=maker.transferring(cache),
             cache_key=maker.model.cache_key,
         )
 
@@ -60,5 +57,3 @@ class Allocation:
     def close(self) -> None:
         """Ends the threads of plugins that work on this memory."""
         self.state.sampling.close()
-        if self.transferring is not None:
-            self.transferring.close()

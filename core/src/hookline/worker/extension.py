@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from hookline.clock import Clock
-from hookline.config.parallel import ParallelConfig
 from hookline.finish_cause import FinishCause
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan
@@ -17,8 +16,9 @@ if TYPE_CHECKING:  # need torch, which the scheduler's side of an extension does
     import torch
     from transformers import PreTrainedModel
 
+    from hookline.config.parallel import ParallelConfig
     from hookline.models.description import ModelDescription
-    from hookline.models.probe import LayerAttention, LayerCache
+    from hookline.models.layer_shapes import LayerAttention, LayerCache
     from hookline.worker.input_batch import InputBatch, Int64, StepInputs
     from hookline.worker.paged_cache import PagedCache
     from hookline.worker.sampling.logits_processor import (
@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # need torch, which the scheduler's side of an extension does
         LogitsProcessorContext,
     )
     from hookline.worker.sampling.step_sampler import DrawnDrafts
+    from hookline.worker.shown_cache import ShownCache
     from hookline.worker.verification import DraftTree, Verified
     from hookline_kernels import Platform
 
@@ -144,6 +145,9 @@ class WorkerSide:
         feature_layers: Layers of the model whose inputs it needs; set by `prepare`.
         draft_tree: The shape of its drafts, set by `prepare`; None for chains.
         own_layers: Its own attention layers, set by `prepare`; None without any.
+        uses_cache: Whether it is shown the KV cache, once, and needs the model's
+            fingerprint. The engine then does not start without compiled kernels.
+        graph_obstacle: Why steps cannot be captured in CUDA graphs; empty if they can.
     """
 
     states_option: str = ""
@@ -152,6 +156,8 @@ class WorkerSide:
     feature_layers: tuple[int, ...] = ()
     draft_tree: "DraftTree | None" = None
     own_layers: OwnLayers | None = None
+    uses_cache: bool = False
+    graph_obstacle: str = ""
 
     def prepare(self, parts: LoadedParts) -> None:
         """The model is loaded; called again after a sleep without weights.
@@ -176,18 +182,37 @@ class WorkerSide:
         """Returns its logits processors, for the worker's whole life."""
         raise NotImplementedError
 
+    def allocated(self, cache: "ShownCache") -> None:
+        """The KV cache is allocated; called once, if `uses_cache`.
+
+        Its memory stays the same for the worker's whole life.
+
+        Raises:
+            ConfigError: The extension cannot use such a cache.
+        """
+
+    def describe(self, sections: dict[str, object]) -> None:
+        """Adds its section of the model's shape, after `allocated`."""
+
     def bind(self, parts: RunnerParts) -> None:
         """Steps will be computed with these parts; called for each new runner."""
 
     def started(self, plan: StepPlan) -> None:
-        """A step begins. Called for each plan, before anything else."""
+        """A step begins. Called for each plan, before anything is computed."""
+
+    def ended(self, sections: dict[str, object]) -> None:
+        """The layers are computed, in a step without requests at once.
+
+        Called for each plan, also where nothing is sampled; adds its section of the
+        result. Afterwards the step's KV blocks may change.
+        """
 
     def joined(self, row: int, sequence: AdmittedSequence) -> bool:
         """A request joins the batch, for the first time or after a preemption.
 
         Returns:
-            Whether the extension follows this request. The three methods below are
-            called only while it follows one.
+            Whether the extension follows this request. `left`, `computed` and `sampled`
+            are called only while it follows one.
         """
         raise NotImplementedError
 
@@ -265,6 +290,26 @@ FollowSimulation = Callable[[SimulatedStep], None]
 
 
 @runtime_checkable
+class CacheExtension(Protocol):
+    """An extension whose work needs the KV cache alone, and no model."""
+
+    def cache_side(self) -> WorkerSide:
+        """Makes a side of which only the methods are called that need no batch."""
+
+
+@runtime_checkable
+class JoinedExtension(Protocol):
+    """An extension whose sides have a section in each result of every rank."""
+
+    def join_ranks(self, num_ranks: int) -> Callable[[Sequence[object]], object]:
+        """Returns what makes one section out of those of all ranks.
+
+        It is called once for each result, in the order of the steps, with the section
+        of the output rank first.
+        """
+
+
+@runtime_checkable
 class SimulatedExtension(Protocol):
     """An extension that has results where no model computes."""
 
@@ -278,7 +323,7 @@ class SimulatedExtension(Protocol):
 
 
 def worker_sides(
-    extensions: Collection[object], parallel: ParallelConfig
+    extensions: Collection[object], parallel: "ParallelConfig"
 ) -> list[WorkerSide]:
     """Makes the sides of those extensions that have one in a rank."""
     context = WorkerContext(

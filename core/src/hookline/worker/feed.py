@@ -38,7 +38,7 @@ class HostFeed:
         self._tree = tree
 
     def batch(self, inputs: StepInputs, logits_indices: Int64) -> ForwardBatch:
-        if not self._has_tiles:
+        if inputs.num_drafts is not None and not self._has_tiles:
             inputs = one_by_one(inputs)
         trees = None
         if self._tree is not None and inputs.nodes is not None:

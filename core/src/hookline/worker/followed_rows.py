@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from hookline.sections import Sections
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.extension import (
     CacheShape,
@@ -18,6 +19,7 @@ from hookline.worker.sampling.logits_processor import (
     LogitsProcessorContext,
 )
 from hookline.worker.sampling.step_sampler import DrawnDrafts
+from hookline.worker.shown_cache import ShownCache
 from hookline.worker.verification import DraftTree
 
 
@@ -28,6 +30,7 @@ class FollowedRows:
         prepares: What to call when a model is loaded.
         starts: What to call when a step starts.
         drawn: What to ask for drafts with probabilities; None without such drafts.
+        ends: What to call when its layers are computed.
         states_option: The option for which a side needs hidden states; empty if none
             does.
         looks_inside: Whether a rank has to show hidden states in all steps.
@@ -51,6 +54,9 @@ class FollowedRows:
             side.started
             for side in sides
             if type(side).started is not WorkerSide.started
+        )
+        self.ends = tuple(
+            side.ended for side in sides if type(side).ended is not WorkerSide.ended
         )
         self.drawn: Callable[[Int64], DrawnDrafts | None] | None = next(
             (side.drawn for side in sides if type(side).drawn is not WorkerSide.drawn),
@@ -91,6 +97,34 @@ class FollowedRows:
         """Allocates the memory of the sides' own layers, and returns all of it."""
         owners = [side for side in self._sides if side.own_layers is not None]
         return [tensor for side in owners for tensor in side.allocate(shape)]
+
+    @property
+    def uses_cache(self) -> bool:
+        """Whether a side is shown the KV cache."""
+        return any(side.uses_cache for side in self._sides)
+
+    @property
+    def graph_obstacle(self) -> str:
+        """Why a side forbids CUDA graphs; empty if none does."""
+        found = (side.graph_obstacle for side in self._sides if side.graph_obstacle)
+        return next(found, "")
+
+    def allocated(self, cache: ShownCache) -> None:
+        """Shows the KV cache to the sides that use it.
+
+        Raises:
+            ConfigError: One cannot use it.
+        """
+        for side in self._sides:
+            if side.uses_cache:
+                side.allocated(cache)
+
+    def describe(self) -> Sections:
+        """Returns the sides' sections of the model's shape."""
+        sections: dict[str, object] = {}
+        for side in self._sides:
+            side.describe(sections)
+        return sections
 
     def logits_processors(
         self, context: LogitsProcessorContext

@@ -84,6 +84,7 @@ class InputBatch:
         num_computed: [rows] tokens in the cache.
         params: Sampling parameters by row; None if the row is free.
         request_ids: Request id by row.
+        scored_rows: Rows of the requests with `prompt_logprobs`.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class InputBatch:
         self._num_blocks: Int64 = np.zeros(max_num_seqs, np.int64)
         self.params: list[SamplingParams | None] = [None] * max_num_seqs
         self.request_ids: list[int] = [0] * max_num_seqs
+        self.scored_rows: set[int] = set()
         self._free_rows = list(range(max_num_seqs - 1, -1, -1))
         self._row_of: dict[int, int] = {}
 
@@ -112,6 +114,7 @@ class InputBatch:
         """Frees a request's row and returns it."""
         row = self._row_of.pop(request_id)
         self.params[row] = None
+        self.scored_rows.discard(row)
         self._free_rows.append(row)
         return row
 
@@ -126,6 +129,8 @@ class InputBatch:
         self.num_prompt_tokens[row] = sequence.num_prompt_tokens
         self.num_computed[row] = sequence.num_computed_tokens
         self.params[row] = sequence.params
+        if sequence.params.prompt_logprobs is not None:
+            self.scored_rows.add(row)
         self._num_blocks[row] = 0
         self._add_blocks(row, sequence.block_ids)
         return row

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from hookline.config.engine import EngineConfig
 from hookline.cost import ModelCost
 from hookline.models.layer_shapes import LayerAttention, LayerCache
 from hookline.startup_timer import StartupTimer
@@ -14,6 +13,9 @@ from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
 from hookline.worker.rank_context import RankContext
 from hookline_kernels import Platform
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,7 @@ class LoadedModel:
         max_model_len: Context length in tokens.
         eos_token_ids: Tokens that end its texts.
         cost: FLOPs and bytes of its steps, on all ranks together.
-        fingerprint: Digest of weights and configuration; empty without a KV connector.
+        fingerprint: Digest of weights and configuration; empty if nobody needs it.
         with_kernels: Makes the forward pass with kernels, once they are compiled; None
             if `forward` is the final one.
     """
@@ -85,12 +87,11 @@ class LoadModel(Protocol):
 
     def __call__(
         self,
-        config: EngineConfig,
+        config: "EngineConfig",
         platform: Platform,
         timer: StartupTimer,
         *,
         extensions: FollowedRows,
-        needs_fingerprint: bool,
         ranks: RankContext = ...,
     ) -> LoadedModel:
         """Loads the configured model and prepares extensions for it.
@@ -99,9 +100,8 @@ class LoadModel(Protocol):
             config: The engine's configuration.
             platform: Platform of the model.
             timer: Measures the phases.
-            extensions: The worker's sides of extensions.
-            needs_fingerprint: Whether to compute `fingerprint`, which reads all
-                weights.
+            extensions: The worker's sides of extensions. If one is shown the KV cache,
+                `fingerprint` is computed, which reads all weights.
             ranks: What this rank has of those that share the model's layers.
 
         Raises:

@@ -7,22 +7,17 @@ import numpy as np
 import torch
 
 from hookline.finish_cause import Failed, FinishCause
-from hookline.kv_transfer.layout import KVLayout
-from hookline.kv_transfer.orders import TransferReport
-from hookline.models.forward_batch import ForwardBatch
-from hookline.models.forward_output import ForwardOutput
+from hookline.models.forward_batch import ForwardOutput
 from hookline.request import TokenLogprobs
-from hookline.sections import NO_SECTIONS
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.extension import WorkerStep
 from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
-from hookline.worker.sampling.prompt_logprobs import logits_indices
+from hookline.worker.sampling.logprobs import logits_indices
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.sampling.step_sampler import Samples, StepSampler
-from hookline.worker.transfers.transferring import Transferring
 from hookline.worker.verification import DraftTree, Verified, verify
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_registry import Failure, isolate
@@ -53,7 +48,6 @@ class ModelRunner:
         stopwatch: Stopwatch,
         needs_hidden_states: bool = False,
         tree: DraftTree | None = None,
-        transferring: Transferring | None = None,
         extensions: FollowedRows | None = None,
     ) -> None:
         """Joins the parts of a worker.
@@ -67,16 +61,16 @@ class ModelRunner:
             stopwatch: Measures forward passes.
             needs_hidden_states: Compute hidden states in all steps.
             tree: Shape of the drafts; None if they are chains.
-            transferring: Calls the KV connector, if there is one.
             extensions: The worker's sides of extensions; None without any.
         """
         self._forward, self._batch = forward, batch
         self._sampling, self._sampler = sampling, sampler
+        self._prepare = sampler.prepare if sampler.prepares else None
         self._feed, self._stopwatch = feed, stopwatch
         self._needs_hidden_states, self._tree = needs_hidden_states, tree
-        self._transferring = transferring
         self._extensions = extensions or None
         self._starts = () if extensions is None else extensions.starts
+        self._ends = () if extensions is None else extensions.ends
         self._drawn = None if extensions is None else extensions.drawn
 
     @torch.inference_mode()
@@ -84,21 +78,23 @@ class ModelRunner:
         """Applies the plan's changes to the batch, then computes its tokens."""
         for start in self._starts:
             start(plan)
-        self._begin_transfers(plan)
+        sections: dict[str, object] = {}
         if not plan.request_ids:
-            return StepResult(transfers=self._end_transfers())
-        failed = self._change_batch(plan)
+            return self._poll(sections)
+        failed: dict[int, FinishCause] = {}
+        if plan.released or plan.admitted:
+            failed = self._change_batch(plan)
+        if plan.new_block_ids:
+            self._batch.grow(plan)
         inputs = self._batch.inputs(plan)
-        self._sampler.prepare(inputs)
-        indices, prompts = logits_indices(self._batch, inputs)
-        logits, output = self._compute(self._feed.batch(inputs, indices))
-        transfers = self._end_transfers()
-        scores = self._sampler.score_prompts(inputs, prompts, logits)
+        if self._prepare is not None:
+            self._prepare(inputs)
+        logits, output, scores = self._compute(inputs)
+        for end in self._ends:
+            end(sections)
         extensions, seen = self._extensions, None
         if extensions is not None and extensions.is_active:
-            seen = WorkerStep(plan, inputs, failed)
-            if output is not None:
-                seen.hidden_states, seen.features = output.final, output.features
+            seen = _seen(plan, inputs, failed, output, sections)
             extensions.computed(seen)
         rows = inputs.samples.rows
         if inputs.num_drafts is None:
@@ -116,21 +112,14 @@ class ModelRunner:
             prompt_logprobs=scores,
             forward_ns=self._stopwatch.nanoseconds(),
             drafts={} if seen is None else seen.drafts,
-            transfers=transfers,
-            sections=NO_SECTIONS if seen is None else seen.sections,
+            sections=sections,
         )
 
-    @property
-    def kv_layout(self) -> KVLayout | None:
-        """Layout of the blocks that a connector moves, if there is one."""
-        return None if self._transferring is None else self._transferring.layout
-
-    def _begin_transfers(self, plan: StepPlan) -> None:
-        if self._transferring is not None:
-            self._transferring.begin(plan.transfers)
-
-    def _end_transfers(self) -> TransferReport | None:
-        return None if self._transferring is None else self._transferring.end()
+    def _poll(self, sections: dict[str, object]) -> StepResult:
+        """Computes nothing, for extensions that have been called for the plan."""
+        for end in self._ends:
+            end(sections)
+        return StepResult(sections=sections)
 
     def _sample(
         self, inputs: StepInputs, logits: torch.Tensor, rows: Int64
@@ -143,10 +132,11 @@ class ModelRunner:
         return _Sampled(
             dict(zip(request_ids, tokens, strict=True)),
             {request_ids[at]: [own] for at, own in samples.logprobs.items()},
-            self._failed(samples),
+            self._failed(samples) if samples.failed else {},
         )
 
     def _failed(self, samples: Samples) -> dict[int, FinishCause]:
+        """Returns causes by request id."""
         ids = self._batch.request_ids
         return {ids[row]: cause for row, cause in samples.failed.items()}
 
@@ -209,14 +199,22 @@ class ModelRunner:
                     sequence.request_id,
                     exc_info=outcome.error,
                 )
-        self._batch.grow(plan)
         return failed
 
     def _compute(
-        self, batch: ForwardBatch
-    ) -> tuple[torch.Tensor, ForwardOutput | None]:
-        """Logits [W, vocabulary] of the batch, and hidden states if needed."""
-        output = None
+        self, inputs: StepInputs
+    ) -> tuple[torch.Tensor, ForwardOutput | None, dict[int, list[TokenLogprobs]]]:
+        """Runs the model.
+
+        Returns:
+            Logits [W, vocabulary]; hidden states, if they are needed; and
+            log-probabilities of prompt tokens by request id.
+        """
+        indices, output = inputs.samples.indices, None
+        prompts: list[tuple[int, int, int]] = []
+        if self._batch.scored_rows:
+            indices, prompts = logits_indices(self._batch, inputs)
+        batch = self._feed.batch(inputs, indices)
         self._stopwatch.start()
         extensions = self._extensions
         if self._needs_hidden_states or (
@@ -227,4 +225,20 @@ class ModelRunner:
         else:
             logits = self._forward(batch)
         self._stopwatch.stop()
-        return logits, output
+        if not prompts:
+            return logits, output, {}
+        return logits, output, self._sampler.score_prompts(inputs, prompts, logits)
+
+
+def _seen(
+    plan: StepPlan,
+    inputs: StepInputs,
+    failed: dict[int, FinishCause],
+    output: ForwardOutput | None,
+    sections: dict[str, object],
+) -> WorkerStep:
+    """Returns the step as extensions see it once its layers are computed."""
+    final = features = None
+    if output is not None:
+        final, features = output.final, output.features
+    return WorkerStep(plan, inputs, failed, final, features, sections=sections)

@@ -1,19 +1,17 @@
 """What one rank's worker has of the other ranks; here that of a single rank."""
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from hookline.kv_transfer.layout import KVLayout
 from hookline.stats import NO_RANKS, RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.sampling.step_sampler import StepSampler
-from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.modules.reduction import Reduce
 from hookline_kernels.runtime.stopwatch import Stopwatch
 
@@ -25,11 +23,6 @@ if TYPE_CHECKING:  # whoever loads models knows these
 
 class StepRunner(Protocol):
     """Computes steps, or the part of them that a rank has."""
-
-    @property
-    def kv_layout(self) -> KVLayout | None:
-        """Layout of the blocks that a connector moves, if there is one."""
-        ...
 
     def execute(self, plan: StepPlan) -> StepResult:
         """Computes a step. Any exception is fatal to the engine."""
@@ -137,8 +130,7 @@ class RankContext:
         *,
         feed: Feed,
         stopwatch: Stopwatch,
-        transferring: Transferring | None,
-        starts: Sequence[Callable[[StepPlan], None]],
+        extensions: FollowedRows | None,
     ) -> StepRunner | None:
         """Makes the runner of a rank that samples nothing; None on others.
 
@@ -147,10 +139,9 @@ class RankContext:
             batch: Rows of the running requests.
             feed: Brings inputs to the model's device.
             stopwatch: Measures forward passes.
-            transferring: Calls the KV connector, if there is one.
-            starts: What to call when a step starts.
+            extensions: The worker's sides of extensions; None without any.
         """
-        del forward, batch, feed, stopwatch, transferring, starts
+        del forward, batch, feed, stopwatch, extensions
         return None
 
     def around_step(self, compute: Compute) -> Compute:

@@ -2,12 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-from hookline.config.engine import EngineConfig
-from hookline.config.executor import Kernels
-from hookline.kv_transfer.connector import WorkerConnector, needs_layers
-from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.extension import CacheShape, RunnerParts
 from hookline.worker.feed import Feed, HostFeed
 from hookline.worker.followed_rows import FollowedRows
@@ -24,12 +20,14 @@ from hookline.worker.sampling.logits_processor import (
 from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
-from hookline.worker.transfers.connecting import connect
-from hookline.worker.transfers.kv_memory import layers_of
-from hookline.worker.transfers.transferring import Transferring
+from hookline.worker.shown_cache import ShownCache
 from hookline_kernels import Platform
+from hookline_kernels.cache_numbers import dtype_name
 from hookline_kernels.runtime.stopwatch import stopwatch_for
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 MakeProcessors = Callable[
     [LogitsProcessorContext, Sequence[LogitsProcessor]], LogitsProcessors
@@ -81,7 +79,6 @@ class RunnerMaker:
         isa: Instruction set of the CPU's kernels; empty without such kernels.
         model: The loaded model.
         may_compile: Steps use kernels, and not torch alone.
-        connector: Moves KV; None without a KV connector.
         extensions: The worker's sides of extensions.
         sampling: Picks tokens.
         device_steps: Steps on a device; None in main memory.
@@ -89,12 +86,11 @@ class RunnerMaker:
         ranks: What this rank has of the others.
     """
 
-    config: EngineConfig
+    config: "EngineConfig"
     platform: Platform
     isa: str
     model: LoadedModel
     may_compile: bool
-    connector: WorkerConnector | None
     extensions: FollowedRows
     sampling: ChosenSampling
     device_steps: DeviceSteps | None
@@ -104,27 +100,25 @@ class RunnerMaker:
     @classmethod
     def of(
         cls,
-        config: EngineConfig,
+        config: "EngineConfig",
         platform: Platform,
         model: LoadedModel,
         *,
         isa: str,
         device_steps: DeviceSteps | None,
         make_processors: MakeProcessors,
-        connector: WorkerConnector | None,
         extensions: FollowedRows,
         ranks: RankContext = SINGLE_RANK,
     ) -> "RunnerMaker":
         """Chooses the sampling kernels."""
         is_final = model.with_kernels is None
-        may_compile = is_final and config.executor.kernels is not Kernels.TORCH
+        may_compile = is_final and config.executor.may_compile
         return cls(
             config=config,
             platform=platform,
             isa=isa,
             model=model,
             may_compile=may_compile,
-            connector=connector,
             extensions=extensions,
             sampling=choose_sampling(
                 model.dtype, may_compile=may_compile, platform=platform
@@ -224,30 +218,23 @@ class RunnerMaker:
         own = self.extensions.logits_processors(context) if serves else ()
         return self.make_processors(context, own)
 
-    def transferring(self, cache: PagedCache) -> Transferring | None:
-        """Shows a cache to the connector; None without one.
+    def show(self, cache: PagedCache) -> None:
+        """Shows a cache to the extensions that use it.
 
-        Must come before a forward pass is bound to the cache: the connector may be
-        called between the layers.
+        Must come before a forward pass is bound to the cache: they may be called
+        between the layers.
 
         Raises:
-            ConfigError: The connector cannot use the cache.
+            ConfigError: An extension cannot use the cache.
         """
-        if self.connector is None:
-            return None
-        transferring = connect(
-            self.connector,
-            self.config,
-            layers_of(cache),
-            num_blocks=len(cache.keys[0]),
-            dtype=dtype_name(self.model.cache_dtype),
-            content=self.model.fingerprint + cache.layout.encode(),
-        )
-        if needs_layers(self.connector):
-            cache.call_around(
-                transferring.before_attention, transferring.after_attention
+        self.extensions.allocated(
+            ShownCache(
+                memory=cache,
+                num_blocks=len(cache.keys[0]),
+                dtype=dtype_name(self.model.cache_dtype),
+                content=self.model.fingerprint + cache.layout.encode(),
             )
-        return transferring
+        )
 
     def runner(
         self,
@@ -256,7 +243,6 @@ class RunnerMaker:
         cache: PagedCache,
         state: BatchState,
         *,
-        transferring: Transferring | None = None,
         serves: bool = False,
     ) -> StepRunner:
         """Binds the forward pass to a cache and builds the runner of its steps.
@@ -266,7 +252,6 @@ class RunnerMaker:
             feed: Brings it its inputs.
             cache: Keys and values.
             state: The requests in the batch.
-            transferring: Calls the connector around each step; None without one.
             serves: Whether requests are served, and extensions called.
         """
         forward.bind(cache)
@@ -280,8 +265,7 @@ class RunnerMaker:
             state.batch,
             feed=feed,
             stopwatch=stopwatch,
-            transferring=transferring,
-            starts=() if extensions is None else extensions.starts,
+            extensions=extensions,
         )
         if passing is not None:
             return passing
@@ -295,7 +279,6 @@ class RunnerMaker:
             stopwatch=stopwatch,
             needs_hidden_states=not serves and bool(self.extensions.states_option),
             tree=self.extensions.draft_tree,
-            transferring=transferring,
             extensions=extensions,
         )
 

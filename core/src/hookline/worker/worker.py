@@ -17,9 +17,8 @@ import gc
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from hookline.config.engine import EngineConfig
 from hookline.exceptions import ModelLoadError
 from hookline.startup_timer import StartupTimer
 from hookline.stats import RankUse
@@ -27,7 +26,6 @@ from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.allocation import Allocation
-from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.executor import Compute
 from hookline.worker.executor_context import ExecutorContext
 from hookline.worker.extension import worker_sides
@@ -36,6 +34,10 @@ from hookline.worker.loaded_model import LoadModel
 from hookline.worker.machine import Machine
 from hookline.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
 from hookline.worker.runner_maker import MakeProcessors, RunnerMaker
+from hookline_kernels.cache_numbers import dtype_name
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +53,7 @@ class WorkerSetup:
         make_processors: Makes the logits processors.
     """
 
-    init_device: Callable[[EngineConfig], Machine]
+    init_device: Callable[["EngineConfig"], Machine]
     load_model: LoadModel
     make_processors: MakeProcessors
 
@@ -89,7 +91,6 @@ class Worker:
         self.config = context.config
         self._clock = context.clock
         self._timer = context.timer
-        self._connector = context.connector
         self._extensions = FollowedRows(
             worker_sides(context.extensions.values(), context.config.parallel)
         )
@@ -125,7 +126,6 @@ class Worker:
             machine.platform,
             self._timer,
             extensions=self._extensions,
-            needs_fingerprint=self._connector is not None,
             ranks=self._ranks,
         )
         if self._allocated is not None and (
@@ -143,10 +143,12 @@ class Worker:
             model,
             isa=machine.isa,
             device_steps=machine.device_steps(
-                self.config, model, self._extensions.most_drafts, self._connector
+                self.config,
+                model,
+                self._extensions.most_drafts,
+                self._extensions.graph_obstacle,
             ),
             make_processors=self._setup.make_processors,
-            connector=self._connector,
             extensions=self._extensions,
             ranks=self._ranks,
         )
@@ -190,7 +192,7 @@ class Worker:
         """Allocates a KV cache of the agreed number of blocks, and input buffers.
 
         Raises:
-            ConfigError: The connector cannot use the cache.
+            ConfigError: An extension cannot use the cache.
         """
         maker = self.maker
         with self._timer.phase("allocate KV cache"):
@@ -294,7 +296,6 @@ class Worker:
             kept.feed,
             kept.cache,
             kept.state,
-            transferring=kept.transferring,
             serves=True,
         )
         model = maker.model
@@ -309,7 +310,7 @@ class Worker:
             cost=model.cost,
             kernels=maker.kernels_in_use(forward, kept.cache),
             isa=maker.isa,
-            kv_layout=self._runner.kv_layout,
             kv_cache_spec_kind=kept.cache.spec_kind,
             sliding_window=model.sliding_window,
+            rank_sections=[self._extensions.describe()],
         )

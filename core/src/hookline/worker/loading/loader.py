@@ -3,7 +3,6 @@
 from functools import partial
 
 from hookline.config.engine import EngineConfig
-from hookline.config.executor import Kernels
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
 from hookline.models.description import describe
@@ -12,11 +11,11 @@ from hookline.models.layer_span import span_of
 from hookline.models.loading import load_model
 from hookline.models.probe import probe
 from hookline.startup_timer import StartupTimer
-from hookline.worker.cache_dtype import eight_bit_dtype
 from hookline.worker.compiling.first_forward import first_forward
 from hookline.worker.extension import LoadedParts
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.loaded_model import LoadedModel
+from hookline.worker.loading.cache_dtype import eight_bit_dtype
 from hookline.worker.loading.forward_choice import choose_forward
 from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline_kernels import Platform
@@ -30,7 +29,6 @@ def load(
     timer: StartupTimer,
     *,
     extensions: FollowedRows,
-    needs_fingerprint: bool,
     ranks: RankContext = SINGLE_RANK,
 ) -> LoadedModel:
     """Implements `LoadModel`."""
@@ -46,7 +44,7 @@ def load(
             max_model_len,
             platform.device,
             divide=ranks.divide,
-            may_compile=config.executor.kernels is not Kernels.TORCH,
+            may_compile=config.executor.may_compile,
             cache_dtype=eight_bits,
         )
     cache_dtype = eight_bits or model.dtype
@@ -83,10 +81,18 @@ def load(
         feature_layers=extensions.feature_layers,
         reduce=ranks.reduce,
     )
-    fingerprint = fingerprint_of(model, ranks.identity) if needs_fingerprint else b""
+    fingerprint = (
+        fingerprint_of(model, ranks.identity) if extensions.uses_cache else b""
+    )
     with timer.phase("adapt model"):  # takes the model apart
         first = first_forward(
-            config, platform, choose, probed, model.dtype, cache_dtype
+            config,
+            platform,
+            choose,
+            probed,
+            model.dtype,
+            cache_dtype,
+            uses_cache=extensions.uses_cache,
         )
     return LoadedModel(
         architecture=type(model).__name__,

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import torch
 
 from hookline.config.engine import EngineConfig
-from hookline.kv_transfer.connector import WorkerConnector
 from hookline.startup_timer import StartupTimer
 from hookline.worker.executor import Compute
 from hookline.worker.loaded_model import LoadedModel
@@ -41,7 +40,7 @@ class CudaMachine:
         config: EngineConfig,
         model: LoadedModel,
         most_drafts: int,
-        connector: WorkerConnector | None,
+        obstacle: str,
     ) -> GraphPlan:
         """Implements `Machine`."""
         return GraphPlan(
@@ -49,8 +48,8 @@ class CudaMachine:
             device=self.platform.device,
             new_capture=self.new_capture,
             model=model,
-            connector=connector,
             most_drafts=most_drafts,
+            obstacle=obstacle,
         )
 
     def count_blocks(self, maker: RunnerMaker, timer: StartupTimer) -> int:

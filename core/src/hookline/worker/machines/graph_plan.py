@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 
 from hookline.config.engine import EngineConfig
-from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.models.decoder import Decoder
 from hookline.worker.feed import Feed
 from hookline.worker.forward import Forward
@@ -26,24 +25,24 @@ class GraphPlan:
         device: The model's device.
         new_capture: Creates a capturer of graphs; None launches each step.
         model: The loaded model.
-        connector: Moves KV; None without a KV connector.
         most_drafts: Maximum number of drafts of a request in a step.
+        obstacle: Why an extension forbids graphs; empty if none does.
     """
 
     config: EngineConfig
     device: torch.device
     new_capture: Callable[[], Capture] | None
     model: LoadedModel
-    connector: WorkerConnector | None
     most_drafts: int
+    obstacle: str = ""
 
     @property
     def reason_without_graphs(self) -> str:
         """Why each step is launched on a GPU; empty if graphs are captured."""
         if self.new_capture is None:
             return "enforce-eager"
-        if needs_layers(self.connector):
-            return "a KV connector is called between the layers"
+        if self.obstacle:
+            return self.obstacle
         if self.model.feature_layers:
             return "the proposer reads what is within the model"
         return "" if self._capturable else "modules may wait for the device"

@@ -10,10 +10,8 @@ from dataclasses import replace
 
 from hookline.clock import NANOSECONDS, Clock
 from hookline.config import SimulationConfig
-from hookline.kv_transfer.orders import TransferReport
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
-from hookline.sections import NO_SECTIONS
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
@@ -51,13 +49,13 @@ class SimulatedExecutor:
             config: Times of a step's parts.
             clock: Steps sleep on it.
             shape: The simulated model.
-            cache: Simulated KV that a connector moves; None without one.
+            cache: Simulated KV that extensions move; None without any.
             extensions: What extensions do after each step.
             stages: Number of pipeline stages, each with an equal part of a step's time.
         """
         self.shape = shape
         if cache is not None:
-            self.shape = replace(shape, kv_layout=cache.layout)
+            self.shape = replace(shape, rank_sections=[cache.sections])
         self._cache = cache
         self._extensions = extensions
         self._config = config
@@ -95,8 +93,6 @@ class SimulatedExecutor:
 
     def wake_up(self) -> None:
         self._sleep_level = None
-        if self._cache is not None:
-            self._cache.restore()
 
     def close(self) -> None:
         self._sequences.clear()
@@ -106,16 +102,18 @@ class SimulatedExecutor:
     def _execute(self, plan: StepPlan) -> StepResult:
         assert self._sleep_level is None, "no step may be executed during sleep"
         step_ns, ends_at = self._times.popleft()
+        sections: dict[str, object] = {}
         if self._cache is not None:
             self._cache.begin(plan)
             if not plan.request_ids:
-                return StepResult(transfers=self._cache.end())
+                self._cache.end(sections)
+                return StepResult(sections=sections)
         self._change_batch(plan)
         self._clock.sleep(max(0, ends_at - self._clock.now()) / NANOSECONDS)
         prompt_logprobs = self._prompt_logprobs(plan)
         tokens, prefilled = self._compute(plan)
-        transfers = self._read(tokens)
-        step = self._follow(plan, prefilled, tokens, step_ns)
+        self._read(tokens, sections)
+        drafts = self._follow(plan, prefilled, tokens, step_ns, sections)
         return StepResult(
             tokens=tokens,
             logprobs={
@@ -125,9 +123,8 @@ class SimulatedExecutor:
             },
             prompt_logprobs=prompt_logprobs,
             forward_ns=step_ns,
-            drafts={} if step is None else step.drafts,
-            transfers=transfers,
-            sections=NO_SECTIONS if step is None else step.sections,
+            drafts=drafts,
+            sections=sections,
         )
 
     def _change_batch(self, plan: StepPlan) -> None:
@@ -162,10 +159,11 @@ class SimulatedExecutor:
         prefilled: Sequence[AdmittedSequence],
         tokens: Mapping[int, list[int]],
         step_ns: int,
-    ) -> SimulatedStep | None:
-        """Lets extensions follow a step; None without any."""
+        sections: dict[str, object],
+    ) -> dict[int, list[int]]:
+        """Lets extensions follow a step; returns the drafts for the next one."""
         if not self._extensions:
-            return None
+            return {}
         step = SimulatedStep(
             plan=plan,
             sequences={key: each.admitted for key, each in self._sequences.items()},
@@ -173,10 +171,11 @@ class SimulatedExecutor:
             prefilled=prefilled,
             tokens=tokens,
             step_ns=step_ns,
+            sections=sections,
         )
         for follow in self._extensions:
             follow(step)
-        return step
+        return step.drafts
 
     def _prompt_logprobs(self, plan: StepPlan) -> dict[int, list[TokenLogprobs]]:
         """Returns entries of the prompt tokens that follow those of the step."""
@@ -197,16 +196,16 @@ class SimulatedExecutor:
             sequence = self._sequences[request_id]
             self._cache.write(request_id, sequence.token_ids, sequence.num_computed)
 
-    def _read(self, tokens: dict[int, list[int]]) -> TransferReport | None:
-        """Ends the step's transfers; falsifies tokens of requests with wrong KV."""
+    def _read(self, tokens: dict[int, list[int]], sections: dict[str, object]) -> None:
+        """Falsifies tokens of requests with wrong KV, and has extensions end."""
         if self._cache is None:
-            return None
+            return
         for request_id, new in tokens.items():
             self._write(request_id)  # accepted drafts
             sequence = self._sequences[request_id]
             if not self._cache.is_right(request_id, sequence.num_computed):
                 new[:] = [(token + 1) % self.shape.vocab_size for token in new]
-        return self._cache.end()
+        self._cache.end(sections)
 
     def _step_seconds(self, plan: StepPlan) -> float:
         decodes = len(plan.request_ids) - plan.prefill_requests

@@ -1,6 +1,5 @@
 """What a worker has of the other ranks, if there are any."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -13,11 +12,11 @@ from hookline.stats import NO_RANKS, RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward, PassingForward
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.rank_context import RankContext
 from hookline.worker.sampling.step_sampler import StepSampler
-from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_ranks.gathered_forward import GatheredForward
 from hookline_ranks.rank_parts import RankParts
@@ -141,8 +140,7 @@ class DividedRankContext(RankContext):
         *,
         feed: Feed,
         stopwatch: Stopwatch,
-        transferring: Transferring | None,
-        starts: Sequence[Callable[[StepPlan], None]],
+        extensions: FollowedRows | None,
     ) -> StageRunner | None:
         """Implements `RankContext`."""
         stages = self._parts.stages
@@ -155,8 +153,7 @@ class DividedRankContext(RankContext):
             feed=feed,
             links=stages,
             stopwatch=stopwatch,
-            transferring=transferring,
-            starts=starts,
+            extensions=extensions,
         )
 
     def around_step(self, compute: Compute) -> Compute:

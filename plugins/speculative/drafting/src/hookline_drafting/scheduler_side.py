@@ -34,6 +34,10 @@ class StagedDrafting(DraftingScheduler):
         super().__init__(closing)
         self._moves: list[SlotMoves] = []
 
+    def is_busy(self) -> bool:
+        """Whether moves are to be told: KV that is saved must lie where chains have it."""
+        return bool(self._moves)
+
     def plan(self, builder: PlanBuilder) -> PlannedMoves | None:  # noqa: ARG002
         """Returns the moves since the last plan, once."""
         if not self._moves:

@@ -100,8 +100,11 @@ def batch_of(tokens: list[int], start: int) -> ForwardBatch:
     )
 
 
-class Looker(WorkerSide):
-    looks_inside = True
+class Reader(WorkerSide):
+    uses_cache = True
+
+    def __init__(self, *, looks_inside: bool) -> None:
+        self.looks_inside = looks_inside
 
 
 def load_rank(
@@ -136,8 +139,7 @@ def load_rank(
         config,
         CPU,
         StartupTimer(SystemClock()),
-        extensions=FollowedRows([] if replays_steps else [Looker()]),
-        needs_fingerprint=True,
+        extensions=FollowedRows([Reader(looks_inside=not replays_steps)]),
         ranks=ranks,
     )
     return RankedModel(loaded, ranks, group)

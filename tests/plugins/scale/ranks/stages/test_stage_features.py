@@ -47,7 +47,6 @@ def load_stage(folder: Path, kernels: Kernels, parallel: ParallelConfig) -> Load
         CPU,
         StartupTimer(SystemClock()),
         extensions=FollowedRows([Reader()] if is_last else []),
-        needs_fingerprint=False,
         ranks=DividedRankContext(config, RankParts()),
     )
     may_compile = kernels is not Kernels.TORCH
