@@ -81,9 +81,8 @@ def load(
         feature_layers=extensions.feature_layers,
         reduce=ranks.reduce,
     )
-    fingerprint = (
-        fingerprint_of(model, ranks.identity) if extensions.uses_cache else b""
-    )
+    uses_cache = extensions.uses_cache
+    fingerprint = fingerprint_of(model, ranks.identity) if uses_cache else b""
     with timer.phase("adapt model"):  # takes the model apart
         first = first_forward(
             config,
@@ -92,7 +91,7 @@ def load(
             probed,
             model.dtype,
             cache_dtype,
-            uses_cache=extensions.uses_cache,
+            uses_cache=uses_cache,
         )
     return LoadedModel(
         architecture=type(model).__name__,

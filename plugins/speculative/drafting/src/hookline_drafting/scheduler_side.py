@@ -35,7 +35,7 @@ class StagedDrafting(DraftingScheduler):
         self._moves: list[SlotMoves] = []
 
     def is_busy(self) -> bool:
-        """Whether moves are to be told: KV that is saved must lie where chains have it."""
+        """Whether moves must be told before a connector saves what they move."""
         return bool(self._moves)
 
     def plan(self, builder: PlanBuilder) -> PlannedMoves | None:  # noqa: ARG002
