@@ -105,4 +105,7 @@ def call_model(
         assert isinstance(logits, torch.Tensor)
         return logits
 
-    return span_of(model).run(compute, intermediate)
+    span = span_of(model)
+    if span is ALL_LAYERS and intermediate is None:
+        return compute()
+    return span.run(compute, intermediate)

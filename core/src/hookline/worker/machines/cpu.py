@@ -6,9 +6,6 @@ from dataclasses import replace
 from functools import partial
 
 from hookline.config.engine import EngineConfig
-from hookline.config.executor import Kernels
-from hookline.kv_transfer.connector import WorkerConnector
-from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 from hookline.stats import ThreadUse
 from hookline.step.plan import StepPlan, StepResult
@@ -51,8 +48,8 @@ class CpuMachine:
         self,
         config: EngineConfig,
         model: LoadedModel,
-        proposer: Proposer | None,
-        connector: WorkerConnector | None,
+        most_drafts: int,
+        obstacle: str,
     ) -> None:
         """Returns None: inputs stay where they are."""
 
@@ -128,8 +125,7 @@ def governed(governor: ThreadGovernor, compute: Compute) -> Compute:
 def _governor(worker: Serving) -> ThreadGovernor | None:
     """Returns None where no team of threads computes steps."""
     config = worker.config
-    is_torch = config.executor.kernels is Kernels.TORCH
-    if is_torch or worker.maker.model.with_kernels is not None:
+    if not config.executor.may_compile or worker.maker.model.with_kernels is not None:
         return None
     try:
         team = import_compiled("hookline_kernels.cpu.team").thread_team()

@@ -6,8 +6,6 @@ from collections.abc import Callable
 import torch
 
 from hookline.config.engine import EngineConfig
-from hookline.kv_transfer.connector import WorkerConnector
-from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 from hookline.worker.executor import Compute
 from hookline.worker.loaded_model import LoadedModel
@@ -41,8 +39,8 @@ class CudaMachine:
         self,
         config: EngineConfig,
         model: LoadedModel,
-        proposer: Proposer | None,
-        connector: WorkerConnector | None,
+        most_drafts: int,
+        obstacle: str,
     ) -> GraphPlan:
         """Implements `Machine`."""
         return GraphPlan(
@@ -50,8 +48,8 @@ class CudaMachine:
             device=self.platform.device,
             new_capture=self.new_capture,
             model=model,
-            proposer=proposer,
-            connector=connector,
+            most_drafts=most_drafts,
+            obstacle=obstacle,
         )
 
     def count_blocks(self, maker: RunnerMaker, timer: StartupTimer) -> int:
