@@ -30,7 +30,6 @@ LONG_FUNCTIONS = {
 }
 """Functions of more lines than `MOST_FUNCTION_LINES`."""
 LONG_CONSTRUCTORS = {
-    "core/src/hookline/frontend/front_end.py FrontEnd",
     (
         "plugins/scale/cluster/src/hookline_cluster/ranks/connected_ranks.py "
         "ConnectedRanks"

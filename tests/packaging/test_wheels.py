@@ -16,6 +16,7 @@ PACKAGES = {
     ".": {"hookline", "hookline_metrics", "hookline_server"},
     "core/kernels": {"hookline_kernels"},
     "models/demo": {"hookline_demo_model"},
+    "plugins/engines/process": {"hookline_process_engine"},
     "plugins/executors/simulated": {"hookline_simulated"},
     "plugins/loggers/kv_events": {"hookline_kv_events"},
     "plugins/loggers/logging": {"hookline_logging"},

@@ -422,21 +422,6 @@ class TrainingReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectorContext:
-    """Payload of `create_kv_connector`.
-
-    Attributes:
-        role: `scheduler` or `worker`: the Protocol to implement.
-        config: The engine's configuration.
-        options: `kv_connector_extra_config` of `--kv-transfer-config`.
-    """
-
-    role: str
-    config: EngineConfig
-    options: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionContext:
     """Payload of `create_extension`.
 

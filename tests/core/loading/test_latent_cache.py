@@ -16,7 +16,7 @@ from hookline.config import (
 )
 from hookline.models.layer_shapes import LayerCache
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.transfers.kv_memory import layers_of
+from hookline_kv_transfer.kv_memory import layers_of
 from hookline_testing.oracle import make_oracle
 
 GREEDY = SamplingParams(temperature=0.0, max_tokens=10)

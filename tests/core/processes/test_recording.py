@@ -41,7 +41,7 @@ from hookline.events import StepOutput
 from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
 from hookline.finish_cause import Aborted
 from hookline.transport.engine_client import EngineDied, EngineReplaced
-from hookline.transport.process_client import ProcessClient
+from hookline_process_engine.process_client import ProcessClient
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request, simulated_core
 
@@ -75,7 +75,9 @@ def drive(loop: EngineLoop, turns: int = 40) -> list[EngineMessage]:
     news: list[EngineMessage] = []
     for turn in range(turns):
         given = COMMANDS[turn // 2 : turn // 2 + 1] if turn % 2 == 0 else []
-        news += loop.turn(lambda _, given=given: given.pop() if given else None, 0.0)  # type: ignore[misc]
+        news += loop.run_once(
+            lambda _, given=given: given.pop() if given else None, 0.0
+        )  # type: ignore[misc]
     return news
 
 

@@ -24,7 +24,8 @@ from hookline.frontend.request_account import (
     orphaned_request,
     rejected_request,
 )
-from hookline.frontend.wall_time import WallTime
+from hookline.frontend.timeline import ClockMapping
+from hookline.frozen import frozen_json
 from hookline.request import FinishReason, GenerateRequest, RequestFacts
 from hookline.request_ids import client_of
 from hookline.stats import GRAMMAR_NEWS, IterationStats
@@ -70,7 +71,7 @@ class RequestAccounting:
         self.moved = 0
         self.taken_over = 0
         self.num_waiting_tokens = 0
-        self.wall = WallTime(clock, engine_clock)
+        self.wall = ClockMapping(clock, engine_clock)
         self._clock = clock
         self._is_detailed = is_detailed
         self._keep_prompts = keep_prompts
@@ -201,10 +202,10 @@ class RequestAccounting:
         """
         iteration = IterationBuilder()
         iteration.evictions += output.evictions
-        iteration.loads += output.loads
-        iteration.connector_events += output.connector_events
-        if output.sections and (news := GRAMMAR_NEWS.read(output.sections)):
-            iteration.compilings += news.compilings
+        if output.sections:
+            iteration.sections = frozen_json(output.sections)
+            if news := GRAMMAR_NEWS.read(output.sections):
+                iteration.compilings += news.compilings
         if output.clock is not None:
             self.wall.set_engine(output.clock)
             self.wall.set_front_end(self._clock)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from hookline.clock import Clock, SystemClock
+from hookline.config.extensions import KV_TRANSFER
 from hookline.config.observers import ObserverConfig
 from hookline.config.scheduler import SleepPolicy
 from hookline.config.supervision import SupervisionConfig
@@ -30,7 +31,7 @@ from hookline.exceptions import (
 )
 from hookline.finish_cause import Aborted, Rejected
 from hookline.frontend.accounting import RequestAccounting
-from hookline.frontend.calls import PendingCalls
+from hookline.frontend.calls import PendingCalls, SleepOperations
 from hookline.frontend.client_request import ClientRequest, Deliver, seconds_until
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
@@ -40,7 +41,6 @@ from hookline.frontend.observing import Observing
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.request_context import RequestContext
 from hookline.frontend.router import EngineRouter
-from hookline.frontend.sleep_operations import SleepOperations
 from hookline.frontend.supervisor import Supervisor
 from hookline.frontend.text_stream import make_text_streams
 from hookline.frontend.type_check import check_types
@@ -48,8 +48,9 @@ from hookline.payloads import EngineFacts
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.request_ids import first_id
+from hookline.request_limits import check_token_lists
 from hookline.sampling_params import SamplingParams
-from hookline.sections import NO_SECTIONS
+from hookline.sections import present
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import (
     EngineClient,
@@ -179,13 +180,18 @@ class FrontEnd:
         Raises:
             RequestError: The request cannot be served.
         """
+        check_token_lists(
+            self.facts.vocab_size,
+            logit_bias=params.logit_bias,
+            allowed_token_ids=params.allowed_token_ids or (),
+            stop_token_ids=params.stop_token_ids,
+        )
         request = GenerateRequest(
             prompt_token_ids=self.inputs.encode(prompt),
             params=params,
             facts=facts or RequestFacts(),
             cache_salt=cache_salt,
-            kv_transfer_params=kv_transfer_params,
-            sections=NO_SECTIONS if pooling is None else {POOLING: pooling},
+            sections=present(((POOLING, pooling), (KV_TRANSFER, kv_transfer_params))),
         )
         check_types(request)
         if params.bad_words:

@@ -1,10 +1,11 @@
 """Delivers an engine's outputs to clients, and reports to the accounting."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec.structs import force_setattr
 
 from hookline.clock import Clock
+from hookline.config.extensions import KV_TRANSFER
 from hookline.events import Finished, NewTokens, StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Aborted, Failed, FinishCause
@@ -230,9 +231,9 @@ class OutputProcessor:
         request = completion.request
         if sections:
             request.vectors = VECTORS.read(sections)
-        params = event.kv_transfer_params
-        if request.kv_transfer_params is None and params is not None:
-            request.kv_transfer_params = dict(params)
+            params = sections.get(KV_TRANSFER)
+            if request.kv_transfer_params is None and isinstance(params, Mapping):
+                request.kv_transfer_params = dict(params)
         if not completion.is_open:
             return None
         self._close(completion, completion.end(event), now)

@@ -72,6 +72,12 @@ EXECUTOR = PluginKind(
     hook="executor_factory",
     bare="value",
 )
+CONFIG_SECTION = PluginKind(
+    name="config_section",
+    group="hookline.config_sections",
+    hook="config_section",
+    bare="value",
+)
 COMMAND = PluginKind(
     name="command", group="hookline.commands", hook="cli_command", bare="value"
 )
@@ -96,6 +102,7 @@ KINDS = (
     CLUSTER,
     ENGINE_NODES,
     EXECUTOR,
+    CONFIG_SECTION,
     COMMAND,
     MODEL,
 )

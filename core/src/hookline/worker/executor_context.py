@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hookline.clock import Clock
-from hookline.kv_transfer.connector import WorkerConnector
 from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 
@@ -27,7 +26,6 @@ class ExecutorContext:
         timer: Measures the phases of the start.
         proposer: Drafts tokens; None without speculation. It uses only what the
             factory's capabilities offer.
-        connector: The worker's side of the KV connector; None without one.
         extensions: The engine's extensions, by their names.
         make_ranks: Makes what the engine's only rank has of those of other engines,
             once torch is imported; None if it needs none of them.
@@ -37,6 +35,5 @@ class ExecutorContext:
     clock: Clock
     timer: StartupTimer
     proposer: Proposer | None = None
-    connector: WorkerConnector | None = None
     extensions: Mapping[str, object] = field(default_factory=dict)
     make_ranks: MakeRanks | None = None

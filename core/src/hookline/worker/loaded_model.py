@@ -38,7 +38,7 @@ class LoadedModel:
         max_model_len: Context length in tokens.
         eos_token_ids: Tokens that end its texts.
         cost: FLOPs and bytes of its steps, on all ranks together.
-        fingerprint: Digest of weights and configuration; empty without a KV connector.
+        fingerprint: Digest of weights and configuration; empty if nobody needs it.
         with_kernels: Makes the forward pass with kernels, once they are compiled; None
             if `forward` is the final one.
     """
@@ -93,7 +93,7 @@ class LoadModel(Protocol):
         timer: StartupTimer,
         *,
         proposer: Proposer | None,
-        needs_fingerprint: bool,
+        uses_cache: bool,
         states_option: str = ...,
         ranks: RankContext = ...,
     ) -> LoadedModel:
@@ -104,8 +104,8 @@ class LoadModel(Protocol):
             platform: Platform of the model.
             timer: Measures the phases.
             proposer: Prepared with the model's weights if it needs hidden states.
-            needs_fingerprint: Whether to compute `fingerprint`, which reads all
-                weights.
+            uses_cache: Whether an extension is shown the KV cache: `fingerprint` is
+                computed, which reads all weights.
             states_option: The option for which extensions need hidden states; empty if
                 they need none.
             ranks: What this rank has of those that share the model's layers.

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from hookline.kv_transfer.connector import WorkerConnector
 from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 from hookline.worker.allocation import Allocation
@@ -63,9 +62,16 @@ class Machine(Protocol):
         config: "EngineConfig",
         model: LoadedModel,
         proposer: Proposer | None,
-        connector: WorkerConnector | None,
+        obstacle: str,
     ) -> DeviceSteps | None:
-        """Returns how steps of a model reach the device; None in main memory."""
+        """Returns how steps of a model reach the device; None in main memory.
+
+        Args:
+            config: The engine's configuration.
+            model: The loaded model.
+            proposer: Drafts tokens; None without speculation.
+            obstacle: Why an extension forbids graphs; empty if none does.
+        """
         ...
 
     def count_blocks(self, maker: RunnerMaker, timer: StartupTimer) -> int:

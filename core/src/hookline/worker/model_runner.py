@@ -8,11 +8,8 @@ import numpy as np
 import torch
 
 from hookline.finish_cause import Failed, FinishCause
-from hookline.kv_transfer.layout import KVLayout
-from hookline.kv_transfer.orders import TransferReport
 from hookline.models.forward_batch import ForwardOutput
 from hookline.request import TokenLogprobs
-from hookline.sections import NO_SECTIONS
 from hookline.spec_decode.target import HiddenStates
 from hookline.step.plan import SlotMoves, StepPlan, StepResult
 from hookline.worker.drafting.computed_step import ComputedStep
@@ -28,7 +25,6 @@ from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling.logprobs import logits_indices
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.sampling.step_sampler import Samples, StepSampler
-from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_registry import Failure, isolate
 
@@ -62,7 +58,6 @@ class ModelRunner:
         drafter: Drafter | None = None,
         needs_hidden_states: bool = False,
         tree: TreeArrays | None = None,
-        transferring: Transferring | None = None,
         extensions: FollowedRows | None = None,
     ) -> None:
         """Joins the parts of a worker.
@@ -78,7 +73,6 @@ class ModelRunner:
             drafter: Requests drafts; None without speculation.
             needs_hidden_states: Compute hidden states, for the drafter.
             tree: Shape of the drafts; None if they are chains.
-            transferring: Calls the KV connector, if there is one.
             extensions: The worker's sides of extensions; None without any.
         """
         self._forward, self._batch = forward, batch
@@ -87,9 +81,9 @@ class ModelRunner:
         self._feed, self._stopwatch = feed, stopwatch
         self._drafter, self._needs_hidden_states = drafter, needs_hidden_states
         self._cache, self._tree = cache, tree
-        self._transferring = transferring
         self._extensions = extensions or None
         self._starts = () if extensions is None else extensions.starts
+        self._ends = () if extensions is None else extensions.ends
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
@@ -97,23 +91,23 @@ class ModelRunner:
         for start in self._starts:
             start(plan)
         started = time.perf_counter_ns()
-        self._begin_transfers(plan)
+        sections: dict[str, object] = {}
         if not plan.request_ids:
-            return StepResult(transfers=self._end_transfers())
+            self._end(sections)
+            return StepResult(sections=sections)
         failed: dict[int, FinishCause] = {}
-        if plan.released or plan.admitted:
+        if plan.released or plan.admitted or plan.new_block_ids:
             failed = self._change_batch(plan)
-        if plan.new_block_ids:
-            self._batch.grow(plan)
         inputs = self._batch.inputs(plan)
         if self._prepare is not None:
             self._prepare(inputs)
         logits, output, scores = self._compute(inputs)
-        transfers = self._end_transfers()
+        if self._ends:
+            self._end(sections)
         extensions, seen = self._extensions, None
         if extensions is not None and extensions.is_active:
             final = None if output is None else output.final
-            seen = WorkerStep(plan, inputs, final, failed)
+            seen = WorkerStep(plan, inputs, final, failed, sections=sections)
             extensions.computed(seen)
         rows = inputs.samples.rows
         before = self._batch.num_computed[inputs.rows]
@@ -142,21 +136,8 @@ class ModelRunner:
             moves=sampled.moves,
             most_drafts=drafts.most_drafts,
             proposer_failures=drafts.failures,
-            transfers=transfers,
-            sections=NO_SECTIONS if seen is None else seen.sections,
+            sections=sections,
         )
-
-    @property
-    def kv_layout(self) -> KVLayout | None:
-        """Layout of the blocks that a connector moves, if there is one."""
-        return None if self._transferring is None else self._transferring.layout
-
-    def _begin_transfers(self, plan: StepPlan) -> None:
-        if self._transferring is not None:
-            self._transferring.begin(plan.transfers)
-
-    def _end_transfers(self) -> TransferReport | None:
-        return None if self._transferring is None else self._transferring.end()
 
     def _sample(
         self, inputs: StepInputs, logits: torch.Tensor, rows: Int64
@@ -239,8 +220,13 @@ class ModelRunner:
                     states[targets] = states[sources]
         return SlotMoves(old.tolist(), new.tolist())
 
+    def _end(self, sections: dict[str, object]) -> None:
+        """Lets extensions end what runs beside the layers."""
+        for end in self._ends:
+            end(sections)
+
     def _change_batch(self, plan: StepPlan) -> dict[int, FinishCause]:
-        """Releases and admits requests.
+        """Releases and admits requests, and adds blocks.
 
         Returns:
             Causes by id of the requests whose sampling parameters raised an error. They
@@ -268,6 +254,7 @@ class ModelRunner:
                     sequence.request_id,
                     exc_info=outcome.error,
                 )
+        self._batch.grow(plan)
         return failed
 
     def _compute(

@@ -4,17 +4,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from hookline.kv_transfer.layout import KVLayout
 from hookline.spec_decode.tree import DraftTree
 from hookline.stats import NO_RANKS, RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling.step_sampler import StepSampler
-from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.modules.reduction import Reduce
 from hookline_kernels.runtime.stopwatch import Stopwatch
 
@@ -26,11 +25,6 @@ if TYPE_CHECKING:  # whoever loads models knows these
 
 class StepRunner(Protocol):
     """Computes steps, or the part of them that a rank has."""
-
-    @property
-    def kv_layout(self) -> KVLayout | None:
-        """Layout of the blocks that a connector moves, if there is one."""
-        ...
 
     def execute(self, plan: StepPlan) -> StepResult:
         """Computes a step. Any exception is fatal to the engine."""
@@ -137,7 +131,7 @@ class RankContext:
         feed: Feed,
         stopwatch: Stopwatch,
         cache: PagedCache,
-        transferring: Transferring | None,
+        extensions: FollowedRows | None,
     ) -> StepRunner | None:
         """Makes the runner of a rank that samples nothing; None on others.
 
@@ -147,9 +141,9 @@ class RankContext:
             feed: Brings inputs to the model's device.
             stopwatch: Measures forward passes.
             cache: The rank's KV cache.
-            transferring: Calls the KV connector, if there is one.
+            extensions: The worker's sides of extensions; None without any.
         """
-        del forward, batch, feed, stopwatch, cache, transferring
+        del forward, batch, feed, stopwatch, cache, extensions
         return None
 
     def around_step(self, compute: Compute) -> Compute:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
-from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.spec_decode.proposer import (
     Proposer,
     has_layers,
@@ -32,9 +31,7 @@ from hookline.worker.sampling.logits_processor import (
 from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
-from hookline.worker.transfers.connecting import connect
-from hookline.worker.transfers.kv_memory import layers_of
-from hookline.worker.transfers.transferring import Transferring
+from hookline.worker.shown_cache import ShownCache
 from hookline_kernels import Platform
 from hookline_kernels.cache_numbers import dtype_name
 from hookline_kernels.runtime.stopwatch import stopwatch_for
@@ -94,7 +91,6 @@ class RunnerMaker:
         model: The loaded model.
         may_compile: Steps use kernels, and not torch alone.
         proposer: Drafts tokens; None without speculation.
-        connector: Moves KV; None without a KV connector.
         extensions: The worker's sides of extensions.
         tree: The shape of the proposer's drafts; None if they are chains.
         sampling: Picks tokens.
@@ -109,7 +105,6 @@ class RunnerMaker:
     model: LoadedModel
     may_compile: bool
     proposer: Proposer | None
-    connector: WorkerConnector | None
     extensions: FollowedRows
     tree: TreeArrays | None
     sampling: ChosenSampling
@@ -128,7 +123,6 @@ class RunnerMaker:
         device_steps: DeviceSteps | None,
         make_processors: MakeProcessors,
         proposer: Proposer | None,
-        connector: WorkerConnector | None,
         extensions: FollowedRows,
         ranks: RankContext = SINGLE_RANK,
     ) -> "RunnerMaker":
@@ -147,7 +141,6 @@ class RunnerMaker:
             model=model,
             may_compile=may_compile,
             proposer=proposer,
-            connector=connector,
             extensions=extensions,
             tree=arrays_for(tree_of(proposer) or ranks.draft_tree, platform, windows),
             sampling=choose_sampling(
@@ -260,30 +253,23 @@ class RunnerMaker:
         own = self.extensions.logits_processors(context) if serves else ()
         return self.make_processors(context, own)
 
-    def transferring(self, cache: PagedCache) -> Transferring | None:
-        """Shows a cache to the connector; None without one.
+    def show(self, cache: PagedCache) -> None:
+        """Shows a cache to the extensions that use it.
 
-        Must come before a forward pass is bound to the cache: the connector may be
-        called between the layers.
+        Must come before a forward pass is bound to the cache: they may be called
+        between the layers.
 
         Raises:
-            ConfigError: The connector cannot use the cache.
+            ConfigError: An extension cannot use the cache.
         """
-        if self.connector is None:
-            return None
-        transferring = connect(
-            self.connector,
-            self.config,
-            layers_of(cache),
-            num_blocks=len(cache.keys[0]),
-            dtype=dtype_name(self.model.cache_dtype),
-            content=self.model.fingerprint + cache.layout.encode(),
-        )
-        if needs_layers(self.connector):
-            cache.call_around(
-                transferring.before_attention, transferring.after_attention
+        self.extensions.allocated(
+            ShownCache(
+                memory=cache,
+                num_blocks=len(cache.keys[0]),
+                dtype=dtype_name(self.model.cache_dtype),
+                content=self.model.fingerprint + cache.layout.encode(),
             )
-        return transferring
+        )
 
     def drafter(self, batch: InputBatch) -> Drafter | None:
         """Starts the proposer's thread; None without speculation."""
@@ -306,7 +292,6 @@ class RunnerMaker:
         state: BatchState,
         *,
         drafter: Drafter | None = None,
-        transferring: Transferring | None = None,
         serves: bool = False,
     ) -> StepRunner:
         """Binds the forward pass to a cache and builds the runner of its steps.
@@ -317,7 +302,6 @@ class RunnerMaker:
             cache: Keys and values.
             state: The requests in the batch.
             drafter: Calls the proposer after each step; None without speculation.
-            transferring: Calls the connector around each step; None without one.
             serves: Whether requests are served, and extensions called.
         """
         forward.bind(cache)
@@ -329,7 +313,7 @@ class RunnerMaker:
             feed=feed,
             stopwatch=stopwatch,
             cache=cache,
-            transferring=transferring,
+            extensions=self.extensions if serves else None,
         )
         if passing is not None:
             return passing
@@ -347,7 +331,6 @@ class RunnerMaker:
             drafter=drafter,
             needs_hidden_states=self.needs_hidden_states,
             tree=self.tree,
-            transferring=transferring,
             extensions=self.extensions if serves else None,
         )
 

@@ -97,7 +97,6 @@ class Worker:
         self._timer = context.timer
         self._proposer = context.proposer
         self._drafts = context.proposer is not None
-        self._connector = context.connector
         self._extensions = FollowedRows(
             worker_sides(context.extensions.values(), context.config.parallel)
         )
@@ -134,7 +133,7 @@ class Worker:
             machine.platform,
             self._timer,
             proposer=self._proposer,
-            needs_fingerprint=self._connector is not None,
+            uses_cache=self._extensions.uses_cache,
             states_option=self._extensions.states_option,
             ranks=self._ranks,
         )
@@ -153,11 +152,10 @@ class Worker:
             model,
             isa=machine.isa,
             device_steps=machine.device_steps(
-                self.config, model, self._proposer, self._connector
+                self.config, model, self._proposer, self._extensions.graph_obstacle
             ),
             make_processors=self._setup.make_processors,
             proposer=self._proposer,
-            connector=self._connector,
             extensions=self._extensions,
             ranks=self._ranks,
         )
@@ -201,7 +199,7 @@ class Worker:
         """Allocates a KV cache of the agreed number of blocks, and input buffers.
 
         Raises:
-            ConfigError: The proposer or the connector cannot use the cache.
+            ConfigError: The proposer or an extension cannot use the cache.
         """
         maker = self.maker
         with self._timer.phase("allocate KV cache"):
@@ -313,7 +311,6 @@ class Worker:
             kept.cache,
             kept.state,
             drafter=self._drafter,
-            transferring=kept.transferring,
             serves=True,
         )
         model = maker.model
@@ -329,9 +326,9 @@ class Worker:
             kernels=maker.kernels_in_use(forward, kept.cache),
             isa=maker.isa,
             draft_tree=tree_of(self._proposer),
-            kv_layout=self._runner.kv_layout,
             kv_cache_spec_kind=kept.cache.spec_kind,
             sliding_window=model.sliding_window,
+            rank_sections=[self._extensions.describe()],
         )
 
     def _close_drafter(self) -> None:

@@ -7,7 +7,6 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    KVEventsConfig,
     ParallelConfig,
     SchedulerConfig,
     SimulationConfig,
@@ -79,7 +78,7 @@ def simulated_core(
         executor=ExecutorConfig(name="simulated", simulation=simulation),
         parallel=ParallelConfig(pipeline_parallel_size=stages),
         engine_index=engine_index,
-        kv_events=KVEventsConfig(enable_kv_cache_events=has_cache_events),
+        follows_cache=has_cache_events,
     )
     shape = ModelShape(
         architecture="Simulated",

@@ -45,12 +45,12 @@ _END_SECONDS = 5.0
 
 def main(owner: Owner, _: Sequence[str]) -> int:
     """Compiles, and returns the exit status: 0 also for a refusal."""
-    if (data := owner.receive()) is None:
+    if (data := owner.receive_bytes()) is None:
         return 0  # the owner has gone already
     config = msgspec.msgpack.decode(data, type=EngineConfig)
 
     def report(message: CompilerMessage) -> None:
-        owner.send(msgspec.msgpack.encode(message))
+        owner.send_bytes(msgspec.msgpack.encode(message))
 
     farm = CompileFarm(_cores(), lambda *facts: report(KernelCompiled(*facts)))
     _end_with(owner, farm)
@@ -114,7 +114,7 @@ def _executor(context: ExecutorContext) -> Executor:
     from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
     parallel, ranks = context.config.parallel, SINGLE_RANK
-    if parallel.tensor_parallel_size > 1 or parallel.spreads_experts:
+    if parallel.tensor_parallel_size > 1 or context.config.spreads_experts:
         make_single_rank = load_executor_factory(RANKS).make_single_rank
         assert make_single_rank is not None
         ranks = make_single_rank(context.config)

@@ -37,7 +37,7 @@ def load(
     timer: StartupTimer,
     *,
     proposer: Proposer | None,
-    needs_fingerprint: bool,
+    uses_cache: bool,
     states_option: str = "",
     ranks: RankContext = SINGLE_RANK,
 ) -> LoadedModel:
@@ -83,10 +83,16 @@ def load(
         feature_layers=feature_layers_of(proposer),
         reduce=ranks.reduce,
     )
-    fingerprint = fingerprint_of(model, ranks.identity) if needs_fingerprint else b""
+    fingerprint = fingerprint_of(model, ranks.identity) if uses_cache else b""
     with timer.phase("adapt model"):  # takes the model apart
         first = first_forward(
-            config, platform, choose, probed, model.dtype, cache_dtype
+            config,
+            platform,
+            choose,
+            probed,
+            model.dtype,
+            cache_dtype,
+            uses_cache=uses_cache,
         )
     return LoadedModel(
         architecture=type(model).__name__,

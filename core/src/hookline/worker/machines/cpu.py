@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 
 from hookline.config.engine import EngineConfig
-from hookline.kv_transfer.connector import WorkerConnector
 from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 from hookline.stats import ThreadUse
@@ -51,7 +50,7 @@ class CpuMachine:
         config: EngineConfig,
         model: LoadedModel,
         proposer: Proposer | None,
-        connector: WorkerConnector | None,
+        obstacle: str,
     ) -> None:
         """Returns None: inputs stay where they are."""
 

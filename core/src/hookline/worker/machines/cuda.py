@@ -6,7 +6,6 @@ from collections.abc import Callable
 import torch
 
 from hookline.config.engine import EngineConfig
-from hookline.kv_transfer.connector import WorkerConnector
 from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 from hookline.worker.executor import Compute
@@ -42,7 +41,7 @@ class CudaMachine:
         config: EngineConfig,
         model: LoadedModel,
         proposer: Proposer | None,
-        connector: WorkerConnector | None,
+        obstacle: str,
     ) -> GraphPlan:
         """Implements `Machine`."""
         return GraphPlan(
@@ -51,7 +50,7 @@ class CudaMachine:
             new_capture=self.new_capture,
             model=model,
             proposer=proposer,
-            connector=connector,
+            obstacle=obstacle,
         )
 
     def count_blocks(self, maker: RunnerMaker, timer: StartupTimer) -> int:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 
 from hookline.config.engine import EngineConfig
-from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.models.decoder import Decoder
 from hookline.spec_decode.proposer import Proposer, feature_layers_of
 from hookline.worker.feed import Feed
@@ -28,7 +27,7 @@ class GraphPlan:
         new_capture: Creates a capturer of graphs; None launches each step.
         model: The loaded model.
         proposer: Drafts tokens; None without speculation.
-        connector: Moves KV; None without a KV connector.
+        obstacle: Why an extension forbids graphs; empty if none does.
     """
 
     config: EngineConfig
@@ -36,15 +35,15 @@ class GraphPlan:
     new_capture: Callable[[], Capture] | None
     model: LoadedModel
     proposer: Proposer | None
-    connector: WorkerConnector | None
+    obstacle: str = ""
 
     @property
     def reason_without_graphs(self) -> str:
         """Why each step is launched on a GPU; empty if graphs are captured."""
         if self.new_capture is None:
             return "enforce-eager"
-        if needs_layers(self.connector):
-            return "a KV connector is called between the layers"
+        if self.obstacle:
+            return self.obstacle
         if feature_layers_of(self.proposer):
             return "the proposer reads what is within the model"
         return "" if self._capturable else "modules may wait for the device"

@@ -53,7 +53,7 @@ def _spare(maker: RunnerMaker) -> int:
 def _sharers(maker: RunnerMaker) -> int:
     """Number of ranks, of all engines, that divide the memory."""
     config = maker.config
-    return config.most_local * config.parallel.num_here
+    return config.engines_here * config.parallel.num_here
 
 
 def _run_a_prompt(maker: RunnerMaker) -> None:

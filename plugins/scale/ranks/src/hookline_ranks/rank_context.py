@@ -12,12 +12,12 @@ from hookline.stats import NO_RANKS, RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward, PassingForward
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.rank_context import RankContext
 from hookline.worker.sampling.step_sampler import StepSampler
-from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_ranks.gathered_forward import GatheredForward
 from hookline_ranks.rank_parts import RankParts
@@ -141,7 +141,7 @@ class DividedRankContext(RankContext):
         feed: Feed,
         stopwatch: Stopwatch,
         cache: PagedCache,
-        transferring: Transferring | None,
+        extensions: FollowedRows | None,
     ) -> StageRunner | None:
         """Implements `RankContext`."""
         stages = self._parts.stages
@@ -155,7 +155,7 @@ class DividedRankContext(RankContext):
             links=stages,
             stopwatch=stopwatch,
             cache=cache,
-            transferring=transferring,
+            extensions=extensions,
         )
 
     def around_step(self, compute: Compute) -> Compute:

@@ -21,9 +21,6 @@ from hookline.transport.engine_client import (
     EngineReplaced,
     Received,
 )
-from hookline.transport.mailbox import Mailbox
-from hookline.transport.messages import Failed, Ready
-from hookline.transport.transport import Party, Role
 from hookline_cluster.machines.endpoint import Endpoint
 from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.link_messages import (
@@ -41,6 +38,9 @@ from hookline_cluster.machines.link_messages import (
 from hookline_cluster.machines.remote_client import RemoteClient
 from hookline_cluster.machines.tcp import TcpHub, TcpLink
 from hookline_cluster.news import EngineLeaving
+from hookline_process_engine.mailbox import Mailbox
+from hookline_process_engine.messages import Failed, Ready
+from hookline_process_engine.transport import Party, Role
 from hookline_testing.own_time import Deadline
 from hookline_testing.payloads import FACTS
 
