@@ -124,7 +124,7 @@ def answers(
         executor=ExecutorConfig(kernels=kernels),
     )
     timer = StartupTimer(SystemClock())
-    loaded = load(config, CPU, timer, proposer=None, needs_fingerprint=False)
+    loaded = load(config, CPU, timer, proposer=None, uses_cache=False)
     run = _Run(loaded, len(texts), texts.shape[1] + generated)
     parts = [run.logits(part) for part in texts.split(CHUNK, 1)]
     last, continued = parts[-1][:, -1:], []

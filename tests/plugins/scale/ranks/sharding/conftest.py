@@ -131,7 +131,7 @@ def load_rank(
         CPU,
         StartupTimer(SystemClock()),
         proposer=None,
-        needs_fingerprint=True,
+        uses_cache=True,
         ranks=ranks,
     )
     return RankedModel(loaded, ranks, group)

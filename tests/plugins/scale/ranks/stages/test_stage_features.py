@@ -44,7 +44,7 @@ def load_stage(folder: Path, kernels: Kernels, parallel: ParallelConfig) -> Load
         CPU,
         StartupTimer(SystemClock()),
         proposer=proposer if is_last else None,
-        needs_fingerprint=False,
+        uses_cache=False,
         ranks=DividedRankContext(config, RankParts()),
     )
     may_compile = kernels is not Kernels.TORCH
