@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 
 from hookline.config.engine import EngineConfig
-from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 from hookline.stats import ThreadUse
 from hookline.step.plan import StepPlan, StepResult
@@ -49,7 +48,7 @@ class CpuMachine:
         self,
         config: EngineConfig,
         model: LoadedModel,
-        proposer: Proposer | None,
+        most_drafts: int,
         obstacle: str,
     ) -> None:
         """Returns None: inputs stay where they are."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import torch
 
 from hookline.config.engine import EngineConfig
-from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 from hookline.worker.executor import Compute
 from hookline.worker.loaded_model import LoadedModel
@@ -40,7 +39,7 @@ class CudaMachine:
         self,
         config: EngineConfig,
         model: LoadedModel,
-        proposer: Proposer | None,
+        most_drafts: int,
         obstacle: str,
     ) -> GraphPlan:
         """Implements `Machine`."""
@@ -49,7 +48,7 @@ class CudaMachine:
             device=self.platform.device,
             new_capture=self.new_capture,
             model=model,
-            proposer=proposer,
+            most_drafts=most_drafts,
             obstacle=obstacle,
         )
 

@@ -14,9 +14,9 @@ from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.stats import GrammarUse
 from hookline.step.plan import AdmittedSequence
 from hookline.structured_outputs import REFUSED
-from hookline.worker.drafting.verification import first_of_each
 from hookline.worker.input_batch import InputBatch, Int32, Int64
 from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline.worker.verification import first_of_each
 from hookline_grammars.allowance import (
     TOKEN_NS,
     GrammarAllowance,
