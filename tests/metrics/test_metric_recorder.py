@@ -15,7 +15,7 @@ from hookline.config import (
 )
 from hookline.config.extensions import KV_TRANSFER
 from hookline.cost import ModelCost
-from hookline.events import StepRecord
+from hookline.events import StepRecord, VerifiedDrafts
 from hookline.exceptions import ConfigError
 from hookline.finish_cause import Aborted, Failed, Rejected
 from hookline.front_end_parts import (
@@ -70,6 +70,7 @@ from hookline_metrics.connector_events import (
     TierLookup,
     TierMove,
 )
+from hookline_metrics.drafts import DRAFT_USE, DraftUse
 from hookline_metrics.transfer_stats import (
     KVLoad,
     TierStats,
@@ -168,18 +169,13 @@ STEP = StepRecord(
     ended_at=10 * MILLISECOND,
     request_tokens=[(1, 12), (2, 3), (3, 1)],
     sampled_requests=3,
-    drafts=1,
-    draft_tokens=2,
-    accepted_tokens=1,
-    accepted_by_position=[1],
-    draft_ns=2 * MILLISECOND,
-    proposer_failures={"too_many": 1},
-    most_drafts=5,
+    verified=VerifiedDrafts(1, 2, 1, (1,)),
     evictions=EvictionWork(2, 20_000),
     sections={
+        DRAFT_USE.name: DraftUse(2 * MILLISECOND, 5, {"too_many": 1}),
         "grammars": GrammarUse(
             fill_ns=3 * MILLISECOND, apply_ns=1 * MILLISECOND, forced_tokens=4
-        )
+        ),
     },
     work=StepWork(
         prefill_requests=1,

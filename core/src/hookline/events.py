@@ -4,14 +4,13 @@ Times are monotonic nanoseconds of the engine's process; only subtract times of 
 process. The front end turns events into the hooks of `hookspecs`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
 
 from hookline.finish_cause import FinishCause
 from hookline.former_fields import former_fields
-from hookline.frozen import EMPTY
 from hookline.request import FinishReason, TokenLogprobs
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.block_eviction import NO_EVICTIONS, BlockEviction, EvictionWork
@@ -179,9 +178,43 @@ class CacheChanges(msgspec.Struct, frozen=True, array_like=True):
     events: Sequence[CacheEvent]
 
 
+class VerifiedDrafts(msgspec.Struct, frozen=True, array_like=True):
+    """Outcome of a step's drafts.
+
+    Attributes:
+        drafts: Number of drafts verified, at most one per request.
+        draft_tokens: Number of their draft tokens.
+        accepted_tokens: Number of draft tokens accepted and added to their requests.
+        accepted_by_position: Accepted draft tokens by position in the draft, from 0.
+    """
+
+    drafts: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+    accepted_by_position: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, outcomes: Sequence[tuple[int, int]]) -> "VerifiedDrafts":
+        """Adds up (verified, accepted) numbers of draft tokens of each request."""
+        accepted = [each for _, each in outcomes]
+        return cls(
+            len(outcomes),
+            sum(count for count, _ in outcomes),
+            sum(accepted),
+            tuple(
+                sum(each > position for each in accepted)
+                for position in range(max(accepted))
+            ),
+        )
+
+
+NO_DRAFTS = VerifiedDrafts()
+
+
 @former_fields(
     work=StepWork,
     execution=Execution,
+    verified=VerifiedDrafts,
     evictions={"evicted_blocks": "blocks", "eviction_ns": "nanoseconds"},
 )
 class StepRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -206,16 +239,8 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
         execution: What it took the executor to compute it.
         evictions: What the evictions from the prefix cache took while it was scheduled,
             or before and not yet counted by a step.
+        verified: Outcome of its drafts.
         sections: What extensions did in it, by their names.
-        drafts: Number of drafts verified, at most one per request.
-        draft_tokens: Number of draft tokens verified.
-        accepted_tokens: Number of draft tokens accepted and added to their requests.
-        accepted_by_position: Accepted draft tokens by position in the draft, from 0.
-        draft_ns: Time in the proposer for the next step's drafts, part of the
-            execution.
-        proposer_failures: Failures of the proposer by cause.
-        most_drafts: Maximum draft tokens per request for the next step; 0 if
-            speculation is off.
     """
 
     step: int
@@ -230,14 +255,8 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     waited_ns: int = 0
     execution: Execution = NO_EXECUTION
     evictions: EvictionWork = NO_EVICTIONS
+    verified: VerifiedDrafts = NO_DRAFTS
     sections: Sections = NO_SECTIONS
-    drafts: int = 0
-    draft_tokens: int = 0
-    accepted_tokens: int = 0
-    accepted_by_position: Sequence[int] = ()
-    draft_ns: int = 0
-    proposer_failures: Mapping[str, int] = EMPTY
-    most_drafts: int = 0
 
     @property
     def grammar_use(self) -> GrammarUse:

@@ -96,7 +96,7 @@ class OtherFrontEnd:
         """An output arrives at this time."""
         self.clock.seconds = at
         output = make_output(ns(at), **events)
-        iteration = self.accounting.take(output, self.clock.now())
+        iteration = self.accounting.on_step_output(output, self.clock.now())
         assert self.accounting.residue == 0
         return iteration
 

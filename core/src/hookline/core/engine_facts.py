@@ -21,7 +21,7 @@ def engine_facts(config: EngineConfig, shape: ModelShape) -> EngineFacts:
         engine_index=config.engine_index,
         model_name=config.model.served_name,
         # What only its scheduler reads is not for others.
-        model=replace(shape, draft_tree=None, rank_sections=()),
+        model=replace(shape, rank_sections=()),
         block_size=config.cache.block_size,
         max_num_seqs=config.scheduler.max_num_seqs,
         max_num_batched_tokens=config.scheduler.max_num_batched_tokens,

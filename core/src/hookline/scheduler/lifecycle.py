@@ -17,7 +17,6 @@ from hookline.scheduler.deadlines import Deadlines
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
-from hookline.scheduler.verified_drafts import VerifiedDrafts
 from hookline.sections import NO_SECTIONS, Sections
 
 _log = logging.getLogger(__name__)
@@ -29,8 +28,8 @@ class RequestLifecycle:
     Attributes:
         requests: Live requests by id.
         queues: The queues of requests.
+        drafts: Drafts of their next tokens, by request id.
         events: Events since the last output.
-        verified: Outcome of drafts since the last output.
         ledger: Totals since the start.
     """
 
@@ -44,7 +43,8 @@ class RequestLifecycle:
     ) -> None:
         self.requests: dict[int, Request] = {}
         self.queues = queues
-        self.events, self.verified = StepEvents(), VerifiedDrafts()
+        self.drafts: dict[int, list[int]] = {}
+        self.events = StepEvents()
         self.ledger = Ledger()
         self._deadlines = Deadlines()
         self._cache = cache
@@ -55,7 +55,6 @@ class RequestLifecycle:
     def take_events(self) -> StepEvents:
         """Returns the events since the last call."""
         events, self.events = self.events, StepEvents()
-        self.verified = VerifiedDrafts()
         events.evictions = self._cache.drain_evictions()
         if changes := self._cache.take_events():
             self._cache_changes += 1
@@ -134,6 +133,7 @@ class RequestLifecycle:
         self._cache.free(request)
         request.status = RequestStatus.FINISHED
         del self.requests[request.request_id]
+        self.drafts.pop(request.request_id, None)
         self._deadlines.ended(request)
         if self.queues.fair is not None:
             self.queues.fair.ended(request)
@@ -187,7 +187,7 @@ class RequestLifecycle:
         self._cache.free(victim)
         self.queues.running.remove(victim)
         victim.status = RequestStatus.PREEMPTED
-        victim.draft_token_ids = []
+        self.drafts.pop(victim.request_id, None)
         if not victim.num_pending_tokens:
             victim.prompt_logprobs = []
         self.ledger.preempt(event)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hookline.request import Request
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.step_work import StepWork
-from hookline.step.plan import AdmittedSequence, PipelineNews, SlotMoves, StepPlan
+from hookline.step.plan import AdmittedSequence, StepPlan
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class PlanBuilder:
         step: int,
         released: Sequence[int],
         *,
-        moves: Sequence[SlotMoves] | None = None,
+        has_tokens: bool = False,
         sections: Sections = NO_SECTIONS,
     ) -> StepPlan:
         """Returns the plan of all entries.
@@ -78,8 +78,7 @@ class PlanBuilder:
         Args:
             step: Number of the step.
             released: Requests that have left the batch since the last plan.
-            moves: What the last stage of a pipeline has moved since the last plan; None
-                without one.
+            has_tokens: Whether it tells the tokens sampled since the last plan.
             sections: What extensions add.
         """
         entries = self.entries
@@ -97,9 +96,7 @@ class PlanBuilder:
             new_block_ids={
                 each.request.request_id: each.blocks for each in entries if each.blocks
             },
-            pipeline=None
-            if moves is None
-            else PipelineNews(moves, _new_tokens(entries)),
+            new_token_ids=_new_tokens(entries) if has_tokens else {},
             work=StepWork(
                 prefill_requests=len(prefills),
                 prefill_tokens=prefill_tokens,

@@ -52,34 +52,6 @@ class AdmittedSequence:
     sections: Sections = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SlotMoves:
-    """Keys and values of accepted paths of trees that go to where chains have them.
-
-    Attributes:
-        sources: Slots to read, all before any is written.
-        targets: Slots to write, as many.
-    """
-
-    sources: Sequence[int]
-    targets: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineNews:
-    """What stages of a pipeline that sample nothing learn from the last stage.
-
-    Attributes:
-        moves: Moves that it has made since the last plan, in order; they come before
-            anything else.
-        new_token_ids: Tokens sampled for scheduled requests since the last plan that
-            had them, by request id.
-    """
-
-    moves: Sequence[SlotMoves]
-    new_token_ids: dict[int, Sequence[int]] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
     """One step: requests that leave and join the batch, and tokens to compute.
@@ -92,7 +64,9 @@ class StepPlan:
             with drafts, then the others.
         num_tokens: Number of tokens to compute per request, in the same order.
         new_block_ids: Blocks added to requests that were in the batch before.
-        pipeline: What the first stages of a pipeline learn; None without one.
+        new_token_ids: Tokens sampled for scheduled requests since the last plan that
+            had them, by request id; only for a pipeline, whose first stages sample
+            nothing.
         work: What there is to compute, in numbers.
         drafts: Draft tokens to verify after the newest token, by request id; counted in
             `num_tokens`.
@@ -106,7 +80,7 @@ class StepPlan:
     request_ids: Sequence[int] = ()
     num_tokens: Sequence[int] = ()
     new_block_ids: dict[int, Sequence[int]] = field(default_factory=dict)
-    pipeline: PipelineNews | None = None
+    new_token_ids: dict[int, Sequence[int]] = field(default_factory=dict)
     work: StepWork = NO_WORK
     drafts: dict[int, list[int]] = field(default_factory=dict)
     sections: Sections = field(default_factory=dict)
@@ -126,10 +100,6 @@ class StepResult:
             `prompt_logprobs` whose prompt this step computed in part.
         execution: What it took to compute them.
         drafts: Drafts for the next step by request id.
-        draft_ns: Duration of drafting, ns.
-        moves: Keys and values that it moved, in a pipeline with trees of drafts.
-        most_drafts: Current maximum number of drafts per request.
-        proposer_failures: Failures of the proposer in this step, by cause.
         sections: What extensions add, by their names.
     """
 
@@ -139,10 +109,6 @@ class StepResult:
     prompt_logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
     execution: Execution = NO_EXECUTION
     drafts: dict[int, list[int]] = field(default_factory=dict)
-    draft_ns: int = 0
-    moves: SlotMoves | None = None
-    most_drafts: int = 0
-    proposer_failures: dict[str, int] = field(default_factory=dict)
     sections: Sections = field(default_factory=dict)
 
     def with_execution(self, **facts: float | ThreadUse | RankUse) -> Self:

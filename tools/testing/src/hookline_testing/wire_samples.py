@@ -13,10 +13,8 @@ from msgspec import inspect
 from hookline.config import (
     CacheConfig,
     EngineConfig,
-    SpeculativeConfig,
 )
 from hookline.sampling_params import SamplingParams
-from hookline.spec_decode.tree import DraftTree
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_cluster.config import ClusterConfig
 from hookline_kv_transfer.config import KVTransferConfig
@@ -27,7 +25,7 @@ OWN_SAMPLES: Mapping[type, Callable[[], object]] = {
     EngineConfig: lambda: EngineConfig(
         cache=CacheConfig(num_kv_blocks=64),
         sections={"cluster": ClusterConfig(data_parallel_size=2)},
-        speculative=SpeculativeConfig(method="ngram", num_speculative_tokens=3),
+        speculative={"method": "ngram", "num_speculative_tokens": 3},
         kv_transfer=KVTransferConfig(kv_connector="shared_storage").section(),
     ),
     SamplingParams: lambda: SamplingParams(
@@ -44,7 +42,6 @@ OWN_SAMPLES: Mapping[type, Callable[[], object]] = {
         structured_outputs=StructuredOutputsParams(regex="a+"),
     ),
     StructuredOutputsParams: lambda: StructuredOutputsParams(json={"type": "object"}),
-    DraftTree: lambda: DraftTree((None, 0)),
 }
 """Of types that check their values."""
 
