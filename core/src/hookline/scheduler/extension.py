@@ -41,10 +41,10 @@ class SchedulerPort(Protocol):
         out to be wrong, it is computed again instead.
         """
 
-    def end(self, request: Request, cause: FinishCause, now: int) -> None:
+    def finish(self, request: Request, cause: FinishCause, now: int) -> None:
         """Ends a request, wherever it is."""
 
-    def release(self, request: Request, now: int) -> bool:
+    def requeue(self, request: Request, now: int) -> bool:
         """Queues a request again that is held at a gate; False if it is not held."""
 
     def preempt(
