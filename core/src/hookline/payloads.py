@@ -20,6 +20,7 @@ from hookline.events import (
     StepRecord,
 )
 from hookline.front_end_parts import FrontEndPart
+from hookline.lazy_exports import lazy_exports
 from hookline.logged_record import LoggedRecord
 from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS, Sections
@@ -470,3 +471,8 @@ class CliOptions(Protocol):
     def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
         """Adds `--LOGGER-KEY VALUE` for `--stat-logger-option LOGGER.KEY=VALUE`."""
         ...
+
+
+__getattr__ = lazy_exports(
+    __name__, {}, moved={"hookline_kv_transfer": ("ConnectorContext",)}
+)

@@ -101,4 +101,7 @@ __getattr__ = lazy_exports(
         "hookline.config.speculative": ("SpeculativeConfig",),
         "hookline.config.supervision": ("StallPolicy", "SupervisionConfig"),
     },
+    moved={
+        "hookline_kv_transfer": ("KVRole", "KVTransferConfig", "LoadFailurePolicy"),
+    },
 )

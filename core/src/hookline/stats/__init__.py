@@ -1,5 +1,6 @@
 """Statistics made of engine events: state, steps and finished requests."""
 
+from hookline.lazy_exports import lazy_exports
 from hookline.stats.block_eviction import BlockEviction
 from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.finished_request import (
@@ -60,3 +61,19 @@ __all__ = [
     "TenantStats",
     "ThreadUse",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {},
+    moved={
+        "hookline_metrics.connector_events": (
+            "ConnectorEvent",
+            "ConnectorLookup",
+            "TierAllocation",
+            "TierEvent",
+            "TierLookup",
+            "TierMove",
+        ),
+        "hookline_metrics.transfer_stats": ("KVLoad", "TierStats", "TransferStats"),
+    },
+)
