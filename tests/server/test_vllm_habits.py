@@ -11,11 +11,11 @@ from hookline_server.cli.options.arguments import (
     engine_config,
     read_arguments,
 )
-from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.options.other_engines import ADVICE
-from hookline_server.cli.options.server import SERVER_OPTIONS
+from hookline_server.cli.options.server import server_options
 
-OPTIONS = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
+OPTIONS = [*server_options(), *engine_options()]
 
 
 def read(*argv: str) -> Arguments:
@@ -97,11 +97,11 @@ def test_short_names_and_disabled_statistics() -> None:
 
 def test_experts_are_whole_by_a_short_name() -> None:
     """`-ep`, with at least two ranks, of one engine or of two."""
-    made = engine_config(read("-tp", "2", "-ep"), in_process=False).parallel
+    made = engine_config(read("-tp", "2", "-ep"), in_process=False)
 
-    several = engine_config(read("-ep", "-dp", "2"), in_process=False).parallel
+    several = engine_config(read("-ep", "-dp", "2"), in_process=False)
 
-    assert made.enable_expert_parallel
+    assert made.parallel.enable_expert_parallel
     assert (made.spreads_experts, several.spreads_experts) == (False, True)
     with pytest.raises(ConfigError, match="enable-expert-parallel: requires tensor"):
         engine_config(read("-ep"), in_process=False)

@@ -12,11 +12,11 @@ from transformers import PreTrainedTokenizerBase
 
 from hookline.clock import SystemClock
 from hookline.config.engine import EngineConfig
-from hookline.config.scalable import check_fixed
 from hookline.core.commands import EngineCommand, ResetPrefixCache, Sleep, WakeUp
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import (
     CommandTimeoutError,
+    ConfigError,
     EngineDeadError,
     HooklineError,
 )
@@ -86,7 +86,8 @@ class LLM:
         return llm
 
     def _start(self, config: EngineConfig, *, collect_metrics: bool) -> None:
-        check_fixed(config)
+        if config.server_option:
+            raise ConfigError(config.server_option, "is for servers")
         self._recorder = load_recorder(config) if collect_metrics else None
         self._front_end = start_front_end(config, self._recorder)
         self._clock = SystemClock()
@@ -353,4 +354,4 @@ class LLM:
     def _take(self, timeout_seconds: float) -> None:
         received = self._front_end.engines.client.receive(timeout_seconds)
         if received is not None:
-            self._front_end.take(received)
+            self._front_end.on_message(received)

@@ -11,7 +11,6 @@ from hookline.config import (
     ParallelConfig,
     SchedulerConfig,
 )
-from hookline.config.autoscale import EngineRange
 from hookline.exceptions import ConfigError
 from hookline.models.layer_shapes import LayerCache
 from hookline.worker.input_batch import SamplePlaces, StepInputs
@@ -237,8 +236,6 @@ def test_engines_do_not_share_a_gpu() -> None:
     check_replicas(CpuMachine(), ParallelConfig(), 2)
     with pytest.raises(ConfigError, match="data-parallel-size: 2 is not supported on"):
         check_replicas(gpu, ParallelConfig(), 2)
-    with pytest.raises(ConfigError, match="autoscale: 2"):
-        check_replicas(gpu, ParallelConfig(autoscale=EngineRange(1, 2)), 2)
 
 
 def test_engines_divide_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:

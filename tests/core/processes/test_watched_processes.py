@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from hookline import AsyncEngine, EngineConfig, SamplingParams
-from hookline.config import MachinesConfig, ParallelConfig, SupervisionConfig
+from hookline.config import SupervisionConfig
 from hookline_cluster.clients import owner_client
 from hookline_cluster.clients.owner_client import OwnerClient
+from hookline_cluster.config import ClusterConfig, MachinesConfig
 from hookline_cluster.machines import headless_node
 from hookline_cluster.machines.headless_node import HeadlessNode
 from hookline_cluster.shared_engine import SharedEngine
@@ -155,8 +156,14 @@ def test_headless_engine_that_cannot_be_started_is_tried_again(
     monkeypatch.setattr(headless_node, "Supervised", refuse)
     node = HeadlessNode(
         EngineConfig(
-            parallel=ParallelConfig(data_parallel_size=2),
-            machines=MachinesConfig(size_local=1, start_rank=1, address="127.0.0.1"),
+            sections={
+                "cluster": ClusterConfig(
+                    data_parallel_size=2,
+                    machines=MachinesConfig(
+                        size_local=1, start_rank=1, address="127.0.0.1"
+                    ),
+                )
+            },
             supervision=SupervisionConfig(engine_restart=1),
         )
     )

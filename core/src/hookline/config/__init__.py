@@ -17,8 +17,6 @@ if TYPE_CHECKING:
         Kernels,
         SimulationConfig,
     )
-    from hookline.config.kv_events import KVEventsConfig
-    from hookline.config.machines import MachinesConfig
     from hookline.config.model import (
         Convert,
         Dtype,
@@ -33,9 +31,8 @@ if TYPE_CHECKING:
         MetricsConfig,
         ObserverConfig,
     )
-    from hookline.config.parallel import LoadBalancing, ParallelConfig
+    from hookline.config.parallel import ParallelConfig
     from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
-    from hookline.config.speculative import SpeculativeConfig
     from hookline.config.supervision import StallPolicy, SupervisionConfig
 
 __all__ = [
@@ -49,11 +46,8 @@ __all__ = [
     "ExecutorConfig",
     "HashAlgorithm",
     "KVCacheDtype",
-    "KVEventsConfig",
     "Kernels",
-    "LoadBalancing",
     "LoadFormat",
-    "MachinesConfig",
     "MetricsConfig",
     "ModelConfig",
     "ObserverConfig",
@@ -64,7 +58,6 @@ __all__ = [
     "SchedulerConfig",
     "SimulationConfig",
     "SleepPolicy",
-    "SpeculativeConfig",
     "StallPolicy",
     "SupervisionConfig",
 ]
@@ -80,8 +73,6 @@ __getattr__ = lazy_exports(
             "Kernels",
             "SimulationConfig",
         ),
-        "hookline.config.kv_events": ("KVEventsConfig",),
-        "hookline.config.machines": ("MachinesConfig",),
         "hookline.config.model": (
             "Convert",
             "Dtype",
@@ -96,12 +87,8 @@ __getattr__ = lazy_exports(
             "MetricsConfig",
             "ObserverConfig",
         ),
-        "hookline.config.parallel": ("LoadBalancing", "ParallelConfig"),
+        "hookline.config.parallel": ("ParallelConfig",),
         "hookline.config.scheduler": ("Policy", "SchedulerConfig", "SleepPolicy"),
-        "hookline.config.speculative": ("SpeculativeConfig",),
         "hookline.config.supervision": ("StallPolicy", "SupervisionConfig"),
-    },
-    moved={
-        "hookline_kv_transfer": ("KVRole", "KVTransferConfig", "LoadFailurePolicy"),
     },
 )

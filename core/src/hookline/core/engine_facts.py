@@ -41,7 +41,7 @@ def engine_facts(config: EngineConfig, shape: ModelShape) -> EngineFacts:
         data_parallel_size=len(config.engine_indices),
         tensor_parallel_size=config.parallel.tensor_parallel_size,
         pipeline_parallel_size=config.parallel.pipeline_parallel_size,
-        shares_experts=config.parallel.spreads_experts,
+        shares_experts=config.spreads_experts,
         cache=CacheFacts(
             hash_algorithm=config.cache.hash_algorithm,
             gpu_memory_utilization=config.cache.gpu_memory_utilization,

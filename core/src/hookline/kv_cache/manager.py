@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 from hookline.clock import Clock
 from hookline.config.cache import CacheConfig
-from hookline.kv_cache.block_pool import BlockPool, CacheListener
+from hookline.kv_cache.block_pool import BlockPool
 from hookline.kv_cache.hashing import BlockHasher
 from hookline.kv_cache.residency import MeasuredBlockPool
 from hookline.stats.block_eviction import BlockEviction
 
 if TYPE_CHECKING:  # the cache only reads requests, and passes events on
     from hookline.events import CacheEvent
-    from hookline.kv_cache.cache_events import CacheEventLog
+    from hookline.kv_cache.cache_events import CacheEventLog, CacheListener
     from hookline.request import Request
 
 
@@ -203,7 +203,7 @@ class KVCacheManager:
 
     # -- followers ---------------------------------------------------------------
 
-    def add_listener(self, listener: CacheListener) -> None:
+    def add_listener(self, listener: "CacheListener") -> None:
         """Informs `listener` of changes of the prefix cache from now on."""
         self.pool.listeners.append(listener)
 

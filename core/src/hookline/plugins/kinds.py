@@ -59,6 +59,11 @@ ENGINE = PluginKind(
     hook="connect_engine_client",
     bare="factory",
 )
+ENGINE_RECORDER = PluginKind(
+    name="engine_recorder",
+    group="hookline.engine_recorders",
+    hook="create_engine_recorder",
+)
 CLUSTER = PluginKind(name="cluster", group="hookline.clusters", hook="create_cluster")
 ENGINE_NODES = PluginKind(
     name="data_parallel_backend",
@@ -70,6 +75,12 @@ EXECUTOR = PluginKind(
     name="executor",
     group="hookline.executors",
     hook="executor_factory",
+    bare="value",
+)
+CONFIG_SECTION = PluginKind(
+    name="config_section",
+    group="hookline.config_sections",
+    hook="config_section",
     bare="value",
 )
 COMMAND = PluginKind(
@@ -93,9 +104,11 @@ KINDS = (
     REASONING_PARSER,
     GRAMMAR_BACKEND,
     ENGINE,
+    ENGINE_RECORDER,
     CLUSTER,
     ENGINE_NODES,
     EXECUTOR,
+    CONFIG_SECTION,
     COMMAND,
     MODEL,
 )

@@ -1,6 +1,6 @@
 """Statistics made of engine events: state, steps and finished requests."""
 
-from hookline.lazy_exports import lazy_exports
+from hookline.moved_modules import moved_name
 from hookline.stats.block_eviction import BlockEviction
 from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.finished_request import (
@@ -62,18 +62,6 @@ __all__ = [
     "ThreadUse",
 ]
 
-__getattr__ = lazy_exports(
-    __name__,
-    {},
-    moved={
-        "hookline_metrics.connector_events": (
-            "ConnectorEvent",
-            "ConnectorLookup",
-            "TierAllocation",
-            "TierEvent",
-            "TierLookup",
-            "TierMove",
-        ),
-        "hookline_metrics.transfer_stats": ("KVLoad", "TierStats", "TransferStats"),
-    },
-)
+
+def __getattr__(name: str) -> object:
+    return moved_name(__name__, name)

@@ -11,15 +11,15 @@ import zmq
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig
-from hookline.config.kv_events import KVEventsConfig
-from hookline.config.parallel import ParallelConfig
 from hookline.exceptions import ConfigError
+from hookline_cluster.config import ClusterConfig
 from hookline_kv_events import (
     AllBlocksCleared,
     BlockRemoved,
     BlockStored,
     KVEventBatch,
 )
+from hookline_kv_events.config import KVEventsConfig, KVEventsSection
 from hookline_testing.plugin_site import PluginSite
 
 CONFIG = EngineConfig(
@@ -28,8 +28,12 @@ CONFIG = EngineConfig(
 )
 
 
+def published(events: KVEventsConfig) -> dict[str, object]:
+    return {"kv_events": KVEventsSection(publication=events)}
+
+
 def config_with(events: KVEventsConfig, **given: object) -> EngineConfig:
-    return replace(CONFIG, kv_events=events, **given)  # type: ignore[arg-type]
+    return replace(CONFIG, sections=published(events), **given)  # type: ignore[arg-type]
 
 
 def replayed(endpoint: str) -> list[KVEventBatch]:
@@ -111,8 +115,10 @@ def test_each_engine_publishes_its_own_cache(tmp_path: Path) -> None:
     )
     simulated = EngineConfig(
         executor=ExecutorConfig(name="simulated"),
-        parallel=ParallelConfig(data_parallel_size=2),
-        kv_events=events,
+        sections={
+            "cluster": ClusterConfig(data_parallel_size=2),
+            "kv_events": KVEventsSection(publication=events),
+        },
     )
     greedy = SamplingParams(temperature=0.0, max_tokens=24)
     with LLM.from_config(simulated) as llm:
@@ -147,7 +153,7 @@ def test_null_publishes_nothing(tmp_path: Path) -> None:
         observers = replace(config.observers, stat_loggers=("other",))
         with LLM.from_config(replace(config, observers=observers)) as llm:
             llm.generate([[3] * 9], SamplingParams(max_tokens=1))
-            assert [lane.name for lane in llm.front_end._observers.lanes] == ["other"]
+            assert [lane.name for lane in llm.front_end.observers.lanes] == ["other"]
         assert "cache_changed" in [hook for hook, _ in other.calls("other")]
 
 

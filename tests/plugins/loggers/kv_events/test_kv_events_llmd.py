@@ -17,10 +17,10 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
-from hookline.config.kv_events import KVEventsConfig, KVEventsEncoding
 from hookline.frontend.prompts import TokensPrompt
 from hookline.request import RequestFacts
 from hookline_kv_events import map_wire
+from hookline_kv_events.config import KVEventsConfig, KVEventsEncoding, KVEventsSection
 from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
 from hookline_server.texts.engine import TextEngine
@@ -133,7 +133,7 @@ def config_of(folder: Path, encoding: KVEventsEncoding) -> EngineConfig:
         topic="kv@pod-1@demo",
         encoding=encoding,
     )
-    return replace(CONFIG, kv_events=events)
+    return replace(CONFIG, sections={"kv_events": KVEventsSection(publication=events)})
 
 
 @contextmanager

@@ -11,12 +11,11 @@ from hookline.config import (
     ModelConfig,
     ObserverConfig,
 )
-from hookline.config.kv_events import KVEventsConfig, KVEventsPublisher
 from hookline.events import StepOutput
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import ObserverStats, ServerAddress, SleepOperation
 from hookline.frontend.observation import Observers
-from hookline.frontend.told_requests import OUTPUT_HOOKS
+from hookline.frontend.observing import OUTPUT_HOOKS
 from hookline.frozen import frozen_map
 from hookline.logged_record import LoggedRecord
 from hookline.payloads import (
@@ -38,9 +37,7 @@ CONFIG = EngineConfig(
     cache=CacheConfig(block_size=4, num_kv_blocks=24),
     executor=ExecutorConfig(name="simulated"),
     observers=ObserverConfig(stat_loggers=("here",), keep_prompts=True),
-    kv_events=KVEventsConfig(
-        enable_kv_cache_events=True, publisher=KVEventsPublisher.NULL
-    ),
+    follows_cache=True,
     in_process=True,
 )
 PARAMS = SamplingParams(

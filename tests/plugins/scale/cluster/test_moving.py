@@ -27,6 +27,7 @@ from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import DeathKind, EngineDied
 from hookline.transport.inproc_client import InprocClient
 from hookline_cluster.capabilities import EngineLinks, RemoteEngines
+from hookline_cluster.config.cluster import local_engines
 from hookline_cluster.extension import extend
 from hookline_metrics import Recorder
 from hookline_testing.oracle import Oracle
@@ -107,13 +108,13 @@ class Cluster:
         return request
 
     def end(self, index: int, kind: DeathKind = DeathKind.EXITED) -> None:
-        self.front_end.take(self.client.end(index, kind))
+        self.front_end.on_message(self.client.end(index, kind))
 
     def take(self, number: int) -> None:
         """Takes some messages of engines."""
         for _ in range(number):
             if (received := self.client.receive(0.01)) is not None:
-                self.front_end.take(received)
+                self.front_end.on_message(received)
 
     def drive(self) -> None:
         """Takes messages until no request is open."""
@@ -188,7 +189,7 @@ def start(llama: Oracle) -> Iterator[StartCluster]:
             in_process=True,
             **given | options,
         )
-        configs: Sequence[EngineConfig] = config.per_engine()
+        configs: Sequence[EngineConfig] = local_engines(config)
         cores = [build_core(each, SystemClock()) for each in configs]
         client = kind(*map(build_loop, configs, cores))
         recorder = Recorder(config)

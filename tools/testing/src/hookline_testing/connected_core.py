@@ -14,7 +14,6 @@ from hookline.config import (
     SimulationConfig,
 )
 from hookline.config.extensions import KV_TRANSFER
-from hookline.config.kv_events import KVEventsConfig
 from hookline.core.engine_core import WAIT, EngineCore
 from hookline.events import StepOutput
 from hookline.step.model_shape import ModelShape
@@ -130,7 +129,7 @@ def connected_core(
         or SchedulerConfig(max_num_seqs=8, max_num_batched_tokens=32),
         executor=ExecutorConfig(name="simulated", simulation=STEPS),
         parallel=ParallelConfig(pipeline_parallel_size=stages),
-        kv_events=KVEventsConfig(enable_kv_cache_events=follows_cache),
+        follows_cache=follows_cache,
     )
     shape = ModelShape(
         architecture="Simulated",

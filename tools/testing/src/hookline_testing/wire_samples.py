@@ -10,9 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 from msgspec import inspect
 
-from hookline.config import CacheConfig, EngineConfig, ParallelConfig, SpeculativeConfig
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+)
 from hookline.sampling_params import SamplingParams
 from hookline.structured_outputs import StructuredOutputsParams
+from hookline_cluster.config import ClusterConfig
 from hookline_kv_transfer.config import KVTransferConfig
 
 Record = inspect.StructType | inspect.DataclassType
@@ -20,8 +24,8 @@ Record = inspect.StructType | inspect.DataclassType
 OWN_SAMPLES: Mapping[type, Callable[[], object]] = {
     EngineConfig: lambda: EngineConfig(
         cache=CacheConfig(num_kv_blocks=64),
-        parallel=ParallelConfig(data_parallel_size=2),
-        speculative=SpeculativeConfig(method="ngram", num_speculative_tokens=3),
+        sections={"cluster": ClusterConfig(data_parallel_size=2)},
+        speculative={"method": "ngram", "num_speculative_tokens": 3},
         kv_transfer=KVTransferConfig(kv_connector="shared_storage").section(),
     ),
     SamplingParams: lambda: SamplingParams(

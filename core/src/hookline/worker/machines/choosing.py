@@ -8,10 +8,10 @@ from hookline.config.engine import EngineConfig
 from hookline.config.executor import Device, ExecutorConfig
 from hookline.config.parallel import ParallelConfig
 from hookline.exceptions import ConfigError
+from hookline.worker.importing import limited_isa
 from hookline.worker.machine import Machine
 from hookline.worker.machines.cpu import CpuMachine
 from hookline.worker.machines.cuda import CudaMachine
-from hookline.worker.machines.instruction_set import limited_isa
 from hookline_kernels import Platform
 from hookline_kernels.gpu.graph_capture import CudaCapture
 from hookline_kernels.runtime.allocator import keep_freed_memory
@@ -29,7 +29,7 @@ def init_device(config: EngineConfig) -> Machine:
     """
     machine = choose_machine(config.executor)
     has_siblings = config.cache.sibling_blocks is not None
-    check_replicas(machine, config.parallel, config.most_local + has_siblings)
+    check_replicas(machine, config.parallel, config.engines_here + has_siblings)
     keep_freed_memory()
     take_threads(config.executor.threads, config.num_concurrent)
     return machine
@@ -70,7 +70,7 @@ def check_replicas(machine: Machine, parallel: ParallelConfig, engines: int) -> 
     if not machine.platform.is_gpu:
         return
     for option, number in (
-        ("autoscale" if parallel.autoscale else "data-parallel-size", engines),
+        ("data-parallel-size", engines),
         ("tensor-parallel-size", parallel.tensor_parallel_size),
         ("pipeline-parallel-size", parallel.pipeline_parallel_size),
     ):

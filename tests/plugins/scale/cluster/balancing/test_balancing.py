@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from hookline.config import CacheConfig, HashAlgorithm, LoadBalancing
+from hookline.config import CacheConfig, HashAlgorithm
 from hookline.events import BlocksRemoved, BlocksStored, CacheChanges, CacheCleared
 from hookline.frontend.router import Choice, Reason
 from hookline.frontend.turns import Turns
@@ -17,6 +17,7 @@ from hookline_cluster.balancing.balancer import Balancer
 from hookline_cluster.balancing.making import make_balancer
 from hookline_cluster.balancing.prefix import LEEWAY, MOST_TOKENS
 from hookline_cluster.balancing.prefix_view import PrefixView
+from hookline_cluster.config import LoadBalancing
 from hookline_testing.payloads import make_started
 
 BLOCK = 16

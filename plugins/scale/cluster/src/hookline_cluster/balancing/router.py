@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from hookline.config import LoadBalancing
 from hookline.events import CacheChanges
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.router import Choice, EngineRouter, Reason, ailments
 from hookline.request import GenerateRequest
 from hookline_cluster.balancing.making import make_balancer
+from hookline_cluster.config import LoadBalancing
 
 
 class BalancedRouter(EngineRouter):

@@ -10,11 +10,12 @@ import msgspec
 
 from hookline.config import EngineConfig
 from hookline.core.commands import Command, EngineMessage
-from hookline.transport.engine_wire import EngineWire
-from hookline.transport.mailbox import Mail
-from hookline.transport.messages import Ready
 from hookline_cluster.clients.messages import ToEngine
 from hookline_cluster.clients.served_clients import FromClient, ServedClients
+from hookline_cluster.config.cluster import ClusterConfig
+from hookline_process_engine.engine_wire import EngineWire
+from hookline_process_engine.mailbox import Mail
+from hookline_process_engine.messages import Ready
 
 
 class SharedEngineWire(EngineWire):
@@ -36,7 +37,7 @@ class SharedEngineWire(EngineWire):
 
     def receive_config(self) -> EngineConfig:
         config = super().receive_config()
-        if config.parallel.autoscale is not None:
+        if ClusterConfig.of(config).autoscale is not None:
             self._clients.count_others()
         return config
 

@@ -7,6 +7,8 @@ import time
 from enum import Enum
 
 from hookline.config import EngineConfig
+from hookline.exceptions import ConfigError
+from hookline_cluster.config.cluster import ClusterConfig, local_engines
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.enlistment import Enlistment
 from hookline_cluster.machines.link_keys import read_secret
@@ -63,7 +65,7 @@ class _Engine:
         except OSError as error:
             self._retry(f"its process cannot be started: {error}")
             return
-        self._process.send(self._enlistment)
+        self._process.send_bytes(self._enlistment)
         self.fate = _Fate.RUNS
 
     def drain(self) -> None:
@@ -119,12 +121,25 @@ class HeadlessNode:
             config: This machine's configuration.
 
         Raises:
-            ConfigError: The head node's address or the secret does not fit.
+            ConfigError: The head node's address or the secret does not fit, a backend
+                starts the engines, or each machine has a server of its own.
         """
-        secret = read_secret(config.machines.secret_file)
-        endpoint = endpoint_of(config.machines, has_secret=secret is not None)
+        machines = ClusterConfig.of(config).machines
+        if machines.is_one_of_many:
+            raise ConfigError(
+                "headless",
+                f"cannot be combined with {machines.mode}: each server has its API",
+            )
+        if machines.is_placed:
+            raise ConfigError(
+                "data-parallel-backend",
+                f"{machines.backend} starts engines itself: leave out --headless",
+            )
+        secret = read_secret(machines.secret_file)
+        endpoint = endpoint_of(machines, has_secret=secret is not None)
         self.address = str(endpoint)
-        self._engines = [_Engine(each, secret) for each in config.per_engine()]
+        self.indices = ClusterConfig.of(config).local_indices
+        self._engines = [_Engine(each, secret) for each in local_engines(config)]
 
     def run(self, stopping: threading.Event, drain_seconds: float) -> bool:
         """Serves until the head node says goodbye, all have failed, or `stopping`.

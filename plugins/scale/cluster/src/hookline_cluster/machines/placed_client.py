@@ -15,6 +15,7 @@ from hookline.transport.engine_client import (
     Received,
 )
 from hookline_cluster.capabilities import ElasticEngines
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.engine_nodes import EngineNodes, NodeEnded
 from hookline_cluster.machines.remote_client import DRAIN_SECONDS, RemoteClient
@@ -61,7 +62,7 @@ class PlacedClient(Elastic, RemoteClient):
         self._nodes = nodes
         self._start = start
         self._due: dict[int, float] = {}
-        for index in config.remote_indices:
+        for index in ClusterConfig.of(config).remote_indices:
             self._start(index)
 
     def capability(self, kind: type[T]) -> T | None:

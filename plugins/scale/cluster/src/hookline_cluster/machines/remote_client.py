@@ -13,7 +13,6 @@ from hookline.core.commands import Command, Reply
 from hookline.exceptions import EngineDeadError, SchemaVersionError
 from hookline.front_end_parts import LinkStats
 from hookline.models.description import find_folder
-from hookline.models.folder_digest import digest_of_folder
 from hookline.transport.cluster import AttachInfo, SharedEngines
 from hookline.transport.engine_client import (
     DeathKind,
@@ -23,9 +22,6 @@ from hookline.transport.engine_client import (
     EngineReplaced,
     Received,
 )
-from hookline.transport.mailbox import Mail, Mailbox, make_key
-from hookline.transport.messages import Failed, Output, Ready, StartFailed
-from hookline.transport.transport import Party, Role
 from hookline_cluster.capabilities import (
     EngineLinks,
     RemoteEngines,
@@ -33,7 +29,9 @@ from hookline_cluster.capabilities import (
 )
 from hookline_cluster.clients.messages import AttachDetails, Expel, OfSecondaryClients
 from hookline_cluster.clients.secondary_clients import news_of_secondary_client
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.client_relay import ClientRelay
+from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.joining import NodeAdmission
 from hookline_cluster.machines.link_messages import (
     JOINING_KEY,
@@ -52,6 +50,9 @@ from hookline_cluster.machines.remote_seat import Presence, RemoteSeat
 from hookline_cluster.machines.remote_secondary_clients import RemoteSecondaryClients
 from hookline_cluster.machines.tcp import TcpHub
 from hookline_cluster.news import EngineLeaving, EngineVerdict
+from hookline_process_engine.mailbox import Mail, Mailbox, make_key
+from hookline_process_engine.messages import Failed, Output, Ready, StartFailed
+from hookline_process_engine.transport import Party, Role
 
 T = TypeVar("T")
 _CAPABILITIES = frozenset(
@@ -94,7 +95,10 @@ class RemoteClient:
         self.engines: dict[int, EngineInfo] = {}
         self._config = config
         self._hub = hub
-        self._seats = {index: RemoteSeat(index) for index in config.remote_indices}
+        self._seats = {
+            index: RemoteSeat(index)
+            for index in ClusterConfig.of(config).remote_indices
+        }
         digest = digest_of_folder(find_folder(config.model.model))
         self._admission = NodeAdmission(config, self._seats, digest)
         self._mailbox: Mailbox[ToHead] = Mailbox(
@@ -117,7 +121,9 @@ class RemoteClient:
         Raises:
             EngineDeadError: Some are not there in time, or this client was closed.
         """
-        seconds = self._config.machines.join_timeout + self.patience_seconds
+        seconds = (
+            ClusterConfig.of(self._config).machines.join_timeout + self.patience_seconds
+        )
         deadline = time.monotonic() + seconds
         reminder = 0.0
         while (missing := self._missing) or not (others is None or others.is_set()):

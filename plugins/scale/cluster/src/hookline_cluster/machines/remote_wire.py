@@ -12,10 +12,8 @@ import msgspec
 from hookline.config import EngineConfig
 from hookline.core.commands import Command, EngineMessage
 from hookline.exceptions import ConfigError, EngineDeadError
-from hookline.transport.mailbox import Mailbox
-from hookline.transport.messages import Failed, Ready, StartFailed
-from hookline.transport.transport import Party, Role
 from hookline_cluster.clients.served_clients import FromClient, ServedClients
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.endpoint import Endpoint
 from hookline_cluster.machines.link_keys import SECRET_OPTION, LinkKeys
 from hookline_cluster.machines.link_messages import (
@@ -32,6 +30,9 @@ from hookline_cluster.machines.link_messages import (
 )
 from hookline_cluster.machines.local_options import localized, shared_options
 from hookline_cluster.machines.tcp import TcpLink
+from hookline_process_engine.mailbox import Mailbox
+from hookline_process_engine.messages import Failed, Ready, StartFailed
+from hookline_process_engine.transport import Party, Role
 
 MOST_FRAMES = 1000
 """Maximum number of frames queued for the head node; the engine waits beyond it."""
@@ -85,7 +86,7 @@ class RemoteWire:
             EngineDeadError: The head node is not there in time.
             SchemaVersionError: The head node has another version.
         """
-        seconds = config.machines.join_timeout
+        seconds = ClusterConfig.of(config).machines.join_timeout
         given = shared_options(config)
         host, own = socket.gethostname(), version("hookline")
         request = Join(host, os.getpid(), own, model_digest, given)
@@ -97,7 +98,7 @@ class RemoteWire:
                 self._mailbox = self._make_mailbox(Role.ENGINE, answer.key)
                 self._mailbox.is_shaking_hands = False
                 self._clients = self._serve_clients()
-                if answer.config.parallel.autoscale is not None:
+                if ClusterConfig.of(answer.config).autoscale is not None:
                     self._clients.count_others()
                 return localized(answer.config, config)
             self._check_handshakes()
