@@ -159,10 +159,8 @@ class Scheduler:
 
     def plan_poll(self) -> StepPlan:
         """Returns a plan that computes nothing: extensions are polled."""
-        return StepPlan(
-            step=self._steps,
-            sections=self._extensions.polled(),
-        )
+        sections = self._extensions.planned(PlanBuilder(0))
+        return StepPlan(step=self._steps, sections=sections)
 
     def update(self, result: StepResult, now: int) -> tuple[Sections, VerifiedDrafts]:
         """Processes the executor's result of a step.
