@@ -29,6 +29,7 @@ PACKAGES = {
     "plugins/models/quantized": {"hookline_quantized"},
     "plugins/parsers/chat_formats": {"hookline_chat_formats"},
     "plugins/sampling/processors": {"hookline_processors"},
+    "plugins/recorders/recording": {"hookline_recording"},
     "plugins/scale/cluster": {"hookline_cluster"},
     "plugins/scale/ranks": {"hookline_ranks"},
     "plugins/scale/ray": {"hookline_ray"},

@@ -14,13 +14,6 @@ import msgspec
 from msgspec import inspect
 
 from hookline.core.commands import SCHEMA_VERSION
-from hookline.core.recording import (
-    RecordedCommand,
-    RecordedOutput,
-    RecordedReply,
-    RecordingHeader,
-    Truncated,
-)
 from hookline.frozen import plain
 from hookline.transport.cluster import AttachInfo
 from hookline_cluster.clients.messages import (
@@ -32,6 +25,13 @@ from hookline_cluster.clients.messages import (
 from hookline_cluster.machines.link_messages import Ping, ToHead, ToRemoteEngine
 from hookline_process_engine.mailbox import Mailbox
 from hookline_process_engine.transport import Party, Role, Transport
+from hookline_recording import (
+    RecordedCommand,
+    RecordedOutput,
+    RecordedReply,
+    RecordingHeader,
+    Truncated,
+)
 from hookline_testing.golden import check_golden, is_updating
 from hookline_testing.wire_samples import Record, encoded, records_of, sample
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
 
     from hookline.config.engine import EngineConfig
     from hookline.config.sections import ConfigSection
+    from hookline.core.engine_recorder import EngineRecorderContext
     from hookline.observer_context import ObserverContext, RecorderContext
     from hookline.pages import Routes
     from hookline.payloads import (
@@ -172,6 +173,11 @@ def create_reasoning_parser(context: object) -> object | None:
 @hookspec(firstresult=True)
 def connect_engine_client(context: EngineConfig) -> object | None:
     """Called on the engine that `--engine` names; returns an `EngineClient`."""
+
+
+@hookspec(firstresult=True)
+def create_engine_recorder(context: EngineRecorderContext) -> object | None:
+    """Called with `--record`; returns the `EngineRecorder` of an engine."""
 
 
 @hookspec(firstresult=True)

@@ -13,6 +13,7 @@ MOVED: Mapping[str, str] = {
     "hookline.config.kv_events": "hookline_kv_events.config",
     "hookline.config.machines": "hookline_cluster.config.machines",
     "hookline.json_options": "hookline.config.readers",
+    "hookline.core.recording": "hookline_recording.recording",
     "hookline.kv_transfer": "hookline_kv_transfer",
     "hookline.metrics": "hookline_metrics",
     "hookline.config.speculative": "hookline_drafting.config",

@@ -9,6 +9,7 @@ import pytest
 
 from hookline import AsyncEngine, EngineDeadError, RequestError, SamplingParams
 from hookline.config import ExecutorConfig
+from hookline.config.extensions import KV_TRANSFER
 from hookline.finish_cause import Rejected
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import FinishReason, GenerateRequest, RequestFacts
@@ -341,7 +342,7 @@ async def test_a_request_that_cannot_be_sent_leaves_nothing_behind(
     """An integer of more than 64 bits fits into JSON, and into no message."""
     engine = await start_engine()
     request = GenerateRequest(
-        prompt_token_ids=[5], params=params(), kv_transfer_params={"id": 2**70}
+        prompt_token_ids=[5], params=params(), sections={KV_TRANSFER: {"id": 2**70}}
     )
 
     with pytest.raises(RequestError, match="malformed"):

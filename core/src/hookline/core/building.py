@@ -2,23 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
+from typing import cast
 
 from hookline.clock import Clock
 from hookline.config.engine import EngineConfig
-from hookline.config.engine_paths import path_of_engine
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
-from hookline.core.recording import FileRecorder, RecordingHeader
-from hookline.core.tap import Tap
+from hookline.core.engine_recorder import EngineRecorder, EngineRecorderContext
+from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
+from hookline.plugins.calling import call_plugin
+from hookline.plugins.kinds import ENGINE_RECORDER
 from hookline.scheduler.extension import scheduler_sides
 from hookline.startup_timer import StartupTimer
 from hookline.worker.executor import Executor
 from hookline.worker.executor_context import ExecutorContext
 from hookline.worker.executor_factory import AdaptFactory, load_executor_factory
+from hookline_registry import installed
 
 
 def build_core(
@@ -63,17 +65,21 @@ def _extensions(config: EngineConfig) -> Mapping[str, object]:
 
 
 def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
-    """Builds the loop around a core, and the tap that the configuration asks for.
+    """Builds the loop around a core, and the recorder that the configuration asks for.
 
     Raises:
-        ConfigError: The file of a recording cannot be written.
+        ConfigError: The file of a recording cannot be written, or nothing installed
+            writes one.
     """
-    observers = config.observers
-    recorder: Tap | None = None
+    observers, recorder = config.observers, None
     if observers.record is not None:
-        header = RecordingHeader(config, core.facts, core.clock_pair())
-        path = Path(path_of_engine(observers.record, config.engine_index))
-        recorder = FileRecorder(path, header, observers.record_max_bytes)
+        if not installed(ENGINE_RECORDER.group):
+            raise ConfigError("record", "requires the distribution hookline-recording")
+        context = EngineRecorderContext(
+            config=config, facts=core.facts, clock=core.clock_pair()
+        )
+        made = call_plugin(ENGINE_RECORDER, "file", context, option="record")
+        recorder = cast("EngineRecorder | None", made)
     return EngineLoop(core, observers.heartbeat_seconds, recorder)
 
 

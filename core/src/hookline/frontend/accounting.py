@@ -104,7 +104,7 @@ class RequestAccounting:
         """Facts about those of the requests that are in flight.
 
         Nothing is known about those of front ends that have ended. Call it before
-        `take`, which forgets finished requests.
+        `on_step_output`, which forgets finished requests.
         """
         facts = {}
         for request_id in request_ids:
@@ -195,7 +195,7 @@ class RequestAccounting:
 
     # -- what the engine reports -------------------------------------------------
 
-    def take(self, output: StepOutput, received_at: int) -> IterationStats:
+    def on_step_output(self, output: StepOutput, received_at: int) -> IterationStats:
         """Counts the events of one output; events of unknown requests are ignored.
 
         Those of other front ends' requests come only when these front ends have ended.

@@ -10,6 +10,7 @@ from typing import Self, TypeVar
 
 from hookline.clock import NANOSECONDS, SystemClock
 from hookline.config.engine import EngineConfig
+from hookline.config.extensions import KV_TRANSFER
 from hookline.core.commands import EngineCommand
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import (
@@ -233,7 +234,7 @@ class AsyncEngine:
             EngineDeadError: The engine is dead or being stopped.
         """
         self._check_open()
-        if request.kv_transfer_params is not None:  # any JSON
+        if KV_TRANSFER in request.sections:  # any JSON
             check_types(request)
         return self._send(
             self._front_end.inputs.prepare(request),
@@ -370,7 +371,7 @@ class AsyncEngine:
 
     def _take(self, received: Received) -> None:
         with FailureBarrier(self._die):
-            self._front_end.take(received)
+            self._front_end.on_message(received)
         if self.failure is not None:
             self.failed.set()
         if not self._front_end.num_unconfirmed:

@@ -66,7 +66,7 @@ class CompletionState:
         """Whether the client still expects output."""
         return self.finish_cause is None
 
-    def take(self, event: NewTokens, end: Finished | None) -> FinishCause | None:
+    def add_tokens(self, event: NewTokens, end: Finished | None) -> FinishCause | None:
         """Adds new tokens to the pending output.
 
         Args:

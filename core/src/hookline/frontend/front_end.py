@@ -278,8 +278,8 @@ class FrontEnd:
         """Sends a command to each running engine.
 
         Returns:
-            A future for each engine's reply, by the engines' order. `take` settles
-            them: with the reply, a `CommandError` or an `EngineDeadError`. Pass them to
+            A future for each engine's reply, by the engines' order. `on_message`
+            settles them: with the reply, a `CommandError` or an `EngineDeadError`. Pass them to
             `abandon` in the end.
 
         Raises:
@@ -306,7 +306,7 @@ class FrontEnd:
         """Stops waiting for replies; those that came are not affected."""
         self._calls.abandon(futures)
 
-    def take(self, received: Received) -> None:
+    def on_message(self, received: Received) -> None:
         """Processes a message of an engine."""
         if isinstance(received, StepOutput):
             # Else it has left: these are its last words.
@@ -317,7 +317,7 @@ class FrontEnd:
         elif isinstance(received, EngineDied | EngineReplaced):
             self._take_change(received)
         elif self.extension is not None:
-            self.extension.take(received)
+            self.extension.on_news(received)
         if self._look is not None:
             self._look()
 
@@ -336,7 +336,7 @@ class FrontEnd:
             self.router.cache_changed(output.engine_index, output.cache_changes)
         engine.update(output)
         facts = engine.accounting.facts_of(self.observers.requests_told(output))
-        iteration, stopped = engine.outputs.take(output)
+        iteration, stopped = engine.outputs.on_step_output(output)
         for cause, request_ids in stopped.items():
             self.engines.send(engine, Finish(request_ids, cause))
         if self.observers.is_listening:

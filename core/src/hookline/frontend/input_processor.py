@@ -120,21 +120,15 @@ class InputProcessor:
             for name, facts in self._preparing.items()
         )
         parts = {name: part for name, part in found if part is not None}
+        sections = {n: each for n, each in asked.items() if n not in self._preparing}
+        sections |= {name: part.section for name, part in parts.items()}
         return msgspec.structs.replace(
             request,
             is_prefill_only=any(each.is_prefill_only for each in parts.values()),
             skip_reading_prefix_cache=any(
                 each.skip_reading_prefix_cache for each in parts.values()
             ),
-            sections={
-                **{
-                    name: each
-                    for name, each in asked.items()
-                    if name not in self._preparing
-                },
-                **{name: each.section for name, each in parts.items()},
-            }
-            or NO_SECTIONS,
+            sections=sections or NO_SECTIONS,
         )
 
     def _check_tokens(self, param: str, token_ids: Collection[int]) -> None:

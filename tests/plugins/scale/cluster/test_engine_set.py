@@ -128,7 +128,7 @@ class Driven:
     def take(self, timeout_seconds: float) -> None:
         received = self.front_end.engines.client.receive(timeout_seconds)
         if received is not None:
-            self.front_end.take(received)
+            self.front_end.on_message(received)
 
 
 @contextmanager

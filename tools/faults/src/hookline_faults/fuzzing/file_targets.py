@@ -20,7 +20,6 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig, ModelConfig
 from hookline.core.building import build_core
 from hookline.core.commands import Call, Finish, ResetPrefixCache
-from hookline.core.recording import FileRecorder, RecordingHeader, read_recording
 from hookline.exceptions import HooklineError
 from hookline.finish_cause import Aborted
 from hookline.models.description import describe, find_folder
@@ -33,6 +32,7 @@ from hookline_kv_transfer import KVLayout
 from hookline_process_engine.mailbox import Mailbox, make_key
 from hookline_process_engine.messages import Failed, Start
 from hookline_process_engine.transport import Party, Role
+from hookline_recording import FileRecorder, RecordingHeader, read_recording
 from hookline_server.auth.key_file import read_keys
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.config_file import read_file

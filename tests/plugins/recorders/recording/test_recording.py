@@ -30,18 +30,18 @@ from hookline.core.commands import (
     ResetPrefixCache,
 )
 from hookline.core.engine_loop import EngineLoop
-from hookline.core.recording import (
+from hookline.events import StepOutput
+from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
+from hookline.finish_cause import Aborted
+from hookline.transport.engine_client import EngineDied, EngineReplaced
+from hookline_process_engine.process_client import ProcessClient
+from hookline_recording import (
     RecordedCommand,
     RecordedOutput,
     RecordedReply,
     Truncated,
     read_recording,
 )
-from hookline.events import StepOutput
-from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
-from hookline.finish_cause import Aborted
-from hookline.transport.engine_client import EngineDied, EngineReplaced
-from hookline_process_engine.process_client import ProcessClient
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request, simulated_core
 
@@ -75,9 +75,11 @@ def drive(loop: EngineLoop, turns: int = 40) -> list[EngineMessage]:
     news: list[EngineMessage] = []
     for turn in range(turns):
         given = COMMANDS[turn // 2 : turn // 2 + 1] if turn % 2 == 0 else []
-        news += loop.run_once(
-            lambda _, given=given: given.pop() if given else None, 0.0
-        )  # type: ignore[misc]
+
+        def receive(_: float, given: list[Command] = given) -> Command | None:
+            return given.pop() if given else None
+
+        news += loop.run_once(receive, 0.0)
     return news
 
 
@@ -237,7 +239,7 @@ def test_a_file_that_cannot_be_written_is_a_config_error(config: EngineConfig) -
 
 
 class Faulty:
-    """A tap that fails with its third output."""
+    """A recorder that fails with its third output."""
 
     def __init__(self) -> None:
         self.outputs = 0
@@ -251,11 +253,11 @@ class Faulty:
             raise OSError("disk full")
 
     def close(self) -> None:
-        raise AssertionError("a tap that failed is not called again")
+        raise AssertionError("a recorder that failed is not called again")
 
 
-def test_a_tap_that_fails_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    """Its error is logged once; the engine's outputs are those without a tap."""
+def test_a_recorder_that_fails_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """Its error is logged once; the engine's outputs are those without a recorder."""
     tap = Faulty()
     tapped = EngineLoop(simulated_core(), 1000.0, tap)
     plain = EngineLoop(simulated_core(), 1000.0)
@@ -264,5 +266,5 @@ def test_a_tap_that_fails_is_left_alone(caplog: pytest.LogCaptureFixture) -> Non
     tapped.close()
     plain.close()
     assert tap.outputs == 3
-    assert caplog.text.count("the tap failed and is not called again") == 1
+    assert caplog.text.count("the recorder failed and is not called again") == 1
     assert "disk full" in caplog.text

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from hookline import hookimpl
 from hookline.config.engine import EngineConfig
+from hookline.config.engine_paths import path_of_engine
 from hookline.core.commands import (
     SCHEMA_VERSION,
     Add,
@@ -22,6 +24,7 @@ from hookline.core.commands import (
     Finish,
     Reply,
 )
+from hookline.core.engine_recorder import EngineRecorderContext
 from hookline.events import ClockPair, StepOutput
 from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
 from hookline.frozen import plain
@@ -102,7 +105,7 @@ class Recording:
 
 
 class FileRecorder:
-    """A `Tap` that writes a file until it reaches its limit.
+    """An `EngineRecorder` that writes a file until it reaches its limit.
 
     Each entry is written immediately, so none is lost if the process is killed.
 
@@ -166,6 +169,21 @@ class FileRecorder:
             raise OSError(ENOSPC, f"{self._path} cannot grow")
         self._size += len(self._buffer)
         return self._size
+
+
+@hookimpl
+def create_engine_recorder(context: EngineRecorderContext) -> FileRecorder | None:
+    """Records to the file of `--record`, if one is given.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
+    config, observers = context.config, context.config.observers
+    if observers.record is None:
+        return None
+    header = RecordingHeader(config, context.facts, context.clock)
+    path = Path(path_of_engine(observers.record, config.engine_index))
+    return FileRecorder(path, header, observers.record_max_bytes)
 
 
 def read_recording(path: Path) -> Recording:
