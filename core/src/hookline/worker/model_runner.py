@@ -82,10 +82,8 @@ class ModelRunner:
         if not plan.request_ids:
             return self._poll(sections)
         failed: dict[int, FinishCause] = {}
-        if plan.released or plan.admitted:
+        if plan.released or plan.admitted or plan.new_block_ids:
             failed = self._change_batch(plan)
-        if plan.new_block_ids:
-            self._batch.grow(plan)
         inputs = self._batch.inputs(plan)
         if self._prepare is not None:
             self._prepare(inputs)
@@ -173,7 +171,7 @@ class ModelRunner:
         return sampled
 
     def _change_batch(self, plan: StepPlan) -> dict[int, FinishCause]:
-        """Releases and admits requests.
+        """Releases and admits requests, and adds blocks.
 
         Returns:
             Causes by id of the requests whose sampling parameters raised an error. They
@@ -199,6 +197,7 @@ class ModelRunner:
                     sequence.request_id,
                     exc_info=outcome.error,
                 )
+        self._batch.grow(plan)
         return failed
 
     def _compute(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.models.folder_digest import digest_of_folder
+from hookline_cluster.machines.folder_digest import digest_of_folder
 
 
 @pytest.fixture
