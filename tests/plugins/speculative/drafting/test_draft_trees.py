@@ -242,7 +242,10 @@ def test_number_of_drafts_is_the_trees(
 ) -> None:
     """Another one is refused; without a tree it has to be given."""
     config = config_for(llama.folder, "batched")
-    other = {"method": "scripted", "num_speculative_tokens": number}
+    other: dict[str, object] = {
+        "method": "scripted",
+        "num_speculative_tokens": number,
+    }
 
     with (
         pytest.raises(ConfigError, match=f"must be 12 or be left out.*{number}"),
