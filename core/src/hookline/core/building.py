@@ -1,7 +1,6 @@
 """Builds an engine core with the executor that a configuration names."""
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import cast
 
@@ -14,7 +13,6 @@ from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
-from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import ENGINE_RECORDER
 from hookline.scheduler.extension import scheduler_sides
@@ -63,7 +61,7 @@ def build_core(
 
 def _extensions(config: EngineConfig) -> Mapping[str, object]:
     factory = load_executor_factory(config.executor_name)
-    return load_extensions(config, has_logits=factory.capabilities.logits)
+    return load_extensions(config, capabilities=factory.capabilities)
 
 
 def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
@@ -108,15 +106,11 @@ def build_executor(
             )
         )
     check_logits_processors(config, factory.capabilities)
-    with timer.phase("load proposer") if config.speculative else nullcontext():
-        proposer = load_proposer(config, factory.capabilities)
-        config = settle_drafts(config, proposer)
     return factory(
         ExecutorContext(
             config=config,
             clock=clock,
             timer=timer,
-            proposer=proposer,
             extensions=extensions,
         )
     )

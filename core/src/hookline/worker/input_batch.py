@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from hookline.sampling_params import SamplingParams
 from hookline.step.plan import AdmittedSequence, StepPlan
-from hookline.worker.drafting.draft_trees import TreeArrays
-from hookline.worker.drafting.verification import Verified
 from hookline.worker.read_only_mirror import make_mirror
+from hookline.worker.verification import DraftTree, Verified
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -93,7 +92,7 @@ class InputBatch:
         max_num_seqs: int,
         max_model_len: int,
         block_size: int,
-        tree: TreeArrays | None = None,
+        tree: DraftTree | None = None,
     ) -> None:
         """Allocates the rows; with a tree, drafts come in its order, else as chains."""
         self._block_size = block_size
@@ -140,6 +139,16 @@ class InputBatch:
         """Returns a read-only copy of a request's block ids, in order."""
         own = self._block_tables[row, : self._num_blocks[row]]
         return np.frombuffer(own.tobytes(), np.int32)
+
+    def room_for_drafts(self, row: int) -> int:
+        """Returns how many drafts in a row can be of use to a request, or less than 0.
+
+        The step that verifies drafts adds one token to them.
+        """
+        end, params = self.token_ids.shape[1], self.params[row]
+        if params is not None and params.max_tokens is not None:
+            end = min(end, int(self.num_prompt_tokens[row]) + params.max_tokens)
+        return end - int(self.num_tokens[row]) - 1
 
     def learn(self, new_token_ids: Mapping[int, Sequence[int]]) -> None:
         """Appends tokens that another pipeline stage has sampled; comes before `grow`.

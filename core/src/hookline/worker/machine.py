@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 from hookline.worker.allocation import Allocation
 from hookline.worker.executor import Compute
@@ -61,7 +60,7 @@ class Machine(Protocol):
         self,
         config: "EngineConfig",
         model: LoadedModel,
-        proposer: Proposer | None,
+        most_drafts: int,
         obstacle: str,
     ) -> DeviceSteps | None:
         """Returns how steps of a model reach the device; None in main memory.
@@ -69,7 +68,7 @@ class Machine(Protocol):
         Args:
             config: The engine's configuration.
             model: The loaded model.
-            proposer: Drafts tokens; None without speculation.
+            most_drafts: Maximum number of drafts of a request in a step.
             obstacle: Why an extension forbids graphs; empty if none does.
         """
         ...

@@ -12,7 +12,6 @@ from hookline.config import EngineConfig
 from hookline.events import ClockPair
 from hookline.exceptions import EngineDeadError
 from hookline.models.description import find_folder
-from hookline.models.folder_digest import digest_of_folder
 from hookline.transport.engine_client import (
     DeathKind,
     EngineDied,
@@ -24,6 +23,7 @@ from hookline_cluster.config import ClusterConfig, MachinesConfig
 from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.engine_nodes import NodeEnded
+from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.placed_client import PlacedClient
 from hookline_cluster.machines.placing import place_by

@@ -15,7 +15,6 @@ from hookline.core.commands import SCHEMA_VERSION, Call, IsSleeping, Reply
 from hookline.events import ClockPair
 from hookline.exceptions import EngineDeadError
 from hookline.models.description import find_folder
-from hookline.models.folder_digest import digest_of_folder
 from hookline.transport.engine_client import (
     DeathKind,
     EngineDied,
@@ -23,6 +22,7 @@ from hookline.transport.engine_client import (
     Received,
 )
 from hookline_cluster.machines.endpoint import Endpoint
+from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.link_messages import (
     JOINING_KEY,
     Goodbye,

@@ -16,7 +16,6 @@ from hookline.core.commands import Add, Call, IsSleeping, Reply, Sleep
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.models.description import find_folder
-from hookline.models.folder_digest import digest_of_folder
 from hookline.request_ids import first_id
 from hookline.transport.engine_client import (
     EngineDied,
@@ -27,6 +26,7 @@ from hookline.transport.engine_client import (
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.machines.client_relay import ClientRelay, client_label
 from hookline_cluster.machines.endpoint import Endpoint
+from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.remote_client import RemoteClient
 from hookline_cluster.machines.remote_wire import RemoteWire
 from hookline_cluster.machines.tcp import TcpHub

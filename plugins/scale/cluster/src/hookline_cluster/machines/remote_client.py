@@ -13,7 +13,6 @@ from hookline.core.commands import Command, Reply
 from hookline.exceptions import EngineDeadError, SchemaVersionError
 from hookline.front_end_parts import LinkStats
 from hookline.models.description import find_folder
-from hookline.models.folder_digest import digest_of_folder
 from hookline.transport.cluster import AttachInfo, SharedEngines
 from hookline.transport.engine_client import (
     DeathKind,
@@ -32,6 +31,7 @@ from hookline_cluster.clients.messages import AttachDetails, Expel, OfSecondaryC
 from hookline_cluster.clients.secondary_clients import news_of_secondary_client
 from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.client_relay import ClientRelay
+from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.joining import NodeAdmission
 from hookline_cluster.machines.link_messages import (
     JOINING_KEY,

@@ -21,10 +21,10 @@ from hookline.core.engine_loop import EngineLoop
 from hookline.core.failure import FailureNotice
 from hookline.exceptions import ConfigError, HooklineError, ModelLoadError
 from hookline.models.description import find_folder
-from hookline.models.folder_digest import digest_of_folder
 from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.enlistment import Enlistment
+from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.remote_wire import RemoteWire
 from hookline_kernels.runtime.openmp import wait_patiently
