@@ -13,6 +13,7 @@ from hookline_server.cli.options.arguments import (
 from hookline_server.cli.options.engine import ENGINE_OPTIONS
 from hookline_server.cli.options.other_engines import ADVICE
 from hookline_server.cli.options.server import SERVER_OPTIONS
+from hookline_testing.table_walk import for_each_row
 
 OPTIONS = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
 
@@ -135,7 +136,7 @@ def test_what_cannot_be_read_is_one_line(
     assert line.endswith(complaint)
 
 
-@pytest.mark.parametrize("flag", ADVICE)
+@for_each_row("flag", ADVICE)
 def test_options_of_other_engines_get_advice(
     flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
