@@ -62,7 +62,7 @@ test-isa: $(VENV)/installed-dev  ## Run tests of kernels and models on each inst
 	done
 
 test-all: $(VENV)/installed-dev  ## Run all tests except soak and GPU tests
-	@$(PYTEST) -m '$(EVERY_TEST)' $(ARGS)
+	@HOOKLINE_TEST_ALL=1 $(PYTEST) -m '$(EVERY_TEST)' $(ARGS)
 
 lint: $(VENV)/installed-dev  ## Check style and spelling
 	$(BIN)/ruff check
