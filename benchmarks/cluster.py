@@ -28,7 +28,7 @@ from cluster_cost import Cost, cost
 from cluster_day import day
 from cluster_plots import write_plots
 
-from hookline.config import LoadBalancing
+from hookline_cluster.config import LoadBalancing
 from hookline_testing.cluster.autoscaling import Moment
 from hookline_testing.cluster.cluster import Cluster
 from hookline_testing.cluster.spec import ClusterSpec

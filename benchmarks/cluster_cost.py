@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hookline.config import LoadBalancing
 from hookline.core.commands import Add, Command, EngineMessage
 from hookline.events import StepOutput
-from hookline.frontend.input_processor import PreparedRequest
 from hookline.frozen import plain
+from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
 from hookline.transport.messages import Output
 from hookline_cluster.clients.output_split import split_output
+from hookline_cluster.config import LoadBalancing
 from hookline_testing.cluster.engine import SimulatedEngine
 from hookline_testing.cluster.events import Events
 from hookline_testing.cluster.front_end import (
@@ -71,7 +71,7 @@ class Bench:
         )
         self._source = random.Random(1)  # noqa: S311 - no secret
 
-    def prompts(self, count: int) -> list[PreparedRequest]:
+    def prompts(self, count: int) -> list[GenerateRequest]:
         return [
             self.front.front_end.prepare(
                 list(self._source.randbytes(PROMPT_TOKENS)),

@@ -8,7 +8,7 @@ from cluster_day import rate
 from line_plot import line_plot
 from time_plot import Panel, time_plot
 
-from hookline.config import LoadBalancing
+from hookline_cluster.config import LoadBalancing
 from hookline_testing.cluster.autoscaling import Moment
 from hookline_testing.cluster.tally import Result
 

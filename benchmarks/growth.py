@@ -29,7 +29,7 @@ from hookline.config import SimulationConfig as Simulation
 from hookline.core.building import build_core
 from hookline.core.engine_core import EngineCore
 from hookline.finish_cause import Aborted
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
 from hookline_testing.simulation import simulated_core
 
@@ -84,7 +84,7 @@ def measure(core: EngineCore, requests: int, running: int, rounds: int) -> Row:
     for number in range(first, first + requests):
         prompt = [3 + (number + at) % 900 for at in range(PROMPT_TOKENS)]
         core.add(
-            EngineRequest(request_id=number, prompt_token_ids=prompt, params=GREEDY)
+            GenerateRequest(request_id=number, prompt_token_ids=prompt, params=GREEDY)
         )
     while (record := core.step().record) is None or record.decode_requests < running:
         pass

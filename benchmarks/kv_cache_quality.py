@@ -32,10 +32,11 @@ from hookline.config import (
 )
 from hookline.models.description import find_folder
 from hookline.models.forward_batch import ForwardBatch
+from hookline.startup_timer import StartupTimer
 from hookline.tokenizer import Tokenizer
-from hookline.worker.loaded_model import LoadedModel, load
+from hookline.worker.loaded_model import LoadedModel
+from hookline.worker.loading.loader import load
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.startup_timer import StartupTimer
 from hookline_kernels import CPU
 
 BLOCK_SIZE = 16

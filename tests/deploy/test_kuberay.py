@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from hookline_cluster.config import ClusterConfig
 from hookline_testing.serve_options import options_of
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kuberay"
@@ -35,11 +36,11 @@ def test_workers_have_room_for_what_the_server_places(path: Path) -> None:
 
     config, _ = options_of(command)
 
-    ranks = config.parallel.data_parallel_size * config.parallel.world_size
+    ranks = len(config.engine_indices) * config.parallel.world_size
     head = job["spec"]["rayClusterSpec"]["headGroupSpec"]
     room = int(container(workers)["resources"]["limits"]["cpu"])
     assert program == "hookline"
-    assert "ray" in {config.machines.backend, config.executor_name}
+    assert "ray" in {ClusterConfig.of(config).machines.backend, config.executor_name}
     assert config.executor.threads == room
     assert ranks == workers["replicas"]
     assert head["rayStartParams"] == {"num-cpus": "0"}  # the server is there

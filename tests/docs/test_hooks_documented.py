@@ -1,6 +1,7 @@
 """Hooks, payloads and plugins agree with docs/hooks.md and with one another."""
 
 import dataclasses
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -13,7 +14,6 @@ import pytest
 
 from hookline import hookspecs
 from hookline.config import EngineConfig
-from hookline.config.kv_events import KVEventsConfig
 from hookline.pages import PageEvent, PageRequest, PageResponse
 from hookline.payloads import EngineStopped, LoggerContext
 from hookline.plugins.kinds import (
@@ -23,6 +23,7 @@ from hookline.plugins.kinds import (
     PROPOSER,
     QUANTIZATION_METHOD,
 )
+from hookline_kv_events.config import KVEventsConfig, KVEventsSection
 from hookline_registry import InstalledPlugin, PluginRegistry, installed
 from hookline_testing import RecordingLogger
 from hookline_testing.hook_types import types_of
@@ -42,9 +43,13 @@ OPTIONS = {"otel": {"traces_endpoint": "http://127.0.0.1:9"}}
 """For the loggers that cannot be made without."""
 CONFIGS = {
     "kv_events": EngineConfig(
-        kv_events=KVEventsConfig(
-            enable_kv_cache_events=True, endpoint="inproc://kv-events"
-        )
+        sections={
+            "kv_events": KVEventsSection(
+                publication=KVEventsConfig(
+                    enable_kv_cache_events=True, endpoint="inproc://kv-events"
+                )
+            )
+        }
     )
 }
 """Likewise; what they make has to be stopped."""
@@ -98,9 +103,8 @@ def told_parts() -> list[type]:
     parts = {part for payload in payloads for part in parts_of(payload)}
     undescribed = (
         "hookline.config",
-        "hookline.config.kv_events",
         "hookline.sampling_params",
-        "hookline.config.kv_transfer",
+        "hookline_kv_transfer.config",
         "hookline.config.speculative",
         "hookline.structured_outputs",
     )
@@ -204,7 +208,7 @@ def test_plugin_agrees_with_the_specs(plugin: InstalledPlugin) -> None:
 
     name = registry.load(KINDS_OF[plugin.group], plugin.name)
 
-    module = __import__(plugin.value.partition(":")[0])
+    module = importlib.import_module(plugin.value.partition(":")[0])
     assert_agrees(registry, name, module)
     context = LoggerContext(
         name=plugin.name,

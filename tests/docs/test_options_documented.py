@@ -9,16 +9,16 @@ import pytest
 
 from hookline_pd_proxy.options import ROUTE_OPTIONS
 from hookline_server.cli.options.arguments import engine_config, read_arguments
-from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.options.generate import GENERATE_OPTIONS
 from hookline_server.cli.options.option import Kind, Option
-from hookline_server.cli.options.server import SERVER_OPTIONS
+from hookline_server.cli.options.server import server_options
 from hookline_server.settings import ServerSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
 
 OPTIONS: dict[str, Sequence[Option]] = {
-    "serve": (*SERVER_OPTIONS, *ENGINE_OPTIONS),
+    "serve": (*server_options(), *engine_options()),
     "route": ROUTE_OPTIONS,
     "generate": GENERATE_OPTIONS,
 }

@@ -74,7 +74,7 @@ CONNECTOR = (
     SPOILING
     + """
 from hookline import hookimpl
-from hookline.kv_transfer import SchedulerCapabilities
+from hookline_kv_transfer import SchedulerCapabilities
 from hookline_testing.idle_connector import IdleWorkerSide
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from hookline.config import EngineConfig
 from hookline.exceptions import EngineDeadError
 from hookline_cluster.ranks.connected_ranks import RankEnded
 from hookline_cluster.ranks.rank_messages import RankEnlistment
+from hookline_processes.frames import frame
 from hookline_processes.supervised import describe_exit
 from hookline_testing.oracle import make_oracle
 from hookline_testing.plugin_site import PluginSite
@@ -26,7 +28,7 @@ pytestmark = pytest.mark.hostile
 MODULE = "hookline_cluster.ranks.connected_rank_process"
 EXECUTOR = """
 from hookline_cluster.ranks.connected_ranks import ConnectedRanks
-from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
+from hookline.worker.executor_factory import (RUNS_MODEL, ExecutorFactory)
 from hookline_ranks.processes.executor import RanksExecutor
 
 make_nodes = []
@@ -51,6 +53,7 @@ class TwoMachines:
         self.address = second.here
         self._second, self._there = second, there
         self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._channels: list[socket.socket] = []
         self._has_told = False
 
     def start(self, enlisted: RankEnlistment) -> None:
@@ -58,18 +61,19 @@ class TwoMachines:
         log = os.open(os.devnull, os.O_WRONLY)
         argv = [sys.executable, "-m", MODULE, str(enlisted.rank)]
         argv += [str(os.getpid()), str(log), str(logging.ERROR)]
+        channel, theirs = socket.socketpair()
         process = subprocess.Popen(
             self._second.command(*argv) if is_there else argv,
-            stdin=subprocess.PIPE,
+            stdin=theirs,
             pass_fds=[log],
         )
         os.close(log)
+        theirs.close()
         told = msgspec.structs.replace(
             enlisted, address=self._there if is_there else self.address
         )
-        assert process.stdin is not None
-        process.stdin.write(told.packed())
-        process.stdin.flush()
+        channel.sendall(frame(told.packed()))
+        self._channels.append(channel)
         self._running[enlisted.rank] = process
 
     def take_end(self) -> RankEnded | None:
@@ -83,7 +87,9 @@ class TwoMachines:
     def close(self) -> None:
         for process in self._running.values():
             process.kill()
-            process.communicate()
+            process.wait()
+        for channel in self._channels:
+            channel.close()
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,10 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
-from hookline.stats import IterationStats, SchedulerStats, TierStats, TransferStats
+from hookline.config.extensions import KV_TRANSFER
+from hookline.stats import IterationStats, SchedulerStats
 from hookline_metrics import Family, Recorder
+from hookline_metrics.transfer_stats import TierStats, TransferStats
 from hookline_testing.payloads import FACTS, RECORD, make_started, make_state, make_step
 
 
@@ -34,7 +36,7 @@ def value(recorder: Recorder, name: str) -> object:
 
 def with_tier(**numbers: int) -> SchedulerStats:
     transfers = TransferStats(tiers={"cpu": TierStats(**numbers), "disk": TierStats(9)})
-    return SchedulerStats(transfers=transfers)
+    return SchedulerStats(sections={KV_TRANSFER: transfers})
 
 
 def test_host_tier_is_the_cpu_cache(recorder: Recorder) -> None:

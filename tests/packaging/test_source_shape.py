@@ -20,7 +20,6 @@ MOST_CONSTRUCTOR_LINES = 40
 
 LONG_FILES = {
     "core/src/hookline/payloads.py",
-    "core/src/hookline/worker/worker.py",
     "tools/testing/src/hookline_testing/scripted_server.py",
 }
 """Files of more lines than `MOST_FILE_LINES`."""
@@ -30,17 +29,14 @@ LONG_FUNCTIONS = {
     "core/kernels/src/hookline_kernels/gpu/prefill.py _prefill_kernel",
     "core/kernels/src/hookline_kernels/gpu/rejection.py _reject_kernel",
     "core/kernels/src/hookline_kernels/gpu/walking.py walk",
-    "core/src/hookline/worker/loaded_model.py load",
 }
 """Functions of more lines than `MOST_FUNCTION_LINES`."""
 LONG_CONSTRUCTORS = {
-    "core/src/hookline/frontend/front_end.py FrontEnd",
     (
         "plugins/scale/cluster/src/hookline_cluster/ranks/connected_ranks.py "
         "ConnectedRanks"
     ),
     "plugins/scale/ranks/src/hookline_ranks/experts/memory.py ExpertMemory",
-    "core/src/hookline/worker/paged_cache.py PagedCache",
     "plugins/scale/ranks/src/hookline_ranks/processes/links.py ExecutorLinks",
     "tools/testing/src/hookline_testing/scripted_server.py FakeEngine",
 }

@@ -15,13 +15,13 @@ from hookline_server.cli.options.arguments import (
     engine_config,
     read_arguments,
 )
-from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.options.option import Kind
-from hookline_server.cli.options.server import SERVER_OPTIONS
+from hookline_server.cli.options.server import server_options
 from hookline_server.settings import ServerSettings
 from hookline_testing.plugin_site import PluginSite
 
-OPTIONS = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
+OPTIONS = [*server_options(), *engine_options()]
 SIMULATED = ["--executor=simulated", "--simulated-step-seconds=0"]
 
 
@@ -321,7 +321,7 @@ def test_examples_in_the_help_work(capsys: pytest.CaptureFixture[str]) -> None:
     """
     examples = {
         option.flag: option.help.partition("such as ")[2].removesuffix(".")
-        for option in ENGINE_OPTIONS
+        for option in engine_options()
         if "such as {" in option.help
     }
     made = config(*(f"--{flag}={example}" for flag, example in examples.items()))

@@ -223,3 +223,15 @@ async def test_default_length_ends_where_the_context_does() -> None:
     await complete(engine, prompt="a" * 60)
 
     assert engine.streams[0].params.max_tokens == 4
+
+
+async def test_prompts_of_a_request_share_the_tokens_of_its_bad_words() -> None:
+    """They are tokenized once, and a prompt of token ids by itself not at all."""
+    engine = FakeEngine()
+
+    await complete(engine, prompt=[[97], [98]], bad_words=["x"])
+    await complete(engine, prompt=[97])
+
+    words = [stream.request.bad_words_token_ids for stream in engine.streams]
+    assert words == [((120,),), ((120,),), ()]
+    assert len(engine.clients) == 1

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from hookline.frontend.probe_result import ProbeOutcome, ProbeResult
 from hookline_server.deep_health import DeepHealth
+from hookline_server.probe import ProbeOutcome, ProbeResult
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 LIVE = ("/health/live", "/live", "/livez")

@@ -12,12 +12,12 @@ from hookline_server.cli.options.arguments import (
     engine_config,
     read_arguments,
 )
-from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.options.implied import completed
 from hookline_server.cli.options.loggers import loggers_in_use
-from hookline_server.cli.options.server import SERVER_OPTIONS
+from hookline_server.cli.options.server import server_options
 
-OPTIONS = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
+OPTIONS = [*server_options(), *engine_options()]
 
 
 def config(*argv: str) -> EngineConfig:

@@ -6,9 +6,9 @@ import pytest
 
 from hookline import LLM
 from hookline.config import EngineConfig
-from hookline.config.autoscale import EngineRange
 from hookline.core.config_hash import config_hash
 from hookline.exceptions import ConfigError
+from hookline_cluster.config import ClusterConfig, EngineRange
 from hookline_server.cli import main
 from hookline_testing.serve_options import options_of
 
@@ -18,10 +18,10 @@ def test_a_server_begins_with_as_few_as_allowed() -> None:
     config, _ = options_of(["serve", "--autoscale=2:6"])
     more, _ = options_of(["serve", "--autoscale=2:6", "--data-parallel-size=3"])
 
-    assert config.parallel.autoscale == EngineRange(2, 6)
-    assert config.parallel.data_parallel_size == 2
-    assert more.parallel.data_parallel_size == 3
-    assert (config.most_local, config.num_concurrent) == (6, 6)
+    assert ClusterConfig.of(config).autoscale == EngineRange(2, 6)
+    assert config.engine_indices == (0, 1)
+    assert more.engine_indices == (0, 1, 2)
+    assert (config.engines_here, config.num_concurrent) == (6, 6)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from hookline.exceptions import RequestError
-from hookline.frontend.input_processor import _check_types
-from hookline.request import RequestFacts
+from hookline.frontend.type_check import check_types
+from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
 
@@ -123,7 +123,11 @@ def test_the_engine_has_the_same_bounds(session: str) -> None:
     """
     A session that a program names has the bounds of one in a header.
     """
-    facts = RequestFacts(session_id=session)
+    request = GenerateRequest(
+        prompt_token_ids=[1],
+        params=SamplingParams(),
+        facts=RequestFacts(session_id=session),
+    )
 
     with pytest.raises(RequestError, match="malformed"):
-        _check_types(SamplingParams(), facts, None, None)
+        check_types(request)

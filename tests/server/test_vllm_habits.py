@@ -4,18 +4,19 @@ import pytest
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
+from hookline_kv_transfer import KVTransferConfig
 from hookline_server.cli import main
 from hookline_server.cli.options.arguments import (
     Arguments,
     engine_config,
     read_arguments,
 )
-from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.options.other_engines import ADVICE
-from hookline_server.cli.options.server import SERVER_OPTIONS
+from hookline_server.cli.options.server import server_options
 from hookline_testing.table_walk import for_each_row
 
-OPTIONS = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
+OPTIONS = [*server_options(), *engine_options()]
 
 
 def read(*argv: str) -> Arguments:
@@ -82,7 +83,7 @@ def test_connectors_have_the_names_of_vllm(theirs: str, ours: str) -> None:
     made = config(f"--kv-transfer-config.kv_connector={theirs}").kv_transfer
 
     assert made is not None
-    assert made.kv_connector == ours
+    assert KVTransferConfig.from_mapping(made).kv_connector == ours
 
 
 def test_short_names_and_disabled_statistics() -> None:
@@ -97,11 +98,11 @@ def test_short_names_and_disabled_statistics() -> None:
 
 def test_experts_are_whole_by_a_short_name() -> None:
     """`-ep`, with at least two ranks, of one engine or of two."""
-    made = engine_config(read("-tp", "2", "-ep"), in_process=False).parallel
+    made = engine_config(read("-tp", "2", "-ep"), in_process=False)
 
-    several = engine_config(read("-ep", "-dp", "2"), in_process=False).parallel
+    several = engine_config(read("-ep", "-dp", "2"), in_process=False)
 
-    assert made.enable_expert_parallel
+    assert made.parallel.enable_expert_parallel
     assert (made.spreads_experts, several.spreads_experts) == (False, True)
     with pytest.raises(ConfigError, match="enable-expert-parallel: requires tensor"):
         engine_config(read("-ep"), in_process=False)

@@ -19,9 +19,7 @@ from hookline.stats import (
     NO_RANKS,
     NO_THREADS,
     BlockEviction,
-    ConnectorEvent,
     GrammarUse,
-    KVLoad,
     RankUse,
     SchedulerStats,
     ThreadUse,
@@ -41,11 +39,11 @@ class Scheduled(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         local_cached_tokens: Prompt tokens found in this engine's prefix cache.
-        external_cached_tokens: Prompt tokens loaded by a KV connector.
+        external_cached_tokens: Prompt tokens that an extension has brought.
         recomputed_tokens: Tokens to compute again after a preemption.
         is_resumed: Whether this follows a preemption.
-        remote_kv: (begin, end) of its wait for a KV connector's load since it was
-            queued or preempted, or None.
+        remote_kv: (begin, end) of its wait for them since it was queued or preempted,
+            or None.
     """
 
     request_id: int
@@ -70,10 +68,10 @@ class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         computed_tokens: Tokens whose keys and values were freed.
-        failed_external_tokens: Those of them whose load by a KV connector failed; 0
+        failed_external_tokens: Those of them that an extension should have brought; 0
             unless a failed load caused the preemption.
-        cause: Why it was preempted: `no_free_blocks`, `load_failed` (by a KV connector)
-            or `sleep` (of the engine, with the mode `keep`).
+        cause: Why it was preempted: `no_free_blocks`, `load_failed` (of KV from
+            elsewhere) or `sleep` (of the engine, with the mode `keep`).
         beneficiary_id: The request that needed its blocks; None if it needed blocks
             itself and no request ranked lower, or if the cause is another one.
         prompt_tokens: Number of its prompt tokens.
@@ -118,7 +116,6 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         cause: Why it ended.
         output_tokens: Number of tokens that it generated.
-        kv_transfer_params: Parameters from the KV connector for the client, or None.
         stored_prompt_tokens: Number of prompt tokens that it added to the prefix cache.
         sections: Results of extensions for its client, which observers do not get.
     """
@@ -127,7 +124,6 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     at: int
     cause: FinishCause
     output_tokens: int
-    kv_transfer_params: Mapping[str, object] | None = None
     stored_prompt_tokens: int = 0
     sections: Sections = NO_SECTIONS
 
@@ -308,15 +304,13 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         at: Timestamp of all events in it.
         cause: `step`, or the cause of the state change: `start` (first of several
-            overlapping steps), `transfer` (a KV transfer ended between steps), `idle`,
-            `abort`, `heartbeat`, `reset`, `sleep`, `wake_up`.
+            overlapping steps), `transfer` (an extension has news between steps),
+            `idle`, `abort`, `heartbeat`, `reset`, `sleep`, `wake_up`.
         record: The step's record; None for a state change.
         stats: The engine's state afterwards.
         evictions: Evictions of sampled blocks, if residency is measured.
         clock: Sent periodically, to convert times to wall-clock time.
         cache_changes: Changes of the prefix cache, if they are published.
-        loads: Loads by a KV connector that ended.
-        connector_events: Look-ups in the KV connector, and what happened in its tiers.
         others: Requests of other clients, for the owner of the engine if it chooses the
             number of engines by their load.
         sections: News of extensions, by their names.
@@ -335,7 +329,5 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     evictions: list[BlockEviction] = []
     clock: ClockPair | None = None
     cache_changes: CacheChanges | None = None
-    loads: list[KVLoad] = []
-    connector_events: list[ConnectorEvent] = []
     others: OthersWork | None = None
     sections: Sections = NO_SECTIONS

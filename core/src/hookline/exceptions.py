@@ -85,13 +85,15 @@ class PromptTooLongError(RequestError):
     ) -> None:
         prompt = f"at least {prompt_tokens}" if is_minimum else str(prompt_tokens)
         if is_embedded:
-            detail = f"an input has {prompt} tokens"
+            param, detail = "input", f"an input has {prompt} tokens"
         elif max_tokens is None or prompt_tokens >= max_model_len:
+            param = "prompt"
             detail = (
                 f"the prompt is too long: it has {prompt} tokens, and must leave room "
                 "for at least one token to generate"
             )
         else:
+            param = "max_tokens"
             detail = (
                 f"you requested {prompt_tokens + max_tokens} tokens ({prompt} in the "
                 f"prompt, {max_tokens} in the completion)"
@@ -102,7 +104,7 @@ class PromptTooLongError(RequestError):
             f"This model's maximum context length is {max_model_len} tokens. However, "
             f"{detail}. Please reduce the length of the "
             + ("input." if is_embedded else "prompt or of the completion."),
-            param=_too_long_field(max_tokens, is_embedded=is_embedded),
+            param=param,
         )
         self.prompt_tokens = prompt_tokens
         self.max_tokens = max_tokens
@@ -113,12 +115,6 @@ class PromptTooLongError(RequestError):
         return PromptTooLongError(
             self.prompt_tokens, self.max_model_len, is_minimum=True, is_embedded=True
         )
-
-
-def _too_long_field(max_tokens: int | None, *, is_embedded: bool) -> str:
-    if is_embedded:
-        return "input"
-    return "prompt" if max_tokens is None else "max_tokens"
 
 
 class ChatTemplateError(RequestError):

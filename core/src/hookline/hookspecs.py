@@ -15,13 +15,12 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
     from pathlib import Path
 
     from hookline.config.engine import EngineConfig
-    from hookline.kv_transfer import SchedulerConnector, WorkerConnector
+    from hookline.config.sections import ConfigSection
     from hookline.observer_context import ObserverContext, RecorderContext
     from hookline.pages import Routes
     from hookline.payloads import (
         CacheChanged,
         CliOptions,
-        ConnectorContext,
         EngineFailed,
         EngineStarted,
         EngineStopped,
@@ -199,8 +198,21 @@ def executor_factory() -> object | None:
 
 
 @hookspec(firstresult=True)
+def config_section() -> type[ConfigSection] | None:
+    """Called before options are read; returns the class of a `ConfigSection`.
+
+    Those of all distributions that may be used are imported, so it should need little.
+    """
+
+
+@hookspec(firstresult=True)
 def cli_command() -> object | None:
     """Called when `hookline` needs a command of this name; returns its `Command`."""
+
+
+@hookspec(firstresult=True)
+def model_family() -> object | None:
+    """Called for a model's `model_type`; returns the `ModelFamily` of such models."""
 
 
 @hookspec(firstresult=True)
@@ -214,10 +226,8 @@ def train_draft(context: TrainingContext) -> TrainingReport | None:
 
 
 @hookspec(firstresult=True)
-def create_kv_connector(
-    context: ConnectorContext,
-) -> SchedulerConnector | WorkerConnector | None:
-    """Called on the selected plugin; returns the requested side of the connector."""
+def create_kv_connector(context: object) -> object | None:
+    """Called with a `ConnectorContext`; returns the requested side of the connector."""
 
 
 @hookspec(firstresult=True)

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
@@ -13,18 +12,17 @@ from transformers import PreTrainedTokenizerBase
 
 from hookline.clock import SystemClock
 from hookline.config.engine import EngineConfig
-from hookline.config.scalable import check_fixed
 from hookline.core.commands import EngineCommand, ResetPrefixCache, Sleep, WakeUp
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import (
     CommandTimeoutError,
+    ConfigError,
     EngineDeadError,
     HooklineError,
 )
 from hookline.frontend.calls import CALL_SECONDS
-from hookline.frontend.client_request import ClientRequest, Deliver, Delivery
+from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.front_end import FrontEnd
-from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.pooling_output import PoolingRequestOutput, pooling_output
 from hookline.frontend.prompts import (
     ParsedPrompt,
@@ -36,7 +34,7 @@ from hookline.frontend.starting import start_front_end
 from hookline.outputs import RequestOutput
 from hookline.plugin_loading.recorders import MetricFamily, load_recorder
 from hookline.pooling import PoolingParams
-from hookline.request import RequestFacts
+from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import NO_SAMPLING, SamplingParams
 from hookline.step import SleepLevel
 from hookline.tokenizer import ChatMessage
@@ -88,7 +86,8 @@ class LLM:
         return llm
 
     def _start(self, config: EngineConfig, *, collect_metrics: bool) -> None:
-        check_fixed(config)
+        if config.server_option:
+            raise ConfigError(config.server_option, "is for servers")
         self._recorder = load_recorder(config) if collect_metrics else None
         self._front_end = start_front_end(config, self._recorder)
         self._clock = SystemClock()
@@ -130,7 +129,7 @@ class LLM:
             self._prepare(prompt, one, who)
             for prompt, one, who in zip(parsed, params, each_facts, strict=True)
         ]
-        return self._run(prepared, use_tqdm=use_tqdm)
+        return self._run(parsed, prepared, use_tqdm=use_tqdm)
 
     def chat(
         self,
@@ -207,7 +206,8 @@ class LLM:
             self._prepare(prompt, NO_SAMPLING, who, one)
             for prompt, one, who in zip(parsed, params, each_facts, strict=True)
         ]
-        return [pooling_output(each) for each in self._run(prepared, use_tqdm=use_tqdm)]
+        outputs = self._run(parsed, prepared, use_tqdm=use_tqdm)
+        return [pooling_output(each) for each in outputs]
 
     encode = embed
     """vLLM's name of the method for all tasks of pooling."""
@@ -273,7 +273,7 @@ class LLM:
 
     def flush(self, timeout_seconds: float = 5.0) -> bool:
         """Waits until the stat loggers have received all events so far."""
-        return self._front_end.flush(timeout_seconds)
+        return self._front_end.observers.flush(timeout_seconds)
 
     def close(self) -> None:
         """Stops the engine and frees its resources; may be called twice."""
@@ -296,18 +296,21 @@ class LLM:
         params: SamplingParams,
         facts: RequestFacts,
         pooling: PoolingParams | None = None,
-    ) -> PreparedRequest:
-        prepared = self._front_end.prepare(
+    ) -> GenerateRequest:
+        return self._front_end.prepare(
             prompt.content,
             params,
             facts=facts,
             cache_salt=prompt.cache_salt,
             pooling=pooling,
         )
-        return replace(prepared, prompt=prompt.text)
 
     def _run(
-        self, prepared: Sequence[PreparedRequest], *, use_tqdm: bool
+        self,
+        prompts: Sequence[ParsedPrompt],
+        prepared: Sequence[GenerateRequest],
+        *,
+        use_tqdm: bool,
     ) -> list[RequestOutput]:
         results: dict[int, RequestOutput] = {}
         errors: list[HooklineError] = []
@@ -324,7 +327,14 @@ class LLM:
         try:
             with FailureBarrier(self._front_end.fail):
                 for index, ready in enumerate(prepared):
-                    requests.append(self._submit(ready, partial(deliver, index)))
+                    request = self._front_end.submit(
+                        ready,
+                        partial(deliver, index),
+                        arrived_at=self._clock.now(),
+                        is_streamed=False,
+                        prompt=prompts[index].text,
+                    )
+                    requests.append(request)
                 self._drive()
         finally:
             bar.close()
@@ -335,11 +345,6 @@ class LLM:
         if errors:  # one of several engines died
             raise errors[0]
         return [results[index] for index in range(len(prepared))]
-
-    def _submit(self, prepared: PreparedRequest, deliver: Deliver) -> ClientRequest:
-        return self._front_end.submit(
-            prepared, deliver, arrived_at=self._clock.now(), is_streamed=False
-        )
 
     def _drive(self) -> None:
         """Processes engine outputs until all requests have ended."""

@@ -9,7 +9,11 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED: Mapping[str, str] = {
+    "hookline.config.kv_transfer": "hookline_kv_transfer.config",
+    "hookline.config.kv_events": "hookline_kv_events.config",
+    "hookline.config.machines": "hookline_cluster.config.machines",
     "hookline.json_options": "hookline.config.readers",
+    "hookline.kv_transfer": "hookline_kv_transfer",
     "hookline.metrics": "hookline_metrics",
     "hookline.models.adapt": "hookline_kernels.modules",
     "hookline.models.quantized_layer": "hookline_kernels.modules.quantized_layer",

@@ -23,23 +23,9 @@ from hookline.front_end_parts import FrontEndPart
 from hookline.logged_record import LoggedRecord
 from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS, Sections
+from hookline.startup_timer import StartupPhase
 from hookline.stats import IterationStats, SchedulerStats
 from hookline_registry import LaneStats
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartupPhase:
-    """A phase of an engine's startup.
-
-    Attributes:
-        name: Name of the phase, such as `load weights`.
-        started_at: Start, in nanoseconds since the epoch.
-        seconds: Duration.
-    """
-
-    name: str
-    started_at: int
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -433,21 +419,6 @@ class TrainingReport:
     def mean_accepted_length(self) -> float:
         """1 + accepted ÷ drafts: the mean number of tokens per step."""
         return 1 + sum(self.accepted_by_position) / max(1, self.drafts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectorContext:
-    """Payload of `create_kv_connector`.
-
-    Attributes:
-        role: `scheduler` or `worker`: the Protocol to implement.
-        config: The engine's configuration.
-        options: `kv_connector_extra_config` of `--kv-transfer-config`.
-    """
-
-    role: str
-    config: EngineConfig
-    options: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from hookline.frozen import EMPTY, frozen_map
 from hookline.sampling_params import SamplingParams
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.slo import Slo
-from hookline.transfer_state import TransferState
 
 Weight = Annotated[float, msgspec.Meta(ge=0.001, le=1000.0)]
 """A tenant's share under the policy `fair`, relative to the others'."""
@@ -75,38 +74,41 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             force_setattr(self, "trace_context", frozen_map(self.trace_context))
 
 
-class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One completion to generate, as the front end sends it to the engine.
+class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One completion to generate, from a client's handler to the worker.
+
+    Whoever takes it from a client sets the prompt, the parameters, the facts and what
+    is asked of extensions. The front end completes it: with defaults of the model, with
+    sections of extensions, and with its id once it is sent.
 
     Attributes:
         request_id: Internal id, unique among the live requests of an engine and those
             of a step in flight.
         prompt_token_ids: The prompt, at least one token.
-        params: Sampling and stopping; `max_tokens` is a number, unless it is a prefill
-            alone.
+        params: Sampling and stopping; in the engine `max_tokens` is a number, unless it
+            is a prefill alone.
         eos_token_ids: The model's own stop tokens.
         bad_words_token_ids: Token sequences that must not be completed.
         cache_salt: Requests with different salts share no cached blocks.
         facts: Facts for observers.
-        kv_transfer_params: Parameters for the KV connector, opaque to the engine.
         timeout_seconds: Time left when it was sent; None without a deadline. It is
             relative, because the clocks of two processes are never compared.
         completion_index: Index among the client's completions, which differ in seeds.
         is_prefill_only: Whether it ends with its last prompt token, after which an
             extension has its result, and no token is sampled.
         skip_reading_prefix_cache: Whether all of its prompt has to be computed.
-        sections: What extensions get of it, by their names.
+        sections: What extensions get of it, by their names; before the front end has
+            prepared it, what the client asks of them, such as `PoolingParams`.
         is_moved: Whether another engine has received it before, and counts it.
     """
 
-    request_id: int
+    request_id: int = 0
     prompt_token_ids: list[int]
     params: SamplingParams
     eos_token_ids: tuple[int, ...] = ()
     bad_words_token_ids: tuple[tuple[int, ...], ...] = ()
     cache_salt: str | None = None
     facts: RequestFacts = RequestFacts()
-    kv_transfer_params: dict[str, object] | None = None
     timeout_seconds: Seconds | None = None
     completion_index: int = 0
     is_prefill_only: bool = False
@@ -135,8 +137,7 @@ class RequestStatus(StrEnum):
     """State of a request in the engine."""
 
     WAITING = "waiting"
-    WAITING_FOR_GRAMMAR = "waiting_for_grammar"
-    WAITING_FOR_REMOTE_KV = "waiting_for_remote_kv"
+    HELD = "held"
     RUNNING = "running"
     PREEMPTED = "preempted"
     FINISHED = "finished"
@@ -162,7 +163,10 @@ class Request:
         draft_token_ids: Drafts of the next tokens, verified by the next step with room.
         num_drafts: Number of drafts that the step in flight verifies.
         max_computed_tokens: Highest `num_computed_tokens`; below it is recomputation.
-        transfer: State of KV transfers to its blocks.
+        is_provisional: Whether keys and values that it is computed from may turn out to
+            be wrong: nothing of it is cached meanwhile.
+        num_doomed_results: Number of results in flight that depend on wrong keys and
+            values; their tokens are dropped.
         sections: Sections of extensions, which go to the workers; replaced, never
             changed.
         rank: Its place in the order of admission; None until it has queued.
@@ -178,11 +182,13 @@ class Request:
         "facts",
         "inner",
         "is_follower",
+        "is_provisional",
         "last_step",
         "max_computed_tokens",
         "max_tokens",
         "num_cached_tokens",
         "num_computed_tokens",
+        "num_doomed_results",
         "num_drafts",
         "num_hashed_blocks",
         "num_pending_tokens",
@@ -200,11 +206,10 @@ class Request:
         "status",
         "stop_token_ids",
         "token_ids",
-        "transfer",
     )
 
     def __init__(
-        self, inner: EngineRequest, *, sequence: int, queued_at: int, max_tokens: int
+        self, inner: GenerateRequest, *, sequence: int, queued_at: int, max_tokens: int
     ) -> None:
         self.inner = inner
         self.sequence = sequence
@@ -228,7 +233,8 @@ class Request:
         self.num_hashed_blocks = 0
         self.num_stored_prompt_tokens = 0
         self.sections = inner.sections
-        self.transfer = TransferState(inner.kv_transfer_params)
+        self.is_provisional = False
+        self.num_doomed_results = 0
         self.status = RequestStatus.WAITING
         self.rank: tuple[int, int, int] | None = None
         self.is_follower = False

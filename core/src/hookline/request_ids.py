@@ -10,18 +10,15 @@ MAX_CLIENTS = 1 << 15
 """Ids stay positive in a signed 64-bit integer."""
 
 
-class RequestIds:
-    """Hands out the ids of one client's requests, from 1 upwards."""
+def first_id(client_index: int) -> int:
+    """Returns the first id of a client's requests; the others follow.
 
-    def __init__(self, client_index: int = 0) -> None:
-        if not 0 <= client_index < MAX_CLIENTS:
-            raise ConfigError("client-index", f"must be 0 to {MAX_CLIENTS - 1}")
-        self._last = client_index << COUNTER_BITS
-
-    def next(self) -> int:
-        """Returns an id that no other request of any client has."""
-        self._last += 1
-        return self._last
+    Raises:
+        ConfigError: There is no room for the index.
+    """
+    if not 0 <= client_index < MAX_CLIENTS:
+        raise ConfigError("client-index", f"must be 0 to {MAX_CLIENTS - 1}")
+    return (client_index << COUNTER_BITS) + 1
 
 
 def client_of(request_id: int) -> int:

@@ -27,6 +27,7 @@ from hookline_metrics.readings import FoldedValues, HttpLoad, StepReading
 from hookline_metrics.selection import Selection
 from hookline_metrics.snapshot import Family, FamilyBuilder, merged
 from hookline_metrics.sums import Sums, TrackedMetric
+from hookline_metrics.transfer_stats import TRANSFER_NEWS
 
 
 @dataclass(slots=True)
@@ -180,11 +181,12 @@ class Recorder:
         for part in chain(
             iteration.finished_groups,
             iteration.evictions,
-            iteration.loads,
-            iteration.connector_events,
             iteration.compilings,
         ):
             sums.feed(part)
+        if transfers := TRANSFER_NEWS.read(iteration.sections):
+            for part in chain(transfers.loads, transfers.events):
+                sums.feed(part)
         for begun in iteration.first_scheduled:
             sums.feed(begun, self._trace_at(begun))
         for first in iteration.first_tokens:

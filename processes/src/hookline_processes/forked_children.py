@@ -9,12 +9,16 @@ import os
 import signal
 import socket
 import stat
+import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 _FOLDER = Path("/dev/fd")
 """The folder of this process's descriptors, on Linux and macOS."""
+
+_kept: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
+"""A handler of forks stays in force for ever, so that all sockets share one."""
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
@@ -25,6 +29,18 @@ def in_forked_children(call: Callable[[], None]) -> None:
     It stays in force as long as this process lives.
     """
     os.register_at_fork(after_in_child=call)
+
+
+def keep_from_forked_children(channel: socket.socket) -> None:
+    """Has forked children not hold a socket, as long as it is open here."""
+    if not _kept:
+        in_forked_children(_release_kept)
+    _kept.add(channel)
+
+
+def release_folder_in_forked_children(folder: Path) -> None:
+    """Has forked children hold no sockets with addresses in the folder."""
+    in_forked_children(lambda: let_go(sockets_where(lambda each: _is_in(each, folder))))
 
 
 def sockets_where(is_ours: Callable[[socket.socket], bool]) -> list[int]:
@@ -78,3 +94,16 @@ def _forget_signals() -> None:
 
 def _unblock() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+
+
+def _release_kept() -> None:
+    let_go([each.fileno() for each in _kept if each.fileno() >= 0])
+
+
+def _is_in(looked_at: socket.socket, folder: Path) -> bool:
+    if looked_at.family != socket.AF_UNIX:
+        return False
+    names = [looked_at.getsockname()]
+    with suppress(OSError):  # it may listen
+        names.append(looked_at.getpeername())
+    return any(os.fsdecode(name).startswith(f"{folder}/") for name in names)

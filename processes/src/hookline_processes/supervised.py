@@ -1,83 +1,139 @@
 """A process of Hookline's own code that this process starts, watches and ends."""
 
 import logging
+import math
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from enum import Enum
+from functools import partial
 
+from hookline_processes.forked_children import keep_from_forked_children
+from hookline_processes.frames import FrameBuffer, FrameError, frame
 from hookline_processes.log_forwarding import RecordReceiver
 
 _LAST_LINES_SECONDS = 1.0
 """Time for the last log lines of a process that has ended."""
 _KILLED_SECONDS = 5.0
 """Time for the kernel to end a process that was killed."""
+_LOOK_SECONDS = 0.2
+"""Time between two looks whether a process has ended that says nothing."""
+_LAST_WAIT_SECONDS = 1.0
+"""Time for a process to end that has closed its channel, so that one can say how."""
+_CHUNK_BYTES = 1 << 18
 _FAULTS = (
     *(signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL),
     *(signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP),
 )
 """Signals by which a process ends because of what it does itself."""
+_NO_OUTPUT = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 _logger = logging.getLogger(__name__)
 
 
-class OwnedProcess:
-    """Runs a module as a process whose log becomes part of this process's log.
+class Output(Enum):
+    """What is seen of what a process says.
 
-    Its last arguments are this process's id, and the descriptor and the level of its
-    log. It ends when its standard input closes.
+    Its log and its output; its output alone, of a process that may have no thread for
+    its log; or nothing, of one whose libraries write what they like.
+    """
+
+    LOG = "log"
+    OUTPUT = "output"
+    NONE = "none"
+
+
+class Supervised:
+    """Runs a module as a process that ends with this one, and logs through it.
+
+    The module calls `run_supervised`. Its standard input is one end of a channel, on
+    which either side sends messages; it ends when this process closes the other end,
+    or ends. Its last arguments are this process's id, and the descriptor and the level
+    of its log.
+
+    Attributes:
+        name: Name of the process in log records, such as `engine 0`.
+        channel: This end of the channel.
     """
 
     def __init__(
         self,
         module: str,
-        arguments: Iterable[object],
+        arguments: Iterable[object] = (),
         *,
         name: str,
         pass_fds: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
         is_apart: bool = False,
+        output: Output = Output.LOG,
     ) -> None:
         """Starts the process.
 
         Args:
             module: Name of the module.
             arguments: Its first arguments.
-            name: Name of the process in log records, such as `engine 0`.
+            name: Name of the process.
             pass_fds: Descriptors that it inherits under the same numbers.
+            environment: Its variables; None for those of this process.
             is_apart: Whether signals of the terminal do not reach it.
+            output: What is seen of what it says.
 
         Raises:
             OSError: It cannot be started; nothing of it is left.
         """
-        self._name = name
-        log, log_end = os.pipe()
-        level = logging.getLogger("hookline").getEffectiveLevel()
-        given = (*arguments, os.getpid(), log_end, level)
-        try:
-            self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
-                [sys.executable, "-m", module, *map(str, given)],
-                stdin=subprocess.PIPE,
-                pass_fds=(*pass_fds, log_end),
-                bufsize=0,
-                process_group=0 if is_apart else None,
+        self.name = name
+        self._incoming = FrameBuffer()
+        start: Callable[..., subprocess.Popen[bytes]] = partial(
+            subprocess.Popen,
+            process_group=0 if is_apart else None,
+            env=environment,
+            **(_NO_OUTPUT if output is Output.NONE else {}),
+        )
+        command = [sys.executable, "-m", module, *map(str, arguments)]
+        self._log = self._start(start, command, pass_fds, has_log=output is Output.LOG)
+
+    def _start(
+        self,
+        start: Callable[..., subprocess.Popen[bytes]],
+        command: Sequence[str],
+        pass_fds: Sequence[int],
+        *,
+        has_log: bool,
+    ) -> RecordReceiver | None:
+        """Starts the process between its channel and its log; returns the latter."""
+        with ExitStack() as undoing, ExitStack() as theirs:
+            self.channel, end = socket.socketpair()
+            undoing.callback(self.channel.close)
+            theirs.callback(end.close)
+            log, log_end = os.pipe() if has_log else (-1, -1)
+            if has_log:
+                undoing.callback(os.close, log)
+                theirs.callback(os.close, log_end)
+            level = logging.getLogger("hookline").getEffectiveLevel()
+            self._process = start(
+                [*command, *map(str, (os.getpid(), log_end, level))],
+                stdin=end,
+                pass_fds=(*pass_fds, log_end) if has_log else pass_fds,
             )
-        except BaseException:
-            os.close(log)
-            raise
-        finally:
-            os.close(log_end)
-        self._log = self._receive_log(log)
+            undoing.pop_all()
+        keep_from_forked_children(self.channel)
+        return self._receive_log(log) if has_log else None
 
     def _receive_log(self, log: int) -> RecordReceiver:
         """Takes over the pipe of its log; ends the process if no thread can do so."""
         pipe = os.fdopen(log, "rb")
         try:
-            return RecordReceiver(pipe, self._name)
+            return RecordReceiver(pipe, self.name)
         except RuntimeError as error:
             pipe.close()
             self._process.kill()
-            self.ask_to_end()
+            self.channel.close()
             self._process.wait(_KILLED_SECONDS)
             raise OSError(f"a thread for its log: {error}") from error
 
@@ -102,19 +158,67 @@ class OwnedProcess:
         code = self._process.poll()
         return code is not None and (code > 0 or -code in _FAULTS)
 
-    @property
-    def pipe(self) -> int | None:
-        """Descriptor of this end of its standard input; None once it is closed."""
-        pipe = self._process.stdin
-        return None if pipe is None or pipe.closed else pipe.fileno()
+    def send(self, body: bytes) -> None:
+        """Sends it a message, which /proc does not show to anyone.
 
-    def tell(self, secret: bytes) -> None:
-        """Writes to its standard input, which /proc does not show to anyone."""
-        assert self._process.stdin is not None
-        if self._process.stdin.closed:  # it was asked to end
-            return
-        with suppress(BrokenPipeError):  # its end is noticed like any other
-            self._process.stdin.write(secret)
+        It waits while the process does not read. A message to one that has ended or
+        was hung up on is lost.
+        """
+        with suppress(OSError):  # its end is noticed like any other
+            self.channel.sendall(frame(body))
+
+    def receive(
+        self,
+        timeout_seconds: float | None = None,
+        closing: threading.Event | None = None,
+    ) -> bytes | None:
+        """Waits for its next message; for one thread.
+
+        Args:
+            timeout_seconds: How long at most; None waits for the end of the process.
+            closing: Ends the wait once it is set.
+
+        Returns:
+            The message; None if none came in time, or the process has ended. One that
+            sends what is no message is killed.
+        """
+        try:
+            return self._receive(timeout_seconds, closing)
+        except FrameError as error:
+            _logger.error("%s is killed: %s", self.name, error)  # noqa: TRY400
+            self.kill()
+            return None
+
+    def _receive(
+        self, timeout_seconds: float | None, closing: threading.Event | None
+    ) -> bytes | None:
+        wait = math.inf if timeout_seconds is None else timeout_seconds
+        deadline = time.monotonic() + wait
+        if self.channel.fileno() < 0:
+            return None
+        poller = select.poll()
+        poller.register(self.channel, select.POLLIN)
+        while (body := self._incoming.next()) is None:
+            left = deadline - time.monotonic()
+            # Whoever it has started may hold its end of the channel.
+            has_ended = self.exit_code is not None
+            if poller.poll(round(1000 * max(0.0, min(left, _LOOK_SECONDS)))):
+                if not self._receive_part():
+                    with suppress(subprocess.TimeoutExpired):
+                        self._process.wait(_LAST_WAIT_SECONDS)
+                    return None
+            elif left <= 0 or has_ended or (closing is not None and closing.is_set()):
+                return None
+        return body
+
+    def _receive_part(self) -> bool:
+        """Receives what is there; False if that is the end."""
+        try:
+            part = self.channel.recv(_CHUNK_BYTES)
+        except OSError:  # it was reset, or closed here
+            return False
+        self._incoming.feed(part)
+        return bool(part)
 
     def signal(self, number: signal.Signals) -> None:
         """Sends it a signal, if it still runs."""
@@ -125,38 +229,36 @@ class OwnedProcess:
         """Kills the process without a chance to clean up."""
         self._process.kill()
 
-    def ask_to_end(self) -> None:
-        """Closes the standard input of the process, on which it ends."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+    def hang_up(self) -> None:
+        """Shuts the channel, on which the process ends; from any thread."""
+        with suppress(OSError):  # it is shut already
+            self.channel.shutdown(socket.SHUT_RDWR)
 
-    def end(self, timeout_seconds: float) -> None:
-        """Waits for the end; kills the process if it takes longer.
+    def close(self, grace_seconds: float) -> None:
+        """Waits for the end, and kills the process if it takes longer; callable twice.
 
-        One that the kernel does not end is given up after some more seconds.
+        One that the kernel does not end is given up after some more seconds: that
+        happens while a device or a network file system does not answer.
         """
         try:
-            self._process.wait(timeout_seconds)
+            self._process.wait(grace_seconds)
         except subprocess.TimeoutExpired:
-            end_by_force(self._process, self._name)
-        self._log.close(_LAST_LINES_SECONDS)
+            self._end_by_force()
+        if self._log is not None:
+            self._log.close(_LAST_LINES_SECONDS)
+        self.channel.close()
 
-
-def end_by_force(process: subprocess.Popen[bytes], name: str) -> None:
-    """Kills a process and reaps it, unless the kernel keeps it for seconds.
-
-    It does so while a device or a network file system does not answer.
-    """
-    process.kill()
-    try:
-        process.wait(_KILLED_SECONDS)
-    except subprocess.TimeoutExpired:
-        _logger.error(  # noqa: TRY400 - nothing to trace
-            "%s was killed and has not ended in %g s: process %d is given up",
-            name,
-            _KILLED_SECONDS,
-            process.pid,
-        )
+    def _end_by_force(self) -> None:
+        self._process.kill()
+        try:
+            self._process.wait(_KILLED_SECONDS)
+        except subprocess.TimeoutExpired:
+            _logger.error(  # noqa: TRY400 - nothing to trace
+                "%s was killed and has not ended in %g s: process %d is given up",
+                self.name,
+                _KILLED_SECONDS,
+                self.pid,
+            )
 
 
 def describe_exit(code: int) -> str:

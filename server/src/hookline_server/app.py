@@ -80,7 +80,9 @@ def create_app(
     Run it with `handler_cancellation=True`, which aborts requests of clients that left.
     """
     page_counts = PageCounts()
-    meter = HttpMeter(engine, page_counts.stats) if engine.needs_http else None
+    observers = engine.observers
+    needs_http = observers.listens("http_answered")
+    meter = HttpMeter(engine, page_counts.stats) if needs_http else None
     outermost: tuple[Middleware, ...]
     outermost = (send,) if meter is None else (meter.middleware, send)
     cors = Cors(settings.cors) if settings.cors.allowed_origins else None
@@ -114,7 +116,7 @@ def create_app(
         app if settings.metrics_port is None else create_pages_app(app, outermost)
     )
     app[PAGES] = Pages(app[PAGES_APP], page_counts)
-    if (remote := engine.add_routes(app[PAGES].of)) is not None:
+    if (remote := observers.add_routes(app[PAGES].of)) is not None:
         forward_pages(app[PAGES_APP], app[PAGES], remote)
         app[context.REMOTE_PAGES] = app[PAGES_APP][context.REMOTE_PAGES] = remote
     explain_missing_metrics(app)

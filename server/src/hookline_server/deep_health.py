@@ -3,8 +3,8 @@
 import asyncio
 import time
 
-from hookline.frontend.probe_result import ProbeResult
 from hookline_server.engine import ServingEngine
+from hookline_server.probe import ProbeResult
 
 CACHED_SECONDS = 1.0
 """How long a result answers further questions."""

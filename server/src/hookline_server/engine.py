@@ -7,15 +7,12 @@ from typing import Protocol, TypeVar
 from hookline.core.commands import EngineCommand
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
-from hookline.frontend.observing import RemotePages
-from hookline.frontend.probe_result import ProbeResult
+from hookline.frontend.observing import Observing
 from hookline.frozen import EMPTY
 from hookline.outputs import RequestOutput
-from hookline.pages import RoutesOf
-from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
-from hookline.pooling import PoolingParams
-from hookline.request import RequestFacts
-from hookline.sampling_params import SamplingParams
+from hookline.payloads import EngineFacts
+from hookline.request import GenerateRequest, RequestFacts
+from hookline_server.probe import ProbeResult
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -101,8 +98,8 @@ class ServingEngine(Protocol):
         ...
 
     @property
-    def needs_http(self) -> bool:
-        """Whether any logger implements `http_answered`."""
+    def observers(self) -> Observing:
+        """The loggers."""
         ...
 
     async def encode(
@@ -170,28 +167,35 @@ class ServingEngine(Protocol):
         """Returns the bytes of one token; they may be part of a character."""
         ...
 
-    async def submit(
+    async def encode_words(
+        self, words: Sequence[str], client: str = ""
+    ) -> tuple[tuple[int, ...], ...]:
+        """Returns the token ids of words that must not be generated.
+
+        Raises:
+            RequestError: They are not Unicode, or exceed a limit.
+            OverloadedError: Too much text is waiting.
+        """
+        ...
+
+    def add(
         self,
-        prompt: str | Sequence[int],
-        params: SamplingParams,
+        request: GenerateRequest,
         *,
-        facts: RequestFacts | None = None,
-        cache_salt: str | None = None,
-        kv_transfer_params: dict[str, object] | None = None,
+        arrived_at: int,
         is_streamed: bool = True,
-        timeout_seconds: float | None = None,
-        client: str = "",
-        pooling: PoolingParams | None = None,
+        ends_at: int | None = None,
         data_parallel_rank: int | None = None,
     ) -> OutputStream:
-        """Submits a prompt; with `is_streamed=False` it yields exactly one output.
+        """Sends a request; with `is_streamed=False` it yields exactly one output.
 
-        After `timeout_seconds` it ends with what it has, by the reason `timeout`.
-
-        `kv_transfer_params` are for the KV connector, and ignored without one. Texts of
-        different clients are tokenized in turn. With `pooling` the prompt is embedded:
-        its only output has the `vectors`. It goes to the engine `data_parallel_rank`,
-        if given.
+        Args:
+            request: The request.
+            arrived_at: When it arrived, in ns on the system's monotonic clock.
+            is_streamed: Whether its stream yields output with each step.
+            ends_at: When it ends with what it has, by the reason `timeout`, on the same
+                clock; None without limit.
+            data_parallel_rank: Index of the engine that gets it; None for any.
 
         Raises:
             RequestError: The prompt or the parameters cannot be served.
@@ -219,23 +223,6 @@ class ServingEngine(Protocol):
             CommandError: An engine refused the command, or did not reply in time.
             EngineDeadError: An engine died, or all were dead.
         """
-        ...
-
-    def add_routes(self, routes_of: RoutesOf) -> RemotePages | None:
-        """Lets the loggers register their pages; returns those of another process."""
-        ...
-
-    def http_answered(self, answered: HttpAnswered) -> None:
-        """Passes answered HTTP requests to the loggers; call it on the event loop."""
-        ...
-
-    @property
-    def needs_records(self) -> bool:
-        """Whether any logger implements `records_logged`."""
-        ...
-
-    def records_logged(self, logged: RecordsLogged) -> None:
-        """Passes records of the log to the loggers; any thread may call it."""
         ...
 
     def report(self, read: Callable[[], FrontEndPart]) -> None:

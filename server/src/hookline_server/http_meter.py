@@ -86,7 +86,7 @@ class HttpMeter:
         )
         self._exchanges.clear()
         self._missed = 0
-        self._engine.http_answered(answered)
+        self._engine.observers.http_answered(answered)
 
     def _change(self, key: _Key, by: int) -> None:
         self._in_flight[key] += by

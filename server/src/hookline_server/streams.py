@@ -4,54 +4,38 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 
-import msgspec
-
-from hookline.exceptions import EngineDeadError, PromptTooLongError, RequestError
+from hookline.clock import NANOSECONDS
+from hookline.exceptions import EngineDeadError, RequestError
 from hookline.outputs import RequestOutput
-from hookline.pooling import PoolingParams
-from hookline.request import RequestFacts
-from hookline.sampling_params import SamplingParams
+from hookline.request import GenerateRequest, RequestFacts
 from hookline_server.api_error import ApiError, as_api_error
 from hookline_server.api_servers.share import Share
 from hookline_server.auth.allowance import Allowance
 from hookline_server.deadlines import Deadline
 from hookline_server.engine import OutputStream, ServingEngine
 from hookline_server.logs.current_request import enter_span
-from hookline_server.protocol.completion import Prompt
 
 Batch = list[tuple[int, RequestOutput]]
 """Simultaneous outputs: (index of the prompt, output)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
-    """A client's prompts and everything else that the engine needs.
+class PromptBatch:
+    """The requests for the engine that a client's request becomes, one per prompt.
 
     Attributes:
-        prompts: The prompts; each becomes one request.
-        params: Sampling parameters of all prompts.
-        facts: Client, tenant and priority.
-        cache_salt: Salt of the prefix cache's hashes, or None.
-        kv_transfer_params: Parameters for the KV connector, or None.
-        client: Clients' texts are tokenized in turn.
+        requests: The requests.
+        facts: Client, tenant and priority of all of them.
+        arrived_at: When they arrived, in monotonic ns.
         is_streamed: Whether outputs come step by step.
-        may_be_shorter: Whether `max_tokens` may be reduced to fit the context, because
-            it is a default and not the client's value.
-        pooling: How the prompts are embedded; None if text is generated.
         data_parallel_rank: Index of the engine that the client named, or None.
     """
 
-    prompts: Sequence[Prompt]
-    params: SamplingParams
+    requests: Sequence[GenerateRequest]
     facts: RequestFacts
-    cache_salt: str | None
+    arrived_at: int
     is_streamed: bool
-    may_be_shorter: bool = False
-    kv_transfer_params: dict[str, object] | None = None
-    client: str = ""
-    pooling: PoolingParams | None = None
     data_parallel_rank: int | None = None
 
 
@@ -77,17 +61,17 @@ class OpenStreams:
     async def opened(
         self,
         engine: ServingEngine,
-        submission: Submission,
+        batch: PromptBatch,
         deadline: Deadline | None = None,
         allowance: Allowance | None = None,
     ) -> AsyncIterator[list[OutputStream]]:
-        """Submits all prompts or none; aborts those still running on exit.
+        """Sends all requests or none; aborts those still running on exit.
 
         Their tokens are charged to the allowance.
         """
         streams: list[OutputStream] = []
         try:
-            await self._submit_all(engine, submission, streams, deadline)
+            await self._add_all(engine, batch, streams, deadline)
             if allowance is not None:
                 allowance.charge(sum(each.prompt_tokens for each in streams))
             yield streams
@@ -98,23 +82,33 @@ class OpenStreams:
             is_late = deadline is not None and deadline.has_passed
             self._end(streams, "timeout" if is_late else "client_disconnect")
 
-    async def _submit_all(
+    async def _add_all(
         self,
         engine: ServingEngine,
-        submission: Submission,
+        batch: PromptBatch,
         streams: list[OutputStream],
         deadline: Deadline | None,
     ) -> None:
+        requests = batch.requests
+        # On the engine's clock, too.
+        ends_at = None if deadline is None else round(deadline.at * NANOSECONDS)
         try:
-            with _rejection_counted(engine, submission):
-                # Checked first, so that no prompt runs if not all of them fit.
-                engine.check_room(len(submission.prompts) * submission.params.n)
-                for prompt in submission.prompts:
+            with rejection_counted(engine, batch.facts):
+                if len(requests) > 1:  # so that none runs if not all of them fit
+                    engine.check_room(sum(each.params.n for each in requests))
+                for request in requests:
                     if streams:
                         await asyncio.sleep(0)  # others get their turns
-                    streams.append(await _submit(engine, prompt, submission, deadline))
-                    enter_span(streams[-1].facts)
-                    self._streams.add(streams[-1])
+                    stream = engine.add(
+                        request,
+                        arrived_at=batch.arrived_at,
+                        is_streamed=batch.is_streamed,
+                        ends_at=ends_at,
+                        data_parallel_rank=batch.data_parallel_rank,
+                    )
+                    streams.append(stream)
+                    enter_span(stream.facts)
+                    self._streams.add(stream)
                     self._changed()
         except (RequestError, EngineDeadError):
             self._end(streams, "sibling_refused")
@@ -189,40 +183,10 @@ async def _complete(stream: OutputStream) -> AsyncIterator[RequestOutput]:
 
 
 @contextmanager
-def _rejection_counted(engine: ServingEngine, submission: Submission) -> Iterator[None]:
-    """Counts a rejected submission once, even if it has several prompts."""
+def rejection_counted(engine: ServingEngine, facts: RequestFacts) -> Iterator[None]:
+    """Counts what is rejected once, even if it has several prompts."""
     try:
         yield
     except (RequestError, EngineDeadError) as error:
-        enter_span(engine.reject(submission.facts, as_api_error(error).rejection))
+        enter_span(engine.reject(facts, as_api_error(error).rejection))
         raise
-
-
-async def _submit(
-    engine: ServingEngine,
-    prompt: Prompt,
-    submission: Submission,
-    deadline: Deadline | None,
-) -> OutputStream:
-    submit = partial(
-        engine.submit,
-        prompt,
-        facts=submission.facts,
-        cache_salt=submission.cache_salt,
-        kv_transfer_params=submission.kv_transfer_params,
-        is_streamed=submission.is_streamed,
-        timeout_seconds=None if deadline is None else deadline.seconds_left,
-        client=submission.client,
-        pooling=submission.pooling,
-        data_parallel_rank=submission.data_parallel_rank,
-    )
-    try:
-        return await submit(params=submission.params)
-    except PromptTooLongError as error:
-        room = error.max_model_len - error.prompt_tokens
-        if room < 1:
-            error.param = "prompt"
-        if room < 1 or not submission.may_be_shorter:
-            raise
-    shorter = msgspec.structs.replace(submission.params, max_tokens=room)
-    return await submit(params=shorter)

@@ -8,13 +8,13 @@ from hookline.config import (
     DetailedTrace,
     Dtype,
     EngineConfig,
-    KVTransferConfig,
     Policy,
     SpeculativeConfig,
 )
 from hookline.config.options import build, check_options, option, options_of
 from hookline.exceptions import ConfigError
 from hookline.slo import Slo
+from hookline_kv_transfer.config import KVTransferConfig
 
 
 def test_no_keyword_means_the_defaults() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hookline.config import EngineConfig, ParallelConfig
 from hookline.core.config_hash import config_hash
 from hookline.exceptions import ConfigError
+from hookline_cluster.config.cluster import ClusterConfig, local_engines
 from hookline_cluster.machines.local_options import (
     contradiction,
     localized,
@@ -38,8 +39,9 @@ def test_engines_are_here_or_elsewhere(
     """The start rank and the local size say which are here."""
     config = made(**options)
 
-    assert list(config.local_indices) == local
-    assert config.remote_indices == remote
+    cluster = ClusterConfig.of(config)
+    assert list(cluster.local_indices) == local
+    assert cluster.remote_indices == remote
     assert config.num_concurrent == len(local)
 
 
@@ -82,7 +84,7 @@ def test_an_engine_keeps_what_is_its_machines_own() -> None:
     assert config.model.served_name == "demo"
     assert config.scheduler.max_num_seqs == 7
     assert config.executor.threads == 5
-    assert list(config.local_indices) == [2, 3]
+    assert list(ClusterConfig.of(config).local_indices) == [2, 3]
     assert localized(head, made()).executor.threads == 3
 
 
@@ -123,9 +125,10 @@ def test_a_server_behind_another_balancer_has_its_own_engines(
     """It has numbers among all engines, and waits for no other machine."""
     config = made(**options)
 
-    assert list(config.local_indices) == list(config.engine_indices) == here
-    assert config.remote_indices == []
-    assert [each.engine_index for each in config.per_engine()] == here
+    cluster = ClusterConfig.of(config)
+    assert list(cluster.local_indices) == list(config.engine_indices) == here
+    assert cluster.remote_indices == []
+    assert [each.engine_index for each in local_engines(config)] == here
     assert config.num_concurrent == len(here)
     assert config_hash(config) == config_hash(made())
 

@@ -14,7 +14,7 @@ from hookline.events import NewTokens, Preempted, Scheduled, StepOutput, StepRec
 from hookline.finish_cause import Aborted, FinishCause, StoppedByToken
 from hookline.frontend.timeline import Timeline
 from hookline.payloads import StepFinished
-from hookline.request import EngineRequest, FinishReason, TokenLogprobs
+from hookline.request import FinishReason, GenerateRequest, TokenLogprobs
 from hookline.stats import IterationStats, Residue
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.executor import DeferredStep, Executor, StartedStep
@@ -96,7 +96,7 @@ def stopping_request(
     stop_token_ids: tuple[int, ...] = (),
     min_tokens: int = 0,
     priority: int = 0,
-) -> EngineRequest:
+) -> GenerateRequest:
     request = engine_request(request_id, prompt, max_tokens, priority=priority)
     params = msgspec.structs.replace(
         request.params, stop_token_ids=stop_token_ids, min_tokens=min_tokens
@@ -110,7 +110,7 @@ class Traffic:
 
     scheduler: SchedulerConfig
     cache: CacheConfig
-    arrivals: dict[int, list[EngineRequest]] = field(default_factory=dict)
+    arrivals: dict[int, list[GenerateRequest]] = field(default_factory=dict)
     aborts: dict[int, list[int]] = field(default_factory=dict)
     resets: set[int] = field(default_factory=set)
 

@@ -4,12 +4,12 @@ import msgspec
 
 from hookline import SamplingParams
 from hookline.core.commands import Add
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 
 LONG = SamplingParams(
     n=128, max_tokens=4, seed=5, allowed_token_ids=tuple(range(50_000))
 )
-FIRST = EngineRequest(
+FIRST = GenerateRequest(
     request_id=7, prompt_token_ids=[1, 2, 3], params=LONG, eos_token_ids=(0,)
 )
 

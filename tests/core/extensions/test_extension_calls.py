@@ -15,7 +15,7 @@ from hookline.events import Finished
 from hookline.finish_cause import Embedded, StoppedByToken
 from hookline.frozen import plain
 from hookline.payloads import EngineFacts
-from hookline.request import EngineRequest, Request
+from hookline.request import GenerateRequest, Request
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.plan_builder import PlanBuilder
@@ -75,9 +75,11 @@ def calls_of(work: Callable[[], object]) -> Counter[str]:
     return found
 
 
-def request(request_id: int = 1, max_tokens: int = 3) -> EngineRequest:
+def request(request_id: int = 1, max_tokens: int = 3) -> GenerateRequest:
     params = SamplingParams(max_tokens=max_tokens)
-    return EngineRequest(request_id=request_id, prompt_token_ids=[5, 6], params=params)
+    return GenerateRequest(
+        request_id=request_id, prompt_token_ids=[5, 6], params=params
+    )
 
 
 def test_without_extensions_nothing_of_them_is_called() -> None:

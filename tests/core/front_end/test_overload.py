@@ -9,13 +9,13 @@ from hookline import AsyncEngine, EngineConfig, SamplingParams
 from hookline.clock import VirtualClock
 from hookline.config import (
     ExecutorConfig,
-    ParallelConfig,
     SchedulerConfig,
     SimulationConfig,
 )
 from hookline.exceptions import OverloadedError, QueuedTokensError
-from hookline.frontend.admission import RetryEstimate
+from hookline.frontend.queue_limits import RetryEstimate
 from hookline.stats import SchedulerStats
+from hookline_cluster.config import ClusterConfig
 
 
 async def test_requests_beyond_the_limit_are_refused_and_the_others_are_served() -> (
@@ -47,7 +47,7 @@ async def test_engines_that_work_widen_the_bound() -> None:
     config = EngineConfig(
         executor=ExecutorConfig(name="simulated"),
         scheduler=SchedulerConfig(max_num_seqs=1, max_num_queued_reqs=1),
-        parallel=ParallelConfig(data_parallel_size=2),
+        sections={"cluster": ClusterConfig(data_parallel_size=2)},
     )
     params = SamplingParams(max_tokens=500)
 
@@ -152,7 +152,7 @@ async def test_requests_of_other_front_ends_count() -> None:
 
     engine = await AsyncEngine.start(config)
     engines = engine._front_end.engines
-    engines.first.stats = SchedulerStats(running=2, waiting=1, waiting_for_grammar=1)
+    engines.first.stats = SchedulerStats(running=2, waiting=1, held={"grammar": 1})
     engine.check_room(5)
     engines.client.owns_engines = False
     engine.check_room(1)

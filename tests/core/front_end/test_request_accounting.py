@@ -27,9 +27,8 @@ from hookline.finish_cause import (
     StoppedByToken,
 )
 from hookline.frontend.accounting import RequestAccounting
-from hookline.frontend.admitted_request import AdmittedRequest
 from hookline.frontend.request_account import RequestAccount
-from hookline.request import FinishReason, RequestFacts
+from hookline.request import FinishReason, GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, Slo
 from hookline.stats import (
@@ -89,20 +88,13 @@ class OtherFrontEnd:
         prompt_token_ids: list[int] | None = None,
     ) -> list[RequestAccount]:
         """One client's request; an id for each completion."""
+        request = GenerateRequest(
+            prompt_token_ids=prompt_token_ids or [0] * 10,
+            params=SamplingParams(n=len(request_ids)),
+            facts=facts or RequestFacts(trace_id="t", span_id="s"),
+        )
         return self.accounting.admit(
-            [
-                AdmittedRequest(
-                    request_id=request_id,
-                    arrived_at=ns(at + AHEAD),
-                    prompt_tokens=10,
-                    facts=facts or RequestFacts(trace_id="t", span_id="s"),
-                    params=SamplingParams(n=len(request_ids)),
-                    is_streamed=True,
-                    completion_index=index,
-                    prompt_token_ids=prompt_token_ids,
-                )
-                for index, request_id in enumerate(request_ids)
-            ]
+            request, request_ids, arrived_at=ns(at + AHEAD), is_streamed=True
         )
 
     def take(self, at: float, **events: object) -> IterationStats:
@@ -427,17 +419,17 @@ def test_step_times_are_charged_where_asked_for(*, is_detailed: bool) -> None:
     assert found == ((1.0, 4.0, 2.0) if is_detailed else (None, None, None))
 
 
-@pytest.mark.parametrize("prompt", [None, [4, 5, 6]])
-def test_token_ids_are_kept_where_asked_for(prompt: list[int] | None) -> None:
-    """Prompts are kept if the front end has their tokens; outputs always."""
-    front = OtherFrontEnd(keep_prompts=True)
-    front.admit(1, prompt_token_ids=prompt)
+@pytest.mark.parametrize("are_kept", [True, False])
+def test_token_ids_are_kept_where_asked_for(are_kept: bool) -> None:
+    """Observers get the tokens of prompts and outputs if they want them."""
+    front = OtherFrontEnd(keep_prompts=are_kept)
+    front.admit(1, prompt_token_ids=[4, 5, 6])
     front.take(1, new_tokens=[tokens(1, 1, 2)])
 
     [request] = front.take(2, finished=[length(1, 2, 2)]).finished
 
-    assert request.prompt_token_ids == (None if prompt is None else (4, 5, 6))
-    assert request.output_token_ids == (0, 1)
+    assert request.prompt_token_ids == ((4, 5, 6) if are_kept else None)
+    assert request.output_token_ids == ((0, 1) if are_kept else None)
 
 
 def test_objectives_are_judged() -> None:

@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from hookline import sampling_params
+from hookline.config.extensions import KV_TRANSFER
 from hookline.exceptions import RequestError
-from hookline.frontend import input_processor
+from hookline.frontend.type_check import check_types
 from hookline.frozen import frozen_json, plain
-from hookline.request import EngineRequest, RequestFacts
+from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.sections import present
 from hookline.slo import Slo
 from hookline.structured_outputs import StructuredOutputsParams
 
@@ -75,25 +77,27 @@ def verdict(check: object, *arguments: object) -> str | None:
     return None
 
 
-def send(
-    params: SamplingParams,
-    facts: RequestFacts,
-    cache_salt: str | None,
-    kv_transfer_params: dict[str, object] | None,
-) -> None:
-    """Sends a request to an engine in another process, as far as that can fail."""
-    request = EngineRequest(
-        request_id=0,
+def request(
+    params: SamplingParams = USUAL_PARAMS,
+    facts: RequestFacts = USUAL_FACTS,
+    cache_salt: object = None,
+    kv_transfer_params: object = None,
+) -> GenerateRequest:
+    return GenerateRequest(
         prompt_token_ids=[],
         params=params,
         facts=facts,
-        cache_salt=cache_salt,
-        kv_transfer_params=kv_transfer_params,
+        cache_salt=cache_salt,  # type: ignore[arg-type]
+        sections=present([(KV_TRANSFER, kv_transfer_params)]),
     )
+
+
+def send(request: GenerateRequest) -> None:
+    """Sends a request to an engine in another process, as far as that can fail."""
     try:
-        frozen_json(kv_transfer_params or {})
+        frozen_json(request.sections)
         encoded = msgspec.msgpack.encode(request, enc_hook=plain)
-        msgspec.msgpack.decode(encoded, type=EngineRequest)
+        msgspec.msgpack.decode(encoded, type=GenerateRequest)
     except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
         raise RequestError(f"the request is malformed: {error}") from error
 
@@ -109,10 +113,10 @@ def test_odd_values_are_refused_as_by_encoding(
             if (made := with_value(of, name, value)) is None:
                 continue
             is_params = isinstance(made, SamplingParams)
-            given = (made, RequestFacts()) if is_params else (SamplingParams(), made)
-            found = verdict(input_processor._check_types, *given, None, None)
+            given = request(made) if is_params else request(SamplingParams(), made)
+            found = verdict(check_types, given)
 
-            assert found == verdict(send, *given, None, None), (name, value)
+            assert found == verdict(send, given), (name, value)
             verdicts.append(found)
 
     assert verdicts.count(None) > 40
@@ -129,9 +133,9 @@ def test_salts_and_transfers_are_refused_as_by_encoding(
     salt: object, transfer: Mapping[object, object] | None
 ) -> None:
     """So it is with what a request has beside its parameters and facts."""
-    given = (SamplingParams(), RequestFacts(), salt, transfer)
+    given = request(cache_salt=salt, kv_transfer_params=transfer)
 
-    assert verdict(input_processor._check_types, *given) == verdict(send, *given)
+    assert verdict(check_types, given) == verdict(send, given)
 
 
 def test_values_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,6 +146,8 @@ def test_values_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sampling_params, "_within", fail)
 
-    input_processor._check_types(USUAL_PARAMS, USUAL_FACTS, "a", None)
+    given = request(cache_salt="a")
+
+    check_types(given)
     with pytest.raises(AssertionError):
-        send(USUAL_PARAMS, USUAL_FACTS, "a", None)
+        send(given)

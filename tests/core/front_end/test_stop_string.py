@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline.frontend.stop_string import StopString
+from hookline.frontend.text_stream import StopString
 
 TEXT = st.text(alphabet="ab", max_size=30)
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline.frontend.stop_string import StopString
-from hookline.frontend.text_stream import TextStream
+from hookline.frontend.text_stream import StopString, TextStream
 
 
 class Letters:

@@ -9,7 +9,7 @@ import pytest
 
 from hookline.config import ExecutorConfig
 from hookline.exceptions import ConfigError
-from hookline.worker.machine import choose_machine
+from hookline.worker.machines.choosing import choose_machine
 from hookline_kernels.cpu import isa
 from hookline_kernels.cpu.isa import Isa, current_isa, host_isas
 
@@ -17,7 +17,7 @@ LOWER = [each for each in host_isas() if each is not host_isas()[-1]]
 PROBE = """
 import numba, torch
 from hookline.config import ExecutorConfig
-from hookline.worker.machine import choose_machine
+from hookline.worker.machines.choosing import choose_machine
 from hookline_kernels.cpu.jit import source_stamp
 from hookline_kernels.cpu.norm import RmsNorm
 from hookline_kernels.layers import rms_norm_reference

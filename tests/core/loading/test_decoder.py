@@ -19,10 +19,12 @@ from transformers import (
 
 from hookline.models.attention import IMPLEMENTATION, AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
+from hookline.models.family import find_family
+from hookline.models.finding_parts import find_parts
 from hookline.models.forward_batch import ForwardBatch
-from hookline.models.own_attention import implementation_to_load, replace_attention
 from hookline.models.probe import probe
-from hookline.worker.forward import Forward, choose_forward
+from hookline.worker.forward import Forward
+from hookline.worker.loading.forward_choice import choose_forward
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import KernelError
 from hookline_kernels.decoder.cpu_layer_ops import CpuLayerOps
@@ -61,7 +63,8 @@ OTHERS: dict[str, Callable[[], PreTrainedConfig]] = {
 def build(config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     """A model with the same random weights, in any dtype."""
     torch.manual_seed(7)
-    attention = implementation_to_load(config.model_type, IMPLEMENTATION)
+    family = find_family(config.model_type)
+    attention = IMPLEMENTATION if family is None else family.attention
     model: PreTrainedModel = AutoModelForCausalLM.from_config(
         config, dtype=torch.float32, attn_implementation=attention
     )
@@ -69,7 +72,8 @@ def build(config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
         for weight in model.parameters():
             weight.add_(torch.randn_like(weight), alpha=0.1)  # norms are all 1 at first
     model.train(mode=False)
-    replace_attention(model)
+    if family is not None:
+        family.replace_attention(model)
     nn.Module.to(model, dtype)
     return model.requires_grad_(requires_grad=False)
 
@@ -171,7 +175,7 @@ def test_float32_gives_the_modules_logits(
     family: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By the fastest way that fits; models that run as modules log why, once."""
-    caplog.set_level("INFO", "hookline.worker.forward")
+    caplog.set_level("INFO", "hookline.worker.loading.forward_choice")
     served = Served(build(FAMILIES[family](), torch.float32))
 
     found = served.logits(prompts(sum(STEPS)), STEPS)
@@ -349,7 +353,7 @@ def test_layers_of_other_widths_are_refused() -> None:
 
     with pytest.raises(NotDecoder, match="differ in width"):
         Decoder(
-            model,
+            find_parts(model),
             replace(probed, layers=(odd, *probed.layers[1:])),
             CpuLayerOps(),
             block_size=BLOCK,

@@ -10,11 +10,12 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
 from hookline.models.attention import IMPLEMENTATION, AttentionSlot
 from hookline.models.decoder import Decoder
+from hookline.models.finding_parts import find_parts
 from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
 from hookline.models.layer_span import call_model
 from hookline.models.probe import Probed, probe
-from hookline.worker.gpu.cuda_graphs import GraphedForward
-from hookline.worker.gpu.device_feed import DeviceFeed
+from hookline.worker.machines.cuda_graphs import GraphedForward
+from hookline.worker.machines.device_feed import DeviceFeed
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels.decoder.cpu_layer_ops import CpuLayerOps
 from hookline_kernels.gpu.graph_sizes import GraphSizes
@@ -63,7 +64,9 @@ def probed_of(model: PreTrainedModel) -> Probed:
 
 
 def decoder_of(model: PreTrainedModel, probed: Probed, ops: CpuLayerOps) -> Decoder:
-    decoder = Decoder(model, probed, ops, block_size=BLOCK, max_model_len=64)
+    decoder = Decoder(
+        find_parts(model), probed, ops, block_size=BLOCK, max_model_len=64
+    )
     decoder.bind(PagedCache(probed.layers, 4, BLOCK, model.dtype))
     return decoder
 

@@ -11,13 +11,14 @@ from hookline.config import (
     ParallelConfig,
     SchedulerConfig,
 )
-from hookline.config.autoscale import EngineRange
 from hookline.exceptions import ConfigError
-from hookline.models.probe import LayerCache
-from hookline.worker.gpu.device_feed import NOWHERE, DeviceFeed
+from hookline.models.layer_shapes import LayerCache
 from hookline.worker.input_batch import SamplePlaces, StepInputs
-from hookline.worker.machine import Machine, check_replicas, choose_machine
-from hookline.worker.memory import count_blocks, host_room
+from hookline.worker.machines.choosing import check_replicas, choose_machine
+from hookline.worker.machines.cpu import CpuMachine
+from hookline.worker.machines.cuda import CudaMachine
+from hookline.worker.machines.device_feed import NOWHERE, DeviceFeed
+from hookline.worker.machines.memory import count_blocks, host_room
 from hookline_kernels import CPU, Platform
 from hookline_kernels.gpu.graph_sizes import MOST_CAPTURED, GraphSizes
 from hookline_kernels.runtime.gpu_memory import GpuMemory, NoRoomError, graph_bytes
@@ -44,7 +45,7 @@ def test_without_a_gpu_the_cpu_is_used(device: Device) -> None:
     machine = choose_machine(ExecutorConfig(device=device))
 
     assert machine.platform == CPU
-    assert machine.new_capture is None
+    assert isinstance(machine, CpuMachine)
 
 
 @pytest.mark.parametrize("share", [0.0, -0.5, 1.01])
@@ -229,19 +230,19 @@ def test_blocks_fill_the_room_unless_their_number_is_given(
 
 def test_engines_do_not_share_a_gpu() -> None:
     """One is allowed; on a processor, so are several."""
-    gpu = Machine(Platform(torch.device("meta"), is_gpu=True))
+    gpu = CudaMachine(Platform(torch.device("meta"), is_gpu=True), None)
 
     check_replicas(gpu, ParallelConfig(), 1)
-    check_replicas(Machine(CPU), ParallelConfig(), 2)
+    check_replicas(CpuMachine(), ParallelConfig(), 2)
     with pytest.raises(ConfigError, match="data-parallel-size: 2 is not supported on"):
         check_replicas(gpu, ParallelConfig(), 2)
-    with pytest.raises(ConfigError, match="autoscale: 2"):
-        check_replicas(gpu, ParallelConfig(autoscale=EngineRange(1, 2)), 2)
 
 
 def test_engines_divide_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """All pools together take the half that one engine would take."""
-    monkeypatch.setattr("hookline.worker.memory.available_memory", lambda: 12 * GIB)
+    monkeypatch.setattr(
+        "hookline.worker.machines.memory.available_memory", lambda: 12 * GIB
+    )
 
     assert [host_room(engines) for engines in (1, 2, 3)] == [6 * GIB, 3 * GIB, 2 * GIB]
 
@@ -250,7 +251,9 @@ def test_an_engine_that_joins_has_as_many_blocks_as_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever else is configured; it is refused where they do not fit."""
-    monkeypatch.setattr("hookline.worker.memory.available_memory", lambda: 32 * 1024)
+    monkeypatch.setattr(
+        "hookline.worker.machines.memory.available_memory", lambda: 32 * 1024
+    )
 
     def blocks(siblings: int) -> int:
         return count_blocks(

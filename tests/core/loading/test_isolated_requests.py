@@ -10,7 +10,7 @@ from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerCon
 from hookline.core.building import build_core
 from hookline.core.engine_core import EngineCore
 from hookline.finish_cause import Failed, LengthReached
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
 from hookline.stats import Residue
 from hookline_testing.oracle import Oracle
@@ -40,7 +40,7 @@ def core(llama: Oracle) -> Iterator[EngineCore]:
     core.close()
 
 
-def greedy(request_id: int) -> EngineRequest:
+def greedy(request_id: int) -> GenerateRequest:
     return msgspec.structs.replace(
         engine_request(request_id, [3, 4, 5], 4),
         params=SamplingParams(max_tokens=4, temperature=0.0, ignore_eos=True),

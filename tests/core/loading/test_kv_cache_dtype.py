@@ -10,9 +10,9 @@ import torch
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, KVCacheDtype, SchedulerConfig
 from hookline.exceptions import ConfigError
-from hookline.models.probe import LayerCache
+from hookline.models.layer_shapes import LayerCache
 from hookline.worker.cache_dtype import dtype_name, eight_bit_dtype
-from hookline.worker.memory import count_blocks
+from hookline.worker.machines.memory import count_blocks
 from hookline_kernels import CPU, Platform
 from hookline_testing.oracle import Oracle
 

@@ -14,9 +14,9 @@ from hookline.config import (
     SchedulerConfig,
     SpeculativeConfig,
 )
-from hookline.models.probe import LayerCache
+from hookline.models.layer_shapes import LayerCache
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.transfers.kv_memory import layers_of
+from hookline_kv_transfer.kv_memory import layers_of
 from hookline_testing.oracle import make_oracle
 
 GREEDY = SamplingParams(temperature=0.0, max_tokens=10)

@@ -28,7 +28,7 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.worker import allocation
+from hookline.worker.machines import cpu
 from hookline_testing import save_byte_tokenizer
 
 Change = Callable[..., Path]
@@ -255,7 +255,7 @@ def test_the_configured_part_of_the_cache_is_prefaulted(
         asked.append((len(memory), warmed_bytes))
         return SimpleNamespace(close=lambda: None)
 
-    monkeypatch.setattr(allocation, "PageWarmer", warmer)
+    monkeypatch.setattr(cpu, "PageWarmer", warmer)
 
     load(folder, cache=CacheConfig(num_kv_blocks=16, kv_cache_prefault=wanted))
 
@@ -273,7 +273,7 @@ def test_by_default_the_cache_of_65536_tokens_is_prefaulted(
         asked.append((sum(each.nbytes for each in memory), warmed_bytes))
         return SimpleNamespace(close=lambda: None)
 
-    monkeypatch.setattr(allocation, "PageWarmer", warmer)
+    monkeypatch.setattr(cpu, "PageWarmer", warmer)
 
     load(folder, cache=CacheConfig(num_kv_blocks=32, block_size=8))
 

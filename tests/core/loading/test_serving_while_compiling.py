@@ -9,9 +9,10 @@ import pytest
 import torch
 from transformers import Gemma3TextConfig, LlamaConfig
 
-from hookline.config import EngineConfig, ExecutorConfig, KVTransferConfig
+from hookline.config import EngineConfig, ExecutorConfig
 from hookline.models.few_layers import keep_few_layers
-from hookline.models.probe import LayerCache, Probed
+from hookline.models.layer_shapes import LayerCache
+from hookline.models.probe import Probed
 from hookline.worker.compiling.first_forward import COMPILING, first_forward
 from hookline.worker.compiling.messages import (
     CompilationEnded,
@@ -20,7 +21,7 @@ from hookline.worker.compiling.messages import (
     KernelCompiled,
 )
 from hookline.worker.compiling.upgrade import KernelUpgrade
-from hookline.worker.forward import ModuleForward
+from hookline.worker.loading.module_forward import ModuleForward
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import CPU
 from hookline_kernels.cpu import jit
@@ -97,24 +98,25 @@ def test_engine_that_cannot_keep_kernels_compiles_them_itself(
 
 
 @pytest.mark.parametrize(
-    "config",
+    ("config", "uses_cache"),
     [
-        EngineConfig(),
-        EngineConfig(executor=replace(BESIDE, serve_while_compiling=False)),
-        EngineConfig(
-            executor=BESIDE, kv_transfer=KVTransferConfig(kv_connector="cpu_offload")
-        ),
+        (EngineConfig(), False),
+        (EngineConfig(executor=replace(BESIDE, serve_while_compiling=False)), False),
+        (EngineConfig(executor=BESIDE), True),
     ],
 )
 def test_engine_that_must_not_change_waits_for_its_kernels(
     config: EngineConfig,
+    uses_cache: bool,
 ) -> None:
     """
     In one process, with a connector, or if told so, kernels come before the first step.
     """
     choose = Choices()
 
-    first = first_forward(config, CPU, choose, PROBED, torch.float32)
+    first = first_forward(
+        config, CPU, choose, PROBED, torch.float32, uses_cache=uses_cache
+    )
 
     assert choose.asked == [True]
     assert first.with_kernels is None

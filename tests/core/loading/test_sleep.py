@@ -23,13 +23,13 @@ from hookline.config import (
 from hookline.core.building import build_core, build_executor
 from hookline.core.engine_core import EngineCore
 from hookline.exceptions import ModelLoadError
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
+from hookline.startup_timer import StartupTimer
 from hookline.step import SleepLevel
-from hookline.worker.cache_memory import CacheMemory
 from hookline.worker.executor import Executor
-from hookline.worker.startup_timer import StartupTimer
 from hookline_kernels.layout import new_keys, new_values
+from hookline_kernels.runtime.cache_memory import CacheMemory
 from hookline_testing.connected_core import connected_core
 from hookline_testing.connectors import DictStore
 from hookline_testing.essential import essential
@@ -48,7 +48,7 @@ from hookline.config import CacheConfig, EngineConfig, LoadFormat, ModelConfig
 from hookline.core.building import build_executor
 from hookline.step import SleepLevel
 from hookline_kernels.runtime.page_warmer import wait_until_warm
-from hookline.worker.startup_timer import StartupTimer
+from hookline.startup_timer import StartupTimer
 
 def resident():
     lines = open("/proc/self/status").read().splitlines()
@@ -83,7 +83,7 @@ def config_of(folder: Path) -> EngineConfig:
     )
 
 
-def greedy(request_id: int, prompt: Sequence[int]) -> EngineRequest:
+def greedy(request_id: int, prompt: Sequence[int]) -> GenerateRequest:
     params = SamplingParams(temperature=0.0, max_tokens=TOKENS)
     return msgspec.structs.replace(engine_request(request_id, prompt), params=params)
 

@@ -121,7 +121,7 @@ def run(site: PluginSite, oracle: Oracle, *hostile: str) -> Run:
     offered = CollectedRoutes()
     llm = LLM.from_config(config)
     try:
-        llm.front_end.add_routes(lambda _: offered)
+        llm.front_end.observers.add_routes(lambda _: offered)
         outputs = llm.generate(PROMPTS, PARAMS)
         assert_conserved(llm)
         is_flushed = llm.flush(0.5 if hostile else 5.0)

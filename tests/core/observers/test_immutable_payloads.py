@@ -6,8 +6,6 @@ import pytest
 
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, ObserverConfig
 from hookline.config.executor import ExecutorConfig
-from hookline.config.kv_events import KVEventsConfig, KVEventsPublisher
-from hookline.config.kv_transfer import KVTransferConfig
 from hookline.config.speculative import SpeculativeConfig
 from hookline.llm import LLM
 from hookline.request import RequestFacts
@@ -41,7 +39,7 @@ def create_proposer(context):
 
 CONNECTOR = """
 from hookline import hookimpl
-from hookline.kv_transfer import (
+from hookline_kv_transfer import (
     ConnectorMetadata, SchedulerCapabilities, WorkerCapabilities
 )
 from hookline_testing.idle_connector import IdleWorkerSide
@@ -100,12 +98,11 @@ def make_llm() -> LLM:
         speculative=SpeculativeConfig.from_mapping(
             {"method": "drafting", "num_speculative_tokens": 1, "deep": [[1]]}
         ),
-        kv_transfer=KVTransferConfig(
-            kv_connector="loading", kv_connector_extra_config={"deep": [{"a": [1]}]}
-        ),
-        kv_events=KVEventsConfig(
-            enable_kv_cache_events=True, publisher=KVEventsPublisher.NULL
-        ),
+        kv_transfer={
+            "kv_connector": "loading",
+            "kv_connector_extra_config": {"deep": [{"a": [1]}]},
+        },
+        follows_cache=True,
     )
     return LLM.from_config(config)
 

@@ -112,7 +112,7 @@ async def test_a_killed_process_ends_every_stream(
     with pytest.raises(EngineDeadError, match="SIGKILL"):
         await engine.submit(PROMPT, LONG)
 
-    assert await asyncio.to_thread(engine._front_end.flush, WAIT_SECONDS)
+    assert await asyncio.to_thread(engine._front_end.observers.flush, WAIT_SECONDS)
     [failed] = told(site, EngineFailed)
     assert isinstance(failed, EngineFailed)
     assert failed.reason == reasons[0]
@@ -149,7 +149,7 @@ async def test_a_request_to_a_dead_process_does_not_hang(
     reason = await asyncio.wait_for(ask(), WAIT_SECONDS)
     assert reason == KILLED
     await asyncio.wait_for(engine.failed.wait(), WAIT_SECONDS)
-    assert await asyncio.to_thread(engine._front_end.flush, WAIT_SECONDS)
+    assert await asyncio.to_thread(engine._front_end.observers.flush, WAIT_SECONDS)
     assert len(told(site, EngineFailed)) == 1
 
 
@@ -242,7 +242,7 @@ async def test_a_failing_step_ends_streams(
     assert set(reasons) == {"RuntimeError: the device fell off"}
     assert engine.failed.is_set()
     assert not engine.is_ready
-    assert await asyncio.to_thread(engine._front_end.flush, WAIT_SECONDS)
+    assert await asyncio.to_thread(engine._front_end.observers.flush, WAIT_SECONDS)
     assert len(told(site, EngineFailed)) == 1
 
 
@@ -263,7 +263,7 @@ async def test_requests_begin_again_at_a_new_process(
     left.abort("went away")  # while there is no process
     outputs = [[output async for output in stream] for stream in others]
     assert await engine.drain(WAIT_SECONDS)
-    assert await asyncio.to_thread(engine._front_end.flush, WAIT_SECONDS)
+    assert await asyncio.to_thread(engine._front_end.observers.flush, WAIT_SECONDS)
 
     assert reason == KILLED
     assert all(len(each) == 1 and each[0].finished for each in outputs)

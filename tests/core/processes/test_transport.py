@@ -11,7 +11,7 @@ import zmq
 
 from hookline.core.commands import SCHEMA_VERSION, Call, ResetPrefixCache
 from hookline.exceptions import ConfigError, SchemaVersionError
-from hookline.request_ids import MAX_CLIENTS, RequestIds, client_of
+from hookline.request_ids import MAX_CLIENTS, client_of, first_id
 from hookline.transport.ipc import IpcTransport, private_folder
 from hookline.transport.mailbox import KEY_BYTES, Keys, Mailbox
 from hookline.transport.messages import Failed, Hello, ToClient, ToEngine
@@ -213,9 +213,8 @@ def test_a_bounded_outbox_refuses_what_does_not_fit(ends: Ends) -> None:
 
 def test_request_ids_name_their_client() -> None:
     """Ids of several clients never meet, and each leads back to its client."""
-    ids = {client: RequestIds(client) for client in (0, 1, MAX_CLIENTS - 1)}
-
-    made = [(client, each.next()) for client, each in ids.items() for _ in range(3)]
+    clients = (0, 1, MAX_CLIENTS - 1)
+    made = [(each, first_id(each) + later) for each in clients for later in range(3)]
 
     assert [client_of(request_id) for _, request_id in made] == [
         client for client, _ in made
@@ -224,4 +223,4 @@ def test_request_ids_name_their_client() -> None:
     assert made[0] == (0, 1)
     assert max(request_id for _, request_id in made) < 2**63
     with pytest.raises(ConfigError, match="client-index"):
-        RequestIds(MAX_CLIENTS)
+        first_id(MAX_CLIENTS)

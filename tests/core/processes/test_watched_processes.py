@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from hookline import AsyncEngine, EngineConfig, SamplingParams
-from hookline.config import MachinesConfig, ParallelConfig, SupervisionConfig
+from hookline.config import SupervisionConfig
 from hookline_cluster.clients import owner_client
 from hookline_cluster.clients.owner_client import OwnerClient
+from hookline_cluster.config import ClusterConfig, MachinesConfig
 from hookline_cluster.machines import headless_node
 from hookline_cluster.machines.headless_node import HeadlessNode
 from hookline_cluster.shared_engine import SharedEngine
-from hookline_processes.supervised import OwnedProcess
+from hookline_processes.supervised import Supervised
 from hookline_processes.watcher import Watcher
 from hookline_ranks.processes import rank_processes
 from hookline_ranks.processes.rank_processes import RankProcesses
@@ -86,11 +87,11 @@ def test_process_that_cannot_be_started_leaves_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(subprocess, "Popen", refuse)
         with pytest.raises(OSError, match="no more processes"):
-            OwnedProcess("timeit", (), name="x")
+            Supervised("timeit", (), name="x")
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse_thread)
         with pytest.raises(OSError, match="can't start new thread"):
-            OwnedProcess("timeit", (), name="x")
+            Supervised("timeit", (), name="x")
 
     assert sorted(Path("/proc/self/fd").iterdir()) == before
 
@@ -104,15 +105,14 @@ def test_process_that_the_kernel_keeps_is_given_up(
         assert timeout is not None
         raise subprocess.TimeoutExpired(process.args, timeout)
 
-    process = OwnedProcess("timeit", (), name="engine 0")
+    process = Supervised("timeit", (), name="engine 0")
 
     with monkeypatch.context() as patched:
         patched.setattr(subprocess.Popen, "wait", stay)
-        process.end(0.0)
+        process.close(0.0)
 
     assert "engine 0 was killed and has not ended in 5 s" in caplog.text
-    process.ask_to_end()
-    process.end(WAIT_SECONDS)
+    process.close(WAIT_SECONDS)
 
 
 @pytest.mark.usefixtures("site")
@@ -153,11 +153,17 @@ def test_headless_engine_that_cannot_be_started_is_tried_again(
     def refuse(*_: object, **__: object) -> None:
         raise BlockingIOError("no more processes")
 
-    monkeypatch.setattr(headless_node, "OwnedProcess", refuse)
+    monkeypatch.setattr(headless_node, "Supervised", refuse)
     node = HeadlessNode(
         EngineConfig(
-            parallel=ParallelConfig(data_parallel_size=2),
-            machines=MachinesConfig(size_local=1, start_rank=1, address="127.0.0.1"),
+            sections={
+                "cluster": ClusterConfig(
+                    data_parallel_size=2,
+                    machines=MachinesConfig(
+                        size_local=1, start_rank=1, address="127.0.0.1"
+                    ),
+                )
+            },
             supervision=SupervisionConfig(engine_restart=1),
         )
     )
@@ -183,7 +189,7 @@ def test_ranks_that_cannot_be_watched_fail(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(
         rank_processes,
         "_start",
-        lambda links: OwnedProcess("timeit", (), name=f"rank {links.rank}"),
+        lambda links: Supervised("timeit", (), name=f"rank {links.rank}"),
     )
 
     ranks = RankProcesses([Links()], has_ended.set)  # type: ignore[list-item]

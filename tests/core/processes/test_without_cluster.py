@@ -68,34 +68,14 @@ async def test_a_process_that_ends_is_replaced(
     "options",
     [
         {"data_parallel_size": 2},
-        {"data_parallel_size": 2, "in_process": True},
-        {"data_parallel_size": 2, "data_parallel_size_local": 1},
+        {"data_parallel_size": 4, "data_parallel_rank": 2},
         {"data_parallel_backend": "ray"},
+        {"autoscale": "1:2"},
     ],
 )
 def test_several_engines_need_it(options: dict[str, object]) -> None:
     """The error names the distribution and an option of the user."""
-    with pytest.raises(ConfigError, match="requires the distribution hookline-cl"):
-        LLM.from_config(EngineConfig.from_options(executor="simulated", **options))
-
-
-async def test_engines_that_come_and_go_need_it(slow_process: EngineConfig) -> None:
-    """Nothing scales them."""
-    config = EngineConfig.from_options(
-        model=slow_process.model.model, executor="simulated", autoscale="1:2"
-    )
-    with pytest.raises(ConfigError, match=r"autoscale: requires .* hookline-cluster"):
-        await AsyncEngine.start(config)
-
-
-def test_one_of_several_servers_has_one_engine() -> None:
-    """Another load balancer divides requests among them, so none needs more."""
-    with LLM(
-        executor="simulated",
-        in_process=True,
-        data_parallel_size=4,
-        data_parallel_rank=2,
-    ) as llm:
-        llm.generate([[5]], SHORT, use_tqdm=False)
-
-        assert [each.index for each in llm.front_end.engines] == [2]
+    flag = next(iter(options)).replace("_", "-")
+    missing = f"{flag}: requires the distribution hookline-cluster"
+    with pytest.raises(ConfigError, match=missing):
+        EngineConfig.from_options(executor="simulated", **options)

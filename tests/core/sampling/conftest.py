@@ -7,9 +7,11 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from hookline import SamplingParams
+from hookline import EngineConfig, SamplingParams
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.input_batch import InputBatch
+from hookline.worker.loading.logits_processors import logits_processors
+from hookline.worker.sampling.logits_processor import LogitsProcessorContext
 from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
@@ -34,6 +36,13 @@ def make_sampler() -> MakeSampler:
         processors: LogitsProcessors | None = None,
     ) -> tuple[Sampler, npt.NDArray[np.int64]]:
         batch = InputBatch(len(params), len(prompt) + len(output) + 1, 16)
+        context = LogitsProcessorContext(
+            config=EngineConfig(),
+            vocab_size=vocab_size,
+            max_num_seqs=len(params),
+            device=torch.device("cpu"),
+        )
+        processors = processors or logits_processors(context)
         state = SamplingState(len(params), vocab_size, seed, processors)
         rows = []
         for index, one in enumerate(params):

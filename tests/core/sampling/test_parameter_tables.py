@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.worker.input_batch import InputBatch, Int64
-from hookline.worker.sampling.processors.scatter import CellCache
-from hookline.worker.sampling.processors.shared import Shared
-from hookline.worker.sampling.processors.word_tree import WordTree
 from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline_processors.scatter import CellCache
+from hookline_processors.shared import Shared
+from hookline_processors.word_tree import WordTree
 
 TOKENS = st.integers(0, 3)
 WORDS = st.lists(st.lists(TOKENS, min_size=1, max_size=40).map(tuple), max_size=8)

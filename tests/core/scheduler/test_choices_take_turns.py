@@ -8,14 +8,14 @@ import pytest
 from hookline.config import CacheConfig, Policy, SchedulerConfig
 from hookline.core.engine_core import EngineCore
 from hookline.finish_cause import Aborted
-from hookline.request import EngineRequest, RequestFacts
+from hookline.request import GenerateRequest, RequestFacts
 from hookline.stats import Residue
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 
 def choice(
     request_id: int, client_id: str, *, max_tokens: int = 2, priority: int = 0
-) -> EngineRequest:
+) -> GenerateRequest:
     return msgspec.structs.replace(
         engine_request(request_id, [3 + request_id % 900] * 2, max_tokens),
         facts=RequestFacts(client_id=client_id, priority=priority),

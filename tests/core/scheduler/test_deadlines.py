@@ -10,14 +10,14 @@ from hookline.config import CacheConfig, SchedulerConfig, SimulationConfig
 from hookline.core.commands import SleepMode
 from hookline.core.engine_core import EngineCore
 from hookline.finish_cause import Aborted, TimedOut
-from hookline.request import EngineRequest, Request, RequestStatus
+from hookline.request import GenerateRequest, Request, RequestStatus
 from hookline.scheduler.deadlines import Deadlines
 from hookline.scheduler.readiness import Readiness
 from hookline.stats import Residue
 from hookline_testing.simulation import engine_request, simulated_core, tokens_of
 
 
-def timed(inner: EngineRequest, seconds: float) -> EngineRequest:
+def timed(inner: GenerateRequest, seconds: float) -> GenerateRequest:
     return msgspec.structs.replace(inner, timeout_seconds=seconds)
 
 
@@ -32,7 +32,7 @@ def run_until_idle(core: EngineCore) -> dict[int, object]:
 class NeverGate:
     """A gate that stays closed."""
 
-    status = RequestStatus.WAITING_FOR_GRAMMAR
+    name = "grammar"
     timeout_ns = None
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from hookline.config import CacheConfig, Policy, SchedulerConfig
 from hookline.core.engine_core import EngineCore
 from hookline.events import Preempted
 from hookline.finish_cause import Aborted
-from hookline.request import EngineRequest, Request, RequestFacts
+from hookline.request import GenerateRequest, Request, RequestFacts
 from hookline.scheduler.fair_queue import FairQueue
 from hookline.scheduler.tenant_shares import MOST_IDLE, TenantShares
 from hookline.stats import MOST_TENANTS, Residue, TenantStats
@@ -24,7 +24,7 @@ def of_tenant(
     prompt: int = 4,
     max_tokens: int = 4,
     weight: float = 1.0,
-) -> EngineRequest:
+) -> GenerateRequest:
     return msgspec.structs.replace(
         engine_request(request_id, [3 + request_id % 900] * prompt, max_tokens),
         facts=RequestFacts(tenant=tenant, weight=weight),

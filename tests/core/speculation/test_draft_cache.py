@@ -8,7 +8,7 @@ from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerCon
 from hookline.spec_decode import DraftLayer, ProposerCapabilities, SpeculativeConfig
 from hookline.spec_decode.draft_cache import Span
 from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
-from hookline.worker.memory import bytes_of_blocks, count_blocks
+from hookline.worker.machines.memory import bytes_of_blocks, count_blocks
 from hookline_kernels import CPU
 from hookline_testing.proposers import RandomProposer
 

@@ -9,7 +9,7 @@ import pytest
 from hookline import SamplingParams, StructuredOutputsParams
 from hookline.config import EngineConfig
 from hookline.finish_cause import Failed, Rejected
-from hookline.request import EngineRequest, Request
+from hookline.request import GenerateRequest, Request
 from hookline.scheduler.readiness import Readiness
 from hookline.structured_outputs import GrammarSpec
 from hookline_grammars.cache import GrammarCache
@@ -52,7 +52,7 @@ class ScriptedGrammars:
 
 def request(number: int, **fields: Any) -> Request:
     structured = StructuredOutputsParams(**fields) if fields else None
-    inner = EngineRequest(
+    inner = GenerateRequest(
         request_id=number,
         prompt_token_ids=[1],
         params=SamplingParams(structured_outputs=structured),

@@ -23,6 +23,7 @@ from hookline.front_end_parts import TextQueueName, TextQueueStats
 from hookline.frozen import EMPTY
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
+from hookline_processes.frames import frame
 from hookline_server.texts import text_queue
 from hookline_server.texts.pool import SMALL_CHARS, TextPool
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
@@ -168,12 +169,10 @@ async def test_a_process_that_sends_no_reply_is_replaced(
     """Its job fails instead of waiting for ever, and the log says why."""
     looping = asyncio.ensure_future(say(pool, "loops"))
     queue = pool._queues["chat"]
-    while not queue._is_ready:  # noqa: ASYNC110 - it has no event
-        await asyncio.sleep(0.01)
-    assert queue._process is not None
-    queue._process._incoming += b"\x01\x00\x00\x00\x01"  # a number in a frame
+    while queue._process is None:  # noqa: ASYNC110 - it has no event
+        await asyncio.sleep(0)
 
-    queue._process._take_replies()
+    queue._process._channel._incoming.feed(frame(b"\x01"))  # a number
 
     with pytest.raises(TextLimitError):
         await looping

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from hookline.exceptions import EngineDeadError, PromptTooLongError, RequestError
-from hookline.sampling_params import SamplingParams
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 from hookline_server.texts.text_service import MIN_DECODED_TOKENS, TextService
@@ -55,23 +54,13 @@ async def test_tokens_to_detokenize_are_bounded(service: TextService) -> None:
         await service.decode([5], skip_special_tokens=False)
 
 
-async def test_all_texts_of_a_request_are_tokenized(service: TextService) -> None:
-    """The prompt, and the spellings of each bad word."""
-    params = SamplingParams(bad_words=("no", " never"))
+async def test_forbidden_words_are_tokenized_in_one_job(service: TextService) -> None:
+    """Each as it is at the start of a text, and after a space."""
+    found = await service.encode_words(("no", " never"), "a")
 
-    found = await service.encode_request("Hi", params, "a")
-
-    assert found.encode("Hi") == list(service._tokenizer.encode("Hi"))
-    for spelling in ("no", " no", " never"):
-        ids = found.encode(spelling, add_special_tokens=False)
-        assert ids == service._tokenizer.encode(spelling, add_special_tokens=False)
-
-
-async def test_a_prompt_of_token_ids_needs_no_text_process(
-    service: TextService,
-) -> None:
-    """None is started for it."""
-    await service.encode_request([1, 2, 3], SamplingParams(), "a")
-
-    assert all(queue.jobs == 0 for queue in service.stats().queues)
-    assert all(each._process is None for each in service._pool._queues.values())
+    expected = {
+        tuple(service._tokenizer.encode(each, add_special_tokens=False))
+        for each in ("no", " no", " never")
+    }
+    assert set(found) == expected
+    assert sum(queue.jobs for queue in service.stats().queues) == 1

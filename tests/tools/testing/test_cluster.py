@@ -2,7 +2,8 @@
 
 import pytest
 
-from hookline.config import LoadBalancing, SimulationConfig
+from hookline.config import SimulationConfig
+from hookline_cluster.config import LoadBalancing
 from hookline_cluster.scaling.policy import ScalingPolicy
 from hookline_testing.cluster.autoscaling import ScaledCluster
 from hookline_testing.cluster.cluster import Cluster

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
         Kernels,
         SimulationConfig,
     )
-    from hookline.config.kv_events import KVEventsConfig
-    from hookline.config.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
-    from hookline.config.machines import MachinesConfig
     from hookline.config.model import (
         Convert,
         Dtype,
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
         MetricsConfig,
         ObserverConfig,
     )
-    from hookline.config.parallel import LoadBalancing, ParallelConfig
+    from hookline.config.parallel import ParallelConfig
     from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
     from hookline.config.speculative import SpeculativeConfig
     from hookline.config.supervision import StallPolicy, SupervisionConfig
@@ -50,14 +47,8 @@ __all__ = [
     "ExecutorConfig",
     "HashAlgorithm",
     "KVCacheDtype",
-    "KVEventsConfig",
-    "KVRole",
-    "KVTransferConfig",
     "Kernels",
-    "LoadBalancing",
-    "LoadFailurePolicy",
     "LoadFormat",
-    "MachinesConfig",
     "MetricsConfig",
     "ModelConfig",
     "ObserverConfig",
@@ -84,13 +75,6 @@ __getattr__ = lazy_exports(
             "Kernels",
             "SimulationConfig",
         ),
-        "hookline.config.kv_events": ("KVEventsConfig",),
-        "hookline.config.kv_transfer": (
-            "KVRole",
-            "KVTransferConfig",
-            "LoadFailurePolicy",
-        ),
-        "hookline.config.machines": ("MachinesConfig",),
         "hookline.config.model": (
             "Convert",
             "Dtype",
@@ -105,7 +89,7 @@ __getattr__ = lazy_exports(
             "MetricsConfig",
             "ObserverConfig",
         ),
-        "hookline.config.parallel": ("LoadBalancing", "ParallelConfig"),
+        "hookline.config.parallel": ("ParallelConfig",),
         "hookline.config.scheduler": ("Policy", "SchedulerConfig", "SleepPolicy"),
         "hookline.config.speculative": ("SpeculativeConfig",),
         "hookline.config.supervision": ("StallPolicy", "SupervisionConfig"),

@@ -5,23 +5,25 @@ from typing import Self
 
 from hookline.config.cache import CacheConfig
 from hookline.config.executor import AUTO, ExecutorConfig
-from hookline.config.expert_spread import check_expert_spread
-from hookline.config.extensions import OPTION as EXTENSION_OPTION
 from hookline.config.extensions import (
+    KV_TRANSFER_OPTION,
     POOLER_OPTION,
     STRUCTURED_OUTPUTS_OPTION,
     check_extensions,
 )
-from hookline.config.kv_events import OPTION as KV_EVENTS_OPTION
-from hookline.config.kv_events import KVEventsConfig
-from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
-from hookline.config.kv_transfer import KVTransferConfig
-from hookline.config.machines import OWN_PROCESSES, MachinesConfig
+from hookline.config.extensions import (
+    OPTION as EXTENSION_OPTION,
+)
 from hookline.config.model import ModelConfig
 from hookline.config.observers import ObserverConfig
-from hookline.config.options import build, check_options, option, section
-from hookline.config.parallel import LoadBalancing, ParallelConfig
+from hookline.config.options import build, check_options, installed, option, section
+from hookline.config.parallel import ParallelConfig
 from hookline.config.scheduler import SchedulerConfig
+from hookline.config.sections import (
+    ConfigSection,
+    installed_sections,
+    missing_distribution,
+)
 from hookline.config.speculative import OPTION, SpeculativeConfig
 from hookline.config.supervision import SupervisionConfig
 from hookline.exceptions import ConfigError
@@ -30,8 +32,6 @@ _EXECUTOR_NAMES = {"uni": "uniproc"}
 """vLLM's names of executors."""
 _ONE_RANK = ("uniproc", "simulated")
 """Executors without a rank for each part of a layer."""
-_RAY = "ray"
-"""Name of a data-parallel backend and of an executor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,14 @@ class EngineConfig:
     Attributes:
         engine_index: Index of this engine among several; a label of every event and
             series.
+        sections: Sections of installed distributions, by their keys. What follows is
+            theirs to set.
+        server_indices: The indices of the server's engines; empty for this one alone.
+        engines_here: Number of engines that divide this machine.
+        prefers_processes: Whether engines have processes of their own by default.
+        server_option: The option that only a server can have; empty without one.
+        follows_cache: Whether changes of the prefix cache are reported.
+        implied_loggers: Loggers to load besides those that are named.
     """
 
     model: ModelConfig = section("model", ModelConfig)
@@ -55,23 +63,14 @@ class EngineConfig:
         metavar="JSON",
         read_mapping=SpeculativeConfig.from_mapping,
     )
-    kv_transfer: KVTransferConfig | None = option(
+    kv_transfer: dict[str, object] | None = option(
         "KV connector that loads and saves KV blocks, such as "
         '{"kv_connector": "cpu_offload"}.',
         default=None,
-        flag="kv-transfer-config",
+        flag=KV_TRANSFER_OPTION,
         group="KV cache",
         metavar="JSON",
-        read_mapping=KVTransferConfig.from_mapping,
-    )
-    kv_events: KVEventsConfig | None = option(
-        "Publish the prefix cache's stored and removed blocks, such as "
-        '{"enable_kv_cache_events": true}.',
-        default=None,
-        flag="kv-events-config",
-        group="KV cache",
-        metavar="JSON",
-        read_mapping=KVEventsConfig.from_mapping,
+        read_mapping=dict,
     )
     pooler: dict[str, object] | None = option(
         'How hidden states become embeddings, such as {"pooling_type": "MEAN"}.',
@@ -121,23 +120,32 @@ class EngineConfig:
     )
     executor: ExecutorConfig = section("executor", ExecutorConfig)
     parallel: ParallelConfig = section("executor", ParallelConfig)
-    machines: MachinesConfig = section("several machines", MachinesConfig)
     supervision: SupervisionConfig = section("supervision", SupervisionConfig)
     observers: ObserverConfig = section("stat loggers", ObserverConfig)
+    sections: dict[str, object] = installed(installed_sections)
+    server_indices: tuple[int, ...] = ()
+    engines_here: int = 1
+    prefers_processes: bool = False
+    server_option: str = ""
+    follows_cache: bool = False
+    implied_loggers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_options(self)
         if self.engine_index < 0:
             raise ConfigError("engine-index", "must be at least 0")
-        self._check_machines()
-        self._check_ray()
+        for found in self.sections.values():
+            if isinstance(found, ConfigSection):  # not as another process sent it
+                found.check(self)
+                for name, value in found.derived(self).items():
+                    object.__setattr__(self, name, value)
+        self._check_experts()
         if self.speculative is not None and self.scheduler.async_scheduling:
             raise ConfigError(
                 OPTION,
                 "cannot be combined with async-scheduling: drafts depend on the "
                 "previous step's tokens, so no step can be scheduled ahead",
             )
-        check_expert_spread(self)
         if self.parallel.pipeline_parallel_size > 1:
             self._check_pipeline()
         if self.parallel.tensor_parallel_size > 1 and self.executor_name in _ONE_RANK:
@@ -146,33 +154,15 @@ class EngineConfig:
                 f"{self.parallel.tensor_parallel_size} is not supported: the executor "
                 f"{self.executor_name} has one rank; mp has several",
             )
-        if self.kv_transfer is not None and not self.cache.enable_prefix_caching:
-            raise ConfigError(
-                KV_TRANSFER_OPTION,
-                "requires enable-prefix-caching: blocks are identified by their hashes",
-            )
-        if (
-            self.parallel.load_balancing is LoadBalancing.PREFIX
-            and not self.cache.enable_prefix_caching
-        ):
-            raise ConfigError("load-balancing", "prefix requires enable-prefix-caching")
-        if self.follows_cache and not self.cache.enable_prefix_caching:
-            raise ConfigError(KV_EVENTS_OPTION, "requires enable-prefix-caching")
 
-    def _check_ray(self) -> None:
-        places_engines = self.machines.backend == _RAY
-        places_ranks = self.executor_name == _RAY
-        if places_engines and places_ranks:
+    def _check_experts(self) -> None:
+        parallel = self.parallel
+        is_alone = parallel.tensor_parallel_size == len(self.engine_indices) == 1
+        if parallel.enable_expert_parallel and is_alone:
             raise ConfigError(
-                "data-parallel-backend",
-                "ray cannot be combined with the executor ray: the one keeps the ranks "
-                "of an engine on one node, the other places each rank",
-            )
-        if self.machines.ray_address is not None and not (
-            places_engines or places_ranks
-        ):
-            raise ConfigError(
-                "ray-address", "requires --data-parallel-backend ray or --executor ray"
+                "enable-expert-parallel",
+                "requires tensor-parallel-size or data-parallel-size of at least 2: "
+                "experts are spread over the ranks of all engines",
             )
 
     def _check_pipeline(self) -> None:
@@ -199,21 +189,20 @@ class EngineConfig:
         """
         if (backend := options.pop("distributed_executor_backend", None)) is not None:
             options.setdefault("executor", backend)
-        has_others = (
-            options.get("data_parallel_backend", OWN_PROCESSES) != OWN_PROCESSES
-            or options.get("autoscale") is not None
-        )
-        if has_others or options.get("data_parallel_size", 1) != 1:
-            options.setdefault("in_process", False)
-        return build(cls, options)
+        made = build(cls, options, missing_distribution)
+        if made.prefers_processes and "in_process" not in options:
+            return replace(made, in_process=False)
+        return made
 
     @property
-    def engine_indices(self) -> range:
+    def engine_indices(self) -> tuple[int, ...]:
         """The indices of all engines of this server, if this is the first one's."""
-        if self.machines.is_one_of_many:
-            return self.local_indices
-        first = self.engine_index
-        return range(first, first + self.parallel.data_parallel_size)
+        return self.server_indices or (self.engine_index,)
+
+    @property
+    def spreads_experts(self) -> bool:
+        """Whether several engines share the model's experts."""
+        return self.parallel.enable_expert_parallel and len(self.engine_indices) > 1
 
     @property
     def executor_name(self) -> str:
@@ -230,60 +219,11 @@ class EngineConfig:
         return stages - 1 + int(self.scheduler.async_scheduling)
 
     @property
-    def local_indices(self) -> range:
-        """The indices of the engines on this machine."""
-        size, start = self.parallel.data_parallel_size, self.machines.start_rank
-        if (rank := self.machines.rank) is not None:
-            return range(rank, rank + 1)
-        local = self.machines.num_local
-        return range(start, size if local is None else start + local)
-
-    @property
-    def remote_indices(self) -> list[int]:
-        """The indices of the engines on other machines that this server has, too."""
-        if self.machines.is_one_of_many:
-            return []
-        size, local = self.parallel.data_parallel_size, self.local_indices
-        return [index for index in range(size) if index not in local]
-
-    @property
-    def most_local(self) -> int:
-        """Number of engines that divide this machine, by `autoscale` the greatest."""
-        limits, machines = self.parallel.autoscale, self.machines
-        if limits is None or machines.is_placed or machines.size_local is not None:
-            return len(self.local_indices)
-        return limits.maximum
-
-    @property
     def num_concurrent(self) -> int:
         """Number of ranks that compute at the same time, on the same cores."""
-        engines = 1 if self.in_process else self.most_local
+        engines = 1 if self.in_process else self.engines_here
         return engines * self.parallel.num_here
 
     def of_engine(self, engine_index: int) -> Self:
         """Returns the configuration of an engine; all differ in their index only."""
         return replace(self, engine_index=engine_index)
-
-    def per_engine(self) -> list[Self]:
-        """Returns the configurations of this machine's engines."""
-        return [self.of_engine(index) for index in self.local_indices]
-
-    def _check_machines(self) -> None:
-        size, local = self.parallel.data_parallel_size, self.local_indices
-        if local.start >= size:
-            is_one = self.machines.rank is not None
-            raise ConfigError(
-                "data-parallel-rank" if is_one else "data-parallel-start-rank",
-                f"{local.start} is not below data-parallel-size, {size}",
-            )
-        if local.stop > size:
-            raise ConfigError(
-                "data-parallel-size-local",
-                f"{len(local)} engines from {local.start} on are more than "
-                f"data-parallel-size, {size}",
-            )
-
-    @property
-    def follows_cache(self) -> bool:
-        """Whether changes of the prefix cache are published."""
-        return self.kv_events is not None and self.kv_events.enable_kv_cache_events

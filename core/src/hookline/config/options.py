@@ -24,6 +24,24 @@ P = typing.ParamSpec("P")
 
 _OPTION = "hookline.option"
 _SECTION = "hookline.section"
+_INSTALLED = "hookline.installed_sections"
+
+
+class _Section(typing.Protocol):
+    """A section's dataclass, with the heading of its options in the help."""
+
+    group: typing.ClassVar[str]
+
+
+Sections = Mapping[str, type[_Section]]
+
+
+@typing.runtime_checkable
+class ExtensionSection(typing.Protocol):
+    """An extension's own type of its section, which the core keeps as a mapping."""
+
+    def section(self) -> dict[str, object]:
+        """Returns the keys that users would write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +131,15 @@ def section(group: str, kind: Callable[[], T]) -> T:
     return dataclasses.field(default_factory=kind, metadata={_SECTION: group})
 
 
+def installed(find: Callable[[], Sections]) -> dict[str, typing.Any]:
+    """Makes a field of sections by their names, which are found when options are read.
+
+    Args:
+        find: Returns the dataclass of each section, by its name.
+    """
+    return dataclasses.field(default_factory=dict, metadata={_INSTALLED: find})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigOption:
     """An option of a configuration.
@@ -169,6 +196,8 @@ class ConfigOption:
         Raises:
             ConfigError: The value is of another type.
         """
+        if isinstance(value, ExtensionSection):
+            value = value.section()
         if isinstance(value, Mapping) and self.spec.read_mapping is not None:
             return self.spec.read_mapping(value)
         if isinstance(value, str) and self.read is not None:
@@ -206,7 +235,7 @@ class ConfigOption:
 
 def options_of(kind: type) -> tuple[ConfigOption, ...]:
     """Returns the options of a configuration's dataclass and of its sections."""
-    return _options_of(kind)
+    return _options_of(kind, _installed(kind))
 
 
 def check_options(config: "_Dataclass") -> None:
@@ -215,13 +244,22 @@ def check_options(config: "_Dataclass") -> None:
     Raises:
         ConfigError: A value is out of range or no choice.
     """
-    for each in options_of(type(config)):
+    for each in _options_of(type(config), ()):
         if len(each.path) == 1:
             each.check(getattr(config, each.path[0]))
 
 
-def build(kind: type[T], options: Mapping[str, object]) -> T:
+def build(
+    kind: type[T],
+    options: Mapping[str, object],
+    explain: Callable[[str], str | None] = lambda _: None,
+) -> T:
     """Makes a configuration from keywords named after the command line's flags.
+
+    Args:
+        kind: The configuration's dataclass.
+        options: Values by keyword.
+        explain: Returns what is wrong with the flag of an unknown option, if it knows.
 
     Raises:
         ConfigError: A keyword is unknown, or a value does not fit.
@@ -231,6 +269,9 @@ def build(kind: type[T], options: Mapping[str, object]) -> T:
     nested: dict[str, object] = {}
     for keyword, value in given.items():
         if keyword not in known:
+            flag = keyword.replace("_", "-")
+            if (reason := explain(flag)) is not None:
+                raise ConfigError(flag, reason)
             hint = did_you_mean(keyword, known)
             raise ConfigError(keyword, f"unknown option{hint}")
         put(nested, known[keyword].path, known[keyword].convert(value))
@@ -246,7 +287,12 @@ def assemble(kind: type[T], nested: Mapping[str, object]) -> T:
     for each in options_of(kind):
         if each.default is MISSING and each.path[0] not in nested:
             raise ConfigError(each.flag, "is required")
-    return msgspec.convert(nested, kind)
+    values = dict(nested)
+    for (field, name), section in _installed(kind):
+        found = typing.cast("dict[str, object]", values.get(field, {}))
+        if name in found:
+            values[field] = {**found, name: msgspec.convert(found[name], section)}
+    return msgspec.convert(values, kind)
 
 
 def put(nested: dict[str, object], path: Sequence[str], value: object) -> None:
@@ -261,9 +307,25 @@ class _Dataclass(typing.Protocol):
     __dataclass_fields__: typing.ClassVar[dict[str, dataclasses.Field[typing.Any]]]
 
 
+_Installed = tuple[tuple[tuple[str, str], type[_Section]], ...]
+"""Dataclasses of installed sections, by their field and their name."""
+
+
+def _installed(kind: type) -> _Installed:
+    return tuple(
+        ((each.name, name), section)
+        for each in dataclasses.fields(kind)
+        if _INSTALLED in each.metadata
+        for name, section in each.metadata[_INSTALLED]().items()
+    )
+
+
 @cache
-def _options_of(kind: type) -> tuple[ConfigOption, ...]:
-    return tuple(_walk(kind, (), ""))
+def _options_of(kind: type, sections: _Installed) -> tuple[ConfigOption, ...]:
+    found = list(_walk(kind, (), ""))
+    for path, section in sections:
+        found += _walk(section, path, section.group)
+    return tuple(found)
 
 
 def _walk(kind: type, path: tuple[str, ...], group: str) -> Iterator[ConfigOption]:

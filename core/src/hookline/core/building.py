@@ -13,24 +13,14 @@ from hookline.core.engine_loop import EngineLoop
 from hookline.core.recording import FileRecorder, RecordingHeader
 from hookline.core.tap import Tap
 from hookline.frozen import EMPTY
-from hookline.kv_transfer.connector import SchedulerConnector
-from hookline.kv_transfer.guard import ConnectorGuard
-from hookline.plugin_loading.connectors import (
-    load_scheduler_connector,
-    load_worker_connector,
-    register_kv_layout,
-)
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.scheduler.extension import scheduler_sides
+from hookline.startup_timer import StartupTimer
 from hookline.worker.executor import Executor
-from hookline.worker.executor_factory import (
-    AdaptFactory,
-    ExecutorContext,
-    load_executor_factory,
-)
-from hookline.worker.startup_timer import StartupTimer
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import AdaptFactory, load_executor_factory
 
 
 def build_core(
@@ -53,13 +43,11 @@ def build_core(
     timer = StartupTimer(clock)
     with timer.phase("start engine"):
         extensions = _extensions(config)
-        connector = load_scheduler_connector(config)
         executor = build_executor(config, clock, timer, adapt, extensions=extensions)
         core = EngineCore(
             config,
             executor,
             clock,
-            guarded(config, connector, executor),
             extensions=scheduler_sides(extensions),
         )
     core.facts = replace(
@@ -91,21 +79,6 @@ def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
     return EngineLoop(core, observers.heartbeat_seconds, recorder)
 
 
-def guarded(
-    config: EngineConfig, connector: SchedulerConnector | None, executor: Executor
-) -> ConnectorGuard | None:
-    """Shows the KV layout to the connector's scheduler side, and guards it.
-
-    Raises:
-        ConfigError: The connector cannot use the layout.
-    """
-    layout = executor.shape.kv_layout
-    if connector is None or config.kv_transfer is None or layout is None:
-        return None
-    register_kv_layout(connector, config, layout)
-    return ConnectorGuard(connector, config.kv_transfer.kv_connector)
-
-
 def build_executor(
     config: EngineConfig,
     clock: Clock,
@@ -123,8 +96,11 @@ def build_executor(
     factory = load_executor_factory(config.executor_name)
     factory = factory if adapt is None else adapt(factory)
     if factory.has_processes:
-        return factory(ExecutorContext(config=config, clock=clock, timer=timer))
-    connector = load_worker_connector(config)
+        return factory(
+            ExecutorContext(
+                config=config, clock=clock, timer=timer, extensions=extensions
+            )
+        )
     check_logits_processors(config, factory.capabilities)
     with timer.phase("load proposer") if config.speculative else nullcontext():
         proposer = load_proposer(config, factory.capabilities)
@@ -135,7 +111,6 @@ def build_executor(
             clock=clock,
             timer=timer,
             proposer=proposer,
-            connector=connector,
             extensions=extensions,
         )
     )

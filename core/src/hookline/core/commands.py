@@ -8,7 +8,7 @@ import msgspec
 
 from hookline.events import StepOutput
 from hookline.finish_cause import FinishCause
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 from hookline.step.sleep_level import SleepLevel
 
 SCHEMA_VERSION = 45
@@ -29,10 +29,10 @@ class Add(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
             prompt and parameters, which are sent and kept only once.
     """
 
-    request: EngineRequest
+    request: GenerateRequest
     sibling_ids: list[int] = []
 
-    def completions(self) -> Iterator[EngineRequest]:
+    def completions(self) -> Iterator[GenerateRequest]:
         """Yields a request for each completion."""
         yield self.request
         first = self.request.completion_index + 1

@@ -15,8 +15,7 @@ from hookline.core.step_in_flight import StepInFlight
 from hookline.events import CacheChanges, ClockPair, StepOutput, StepRecord
 from hookline.finish_cause import Aborted, FinishCause
 from hookline.frozen import EMPTY
-from hookline.kv_transfer.guard import ConnectorGuard
-from hookline.request import EngineRequest
+from hookline.request import GenerateRequest
 from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.sections import Sections
@@ -26,7 +25,7 @@ from hookline.worker.executor import Executor, SharingExecutor
 from hookline_registry import Failure, isolate
 
 WAIT = "wait"
-"""Cause of an empty output: all work awaits KV transfers or gates."""
+"""Cause of an empty output: all work awaits extensions or gates."""
 
 
 class EngineCore:
@@ -49,7 +48,6 @@ class EngineCore:
         config: EngineConfig,
         executor: Executor,
         clock: Clock,
-        connector: ConnectorGuard | None = None,
         *,
         gates: Sequence[ReadinessGate] = (),
         extensions: Mapping[str, SchedulerSide] = EMPTY,
@@ -60,7 +58,6 @@ class EngineCore:
             config: Configuration of the engine.
             executor: Runs the model.
             clock: Time source.
-            connector: Scheduler side of the KV connector, if `config` names one.
             gates: Conditions for the admission of requests.
             extensions: Scheduler's sides of extensions, by their names.
 
@@ -71,7 +68,8 @@ class EngineCore:
         check_capacity(config, shape)
         self.clock = clock
         sides = SchedulerExtensions(extensions, gates)
-        self.facts = sides.described(engine_facts(config, shape, connector))
+        sides.loaded(shape)
+        self.facts = sides.described(engine_facts(config, shape))
         self._executor = executor
         self.sharing = executor if isinstance(executor, SharingExecutor) else None
         self.has_ranks, self.check = bool(executor.pids), executor.check
@@ -79,19 +77,20 @@ class EngineCore:
         self._is_pipeline = config.parallel.pipeline_parallel_size > 1
         self._in_flight: deque[StepInFlight] = deque()
         self._last_executed, self._cache_sequence = clock.now(), 0
-        self._has_connector = connector is not None
         self.sleep_level: SleepLevel | None = None
-        self._scheduler = make_scheduler(config, shape, clock, connector, sides)
+        self._sides = sides
+        self._scheduler = make_scheduler(config, shape, clock, sides)
 
     # -- requests ----------------------------------------------------------------
 
     @property
     def has_work(self) -> bool:
-        """Whether requests, steps in flight or KV transfers need a step."""
-        is_needed = self._scheduler.has_requests or self._scheduler.has_transfers
-        return is_needed or bool(self._in_flight)
+        """Whether requests, steps in flight or extensions need a step."""
+        if self._scheduler.has_requests or self._in_flight:
+            return True
+        return self._scheduler.needs_poll
 
-    def add(self, request: EngineRequest) -> None:
+    def add(self, request: GenerateRequest) -> None:
         """Queues a request; one that cannot be queued ends with an error.
 
         The front end has checked it. Should it be wrong, others are not concerned.
@@ -120,7 +119,7 @@ class EngineCore:
         There must be work. With asynchronous scheduling, and in a pipeline, steps start
         before those ahead of them are awaited; the first calls only start one (cause
         `start`). A pipeline gets its next step before the output is returned. If all
-        work awaits KV transfers or readiness gates, these are polled: the cause is
+        work awaits extensions or readiness gates, these are polled: the cause is
         `transfer`, or `WAIT` without anything to report. Such an output is empty
         and may be dropped.
         """
@@ -128,7 +127,7 @@ class EngineCore:
         if plan is not None and (self._is_pipeline or not self._is_full):
             return self._emit("start", self.clock.now())
         if not self._in_flight:
-            return self._poll_transfers()
+            return self._poll()
         step = self._in_flight.popleft()
         result = step.started.result()
         executed_at = self.clock.now()
@@ -157,12 +156,11 @@ class EngineCore:
         )
         return plan
 
-    def _poll_transfers(self) -> StepOutput:
-        result = self._executor.start(self._scheduler.plan_transfers()).result()
+    def _poll(self) -> StepOutput:
+        result = self._executor.start(self._scheduler.plan_poll()).result()
         now = self.clock.now()
-        self._scheduler.update(result, now)
-        has_ended = result.transfers is not None and result.transfers.has_news
-        if has_ended or self._scheduler.has_news:
+        told = self._scheduler.update(result, now)
+        if told or self._scheduler.has_news:
             return self._emit("transfer", now)
         stats = self._scheduler.stats()
         return StepOutput(
@@ -193,9 +191,7 @@ class EngineCore:
     @property
     def sleep_obstacle(self) -> str | None:
         """Why this engine can never sleep; None if it can."""
-        if self._has_connector:
-            return "an engine with a KV connector cannot sleep"
-        return None
+        return self._sides.sleep_obstacle
 
     @property
     def has_steps_in_flight(self) -> bool:
@@ -285,8 +281,6 @@ class EngineCore:
             evictions=self._scheduler.drain_evictions(),
             clock=clock,
             cache_changes=self._cache_changes(),
-            loads=events.loads,
-            connector_events=events.connector,
             sections=events.sections,
         )
 

@@ -23,7 +23,7 @@ Receive = Callable[[float], Command | None]
 """Waits up to this many seconds for a command; 0 only polls."""
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.0005, 0.05
-"""Seconds between two polls for KV transfers while nothing is computed."""
+"""Seconds between two polls of extensions while nothing is computed."""
 CHECK_SECONDS = 0.25
 """Seconds after which an idle loop looks whether its ranks still live."""
 
@@ -110,7 +110,7 @@ class EngineLoop:
             self._take(command)
 
     def _next_pause(self) -> float:
-        """Bounds the delay until a transfer's end is seen to 1/8 of the wait."""
+        """Bounds the delay until news of an extension is seen to 1/8 of the wait."""
         pause, self._pause = self._pause, min(1.125 * self._pause, LONGEST_PAUSE)
         return pause
 

@@ -6,7 +6,6 @@ length: a header first, then commands and outputs as they came.
 
 import logging
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from errno import ENOSPC
 from pathlib import Path
@@ -27,11 +26,11 @@ from hookline.events import ClockPair, StepOutput
 from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
 from hookline.frozen import plain
 from hookline.payloads import EngineFacts
+from hookline_processes.frames import LENGTH, FrameError, split_frames
 
 OPTION = "record"
 _PREFIX = struct.Struct("<4sI")
 _MAGIC = b"hkrc"
-_LENGTH = struct.Struct("<I")
 _log = logging.getLogger(__name__)
 
 
@@ -161,8 +160,8 @@ class FileRecorder:
 
     def _write(self, message: _Message) -> int:
         """Writes a message; returns the size of the file."""
-        self._encode_into(message, self._buffer, _LENGTH.size)
-        _LENGTH.pack_into(self._buffer, 0, len(self._buffer) - _LENGTH.size)
+        self._encode_into(message, self._buffer, LENGTH.size)
+        LENGTH.pack_into(self._buffer, 0, len(self._buffer) - LENGTH.size)
         if self._file.write(self._buffer) != len(self._buffer):
             raise OSError(ENOSPC, f"{self._path} cannot grow")
         self._size += len(self._buffer)
@@ -183,10 +182,12 @@ def read_recording(path: Path) -> Recording:
     if version != SCHEMA_VERSION:
         raise SchemaVersionError(str(path), version, SCHEMA_VERSION)
     decode = msgspec.msgpack.Decoder(_Message).decode
-    bodies = list(_bodies(memoryview(data)[_PREFIX.size :]))
-    is_complete = bool(bodies) and bodies[-1] is not None
+    messages, is_complete = list[_Message](), True
     try:
-        messages = [decode(body) for body in bodies if body is not None]
+        for body in split_frames(memoryview(data)[_PREFIX.size :]):
+            messages.append(decode(body))
+    except FrameError:
+        is_complete = False
     # msgspec's errors are ValueErrors; a configuration checks itself when it is made.
     except (ValueError, RecursionError, ConfigError) as error:
         raise RecordingError(str(path), f"damaged: {error}") from error
@@ -194,15 +195,3 @@ def read_recording(path: Path) -> Recording:
         raise RecordingError(str(path), "damaged: it does not begin with a header")
     entries = [each for each in messages if not isinstance(each, RecordingHeader)]
     return Recording(messages[0], entries, is_complete)
-
-
-def _bodies(data: memoryview) -> Iterator[memoryview | None]:
-    """Yields each message's bytes; None at the end if the last one is truncated."""
-    while data:
-        if len(data) < _LENGTH.size:
-            yield None
-            return
-        (length,) = _LENGTH.unpack_from(data)
-        body = data[_LENGTH.size : _LENGTH.size + length]
-        yield body if len(body) == length else None
-        data = data[_LENGTH.size + length :]

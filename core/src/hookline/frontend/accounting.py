@@ -17,7 +17,6 @@ from hookline.events import (
     StepRecord,
 )
 from hookline.finish_cause import Aborted, Embedded, Failed, FinishCause, Rejected
-from hookline.frontend.admitted_request import AdmittedRequest
 from hookline.frontend.iteration import IterationBuilder
 from hookline.frontend.request_account import (
     RequestAccount,
@@ -26,7 +25,8 @@ from hookline.frontend.request_account import (
     rejected_request,
 )
 from hookline.frontend.wall_time import WallTime
-from hookline.request import FinishReason, RequestFacts
+from hookline.frozen import frozen_json
+from hookline.request import FinishReason, GenerateRequest, RequestFacts
 from hookline.request_ids import client_of
 from hookline.stats import GRAMMAR_NEWS, IterationStats
 
@@ -109,34 +109,56 @@ class RequestAccounting:
         facts = {}
         for request_id in request_ids:
             if (account := self._accounts.get(request_id)) is not None:
-                facts[request_id] = account.admitted.facts
+                facts[request_id] = account.request.facts
             elif client_of(request_id) != self._client_index:
                 facts[request_id] = RequestFacts()
         return facts
 
     # -- what the front end reports ----------------------------------------------
 
-    def admit(self, completions: Sequence[AdmittedRequest]) -> list[RequestAccount]:
-        """Adds all completions of one client request.
+    def admit(
+        self,
+        request: GenerateRequest,
+        request_ids: Sequence[int],
+        *,
+        arrived_at: int,
+        is_streamed: bool = False,
+    ) -> list[RequestAccount]:
+        """Adds all completions of one client request, which is ready to be sent.
+
+        Args:
+            request: The request.
+            request_ids: An id for each completion.
+            arrived_at: When it arrived, in ns on the front end's clock.
+            is_streamed: Whether the client gets tokens as they are generated.
 
         Returns:
             Their accounts, in order; read-only for the caller.
         """
-        group = RequestGroup(len(completions))
+        group, prepared_at = RequestGroup(len(request_ids)), self._clock.now()
         accounts = [
-            RequestAccount(each, group, keeps_tokens=self._keep_prompts)
-            for each in completions
+            RequestAccount(
+                request,
+                request_id,
+                group,
+                index=index,
+                arrived_at=arrived_at,
+                prepared_at=prepared_at,
+                is_streamed=is_streamed,
+                keeps_tokens=self._keep_prompts,
+            )
+            for index, request_id in enumerate(request_ids)
         ]
-        self._accounts.update((each.admitted.request_id, each) for each in accounts)
+        self._accounts.update(zip(request_ids, accounts, strict=True))
         self.received += len(accounts)
-        self.num_waiting_tokens += sum(each.prompt_tokens for each in completions)
+        self.num_waiting_tokens += len(accounts) * len(request.prompt_token_ids)
         return accounts
 
     def restart(self, accounts: Iterable[RequestAccount]) -> None:
         """Lets requests begin again, at an engine that replaces theirs."""
         for account in accounts:
             if account.timeline.was_scheduled:
-                self.num_waiting_tokens += account.admitted.prompt_tokens
+                self.num_waiting_tokens += account.prompt_tokens
             account.restart()
 
     def release(self, request_ids: Iterable[int]) -> list[RequestAccount]:
@@ -152,8 +174,8 @@ class RequestAccounting:
         for account in accounts:
             account.restart()
             account.is_moved = True
-            self._accounts[account.admitted.request_id] = account
-            self.num_waiting_tokens += account.admitted.prompt_tokens
+            self._accounts[account.request_id] = account
+            self.num_waiting_tokens += account.prompt_tokens
         self.taken_over += len(accounts)
 
     def reject(self, facts: RequestFacts, cause: Rejected) -> IterationStats:
@@ -180,10 +202,10 @@ class RequestAccounting:
         """
         iteration = IterationBuilder()
         iteration.evictions += output.evictions
-        iteration.loads += output.loads
-        iteration.connector_events += output.connector_events
-        if output.sections and (news := GRAMMAR_NEWS.read(output.sections)):
-            iteration.compilings += news.compilings
+        if output.sections:
+            iteration.sections = frozen_json(output.sections)
+            if news := GRAMMAR_NEWS.read(output.sections):
+                iteration.compilings += news.compilings
         if output.clock is not None:
             self.wall.set_engine(output.clock)
             self.wall.set_front_end(self._clock)
@@ -212,11 +234,11 @@ class RequestAccounting:
         iteration, ended_at = IterationBuilder(), self.wall.on_engine(at)
         events = []
         for account in list(self._accounts.values()):
-            if account.admitted.request_id in keep:
+            if account.request_id in keep:
                 continue
             account.end(cause, at)
             event = Finished(
-                account.admitted.request_id,
+                account.request_id,
                 ended_at,
                 account.cause or cause,
                 account.timeline.output_tokens,
@@ -241,7 +263,7 @@ class RequestAccounting:
                 self._no_longer_waits(account)
                 account.timeline.scheduled(scheduled)
                 if is_first and not account.had_schedule:
-                    iteration.first_scheduled(account.admitted, account.timeline)
+                    iteration.first_scheduled(account)
         self._take_preempted(failed, iteration)
 
     def _take_preempted(
@@ -269,7 +291,7 @@ class RequestAccounting:
             return
         interval = account.timeline.new_tokens(event, received_at)
         if interval is None and not account.had_token:
-            iteration.first_token(account.admitted, account.timeline)
+            iteration.first_token(account)
         iteration.generated(len(event.token_ids), interval)
         if account.output_token_ids is not None:
             account.output_token_ids += event.token_ids
@@ -282,7 +304,7 @@ class RequestAccounting:
         self._no_longer_waits(account)
         account.timeline.finished(event)
         if isinstance(event.cause, Embedded):
-            iteration.prompt(account.admitted, account.timeline)
+            iteration.prompt(account)
         summary = account.summary(self.wall)
         self._count_finished(summary.reason)
         iteration.finished.append(summary)
@@ -293,7 +315,7 @@ class RequestAccounting:
 
     def _no_longer_waits(self, account: RequestAccount) -> None:
         if not account.timeline.was_scheduled:
-            self.num_waiting_tokens -= account.admitted.prompt_tokens
+            self.num_waiting_tokens -= account.prompt_tokens
 
     def _count_finished(self, reason: FinishReason) -> None:
         self.finished[reason] = self.finished.get(reason, 0) + 1

@@ -3,13 +3,13 @@
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Self, TypeVar
 
-from hookline.clock import SystemClock
+from hookline.clock import NANOSECONDS, SystemClock
 from hookline.config.engine import EngineConfig
-from hookline.config.scalable import check_autoscale
 from hookline.core.commands import EngineCommand
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import (
@@ -18,24 +18,19 @@ from hookline.exceptions import (
 )
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import TransportStats
-from hookline.frontend.admission import Admission
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.front_end import FrontEnd
-from hookline.frontend.loop_watch import LoopWatch
 from hookline.frontend.observer_choice import Observe, observe
-from hookline.frontend.observing import RemotePages
+from hookline.frontend.observing import Observing
 from hookline.frontend.output_stream import OutputStream
-from hookline.frontend.probe import probe_engine
-from hookline.frontend.probe_result import ProbeResult
+from hookline.frontend.queue_limits import QueueLimits
 from hookline.frontend.reporting import FrontEndReporter, ReadPart
-from hookline.frontend.request_encoder import RequestEncoder, ThreadedEncoder
 from hookline.frontend.starting import Connect, start_front_end
 from hookline.frontend.watchdog import Watchdog
-from hookline.pages import RoutesOf
-from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
+from hookline.payloads import EngineFacts
 from hookline.pooling import PoolingParams
-from hookline.request import RequestFacts
+from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.transport.engine_client import Received
 
@@ -57,25 +52,30 @@ class AsyncEngine:
         self,
         front_end: FrontEnd,
         config: EngineConfig,
-        encoder: RequestEncoder | None = None,
+        *,
+        look: Callable[[float], None] | None = None,
     ) -> None:
         """Takes over a front end; use `start` to make both.
 
         Args:
             front_end: A front end whose engines are ready.
             config: Its configuration.
-            encoder: Tokenizes the texts of requests; in a thread if it is None.
+            look: Called several times per second in the thread that watches the
+                engines, with the seconds since the last call as far as this process
+                ran; None for nothing.
         """
-        self._encoder = encoder or ThreadedEncoder(front_end)
+        self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
         self._front_end = front_end
-        self._admission = Admission(front_end.engines, config.scheduler)
+        self._limits = QueueLimits(front_end.engines, config.scheduler)
         self._clock = SystemClock()
         self._loop = asyncio.get_running_loop()
         self._is_closing = threading.Event()
         self._is_draining = False
         self._is_quiet = asyncio.Event()
         self._is_quiet.set()
-        self._reporter = FrontEndReporter(self._loop, front_end.front_end_changed)
+        self._reporter = FrontEndReporter(
+            self._loop, front_end.observers.front_end_changed
+        )
         self.facts: EngineFacts = front_end.facts
         self.model = str(config.model.model)
         self.failed = asyncio.Event()
@@ -84,7 +84,7 @@ class AsyncEngine:
         )
         self._receiver.start()
         self._extension = front_end.extension
-        self._watchdog = self._watch(config)
+        self._watchdog = self._watch(config, look)
 
     @classmethod
     async def start(
@@ -103,14 +103,13 @@ class AsyncEngine:
             ModelLoadError: The model cannot be loaded or served.
             RegistryError: A plugin is unknown or broken.
         """
-        check_autoscale(config)
         start = partial(start_front_end, config, observe=observe, connect=connect)
         return cls(await asyncio.to_thread(start), config)
 
-    def _watch(self, config: EngineConfig) -> Watchdog:
-        loop_watch = LoopWatch(self._loop)
+    def _watch(
+        self, config: EngineConfig, look: Callable[[float], None] | None
+    ) -> Watchdog:
         client = self._front_end.engines.client
-        self.report(lambda: loop_watch.stats)
         self.report(lambda: TransportStats(dropped=client.dropped))
         self.report(lambda: self._front_end.router.stats)
         if self._extension is not None:
@@ -118,11 +117,11 @@ class AsyncEngine:
                 self.report(read)
         return Watchdog(
             self._front_end.engines,
-            lambda health: self._front_end.front_end_changed((health,)),
+            lambda health: self._front_end.observers.front_end_changed((health,)),
             config.supervision,
             config.observers.heartbeat_seconds,
             self._clock,
-            loop_watch=loop_watch,
+            look=look,
             changed=lambda index, stall: self._post(self._take_stall, (index, stall)),
         )
 
@@ -172,17 +171,15 @@ class AsyncEngine:
         kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
         timeout_seconds: float | None = None,
-        client: str = "",
         pooling: PoolingParams | None = None,
         data_parallel_rank: int | None = None,
     ) -> OutputStream:
-        """Sends a request; the stream yields its outputs.
+        """Sends a request; the stream yields its outputs. It tokenizes in a thread.
 
-        `kv_transfer_params` go to the KV connector, if the engine has one. After
-        `timeout_seconds`, wherever it is, the request ends with what it has: its
-        finish reason is `timeout`. Texts of different `client`s are tokenized in turn.
-        With `pooling` it is embedded, and its only output has the `vectors`. It goes to
-        the engine `data_parallel_rank`, if given.
+        `kv_transfer_params` go to the KV connector, if the engine has one. With
+        `pooling` it is embedded, and its only output has the `vectors`. After
+        `timeout_seconds`, wherever it is, it ends with what it has: its finish reason
+        is `timeout`. It goes to the engine `data_parallel_rank`, if given.
 
         Raises:
             RequestError: The request is invalid, or no engine has the given rank.
@@ -191,35 +188,89 @@ class AsyncEngine:
         """
         arrived_at = self._clock.now()
         self._check_open()
-        prepared = self._front_end.prepare(
+        prepare = partial(
+            self._front_end.prepare,
             prompt,
             params,
             facts=facts,
             cache_salt=cache_salt,
             kv_transfer_params=kv_transfer_params,
-            encoder=await self._encoder.encode_request(prompt, params, client),
             pooling=pooling,
         )
+        request = await self._loop.run_in_executor(self._tokenizing, prepare)
+        timeout_ns = None if timeout_seconds is None else timeout_seconds * NANOSECONDS
+        return self._send(
+            request,
+            arrived_at,
+            is_streamed=is_streamed,
+            ends_at=None if timeout_ns is None else arrived_at + round(timeout_ns),
+            data_parallel_rank=data_parallel_rank,
+            prompt=prompt if isinstance(prompt, str) else None,
+        )
+
+    def add(
+        self,
+        request: GenerateRequest,
+        *,
+        arrived_at: int,
+        is_streamed: bool = True,
+        ends_at: int | None = None,
+        data_parallel_rank: int | None = None,
+    ) -> OutputStream:
+        """Sends a request whose values have the types that they should have.
+
+        Args:
+            request: The request, as it comes from a client's handler.
+            arrived_at: When it arrived, in ns on the system's monotonic clock.
+            is_streamed: Whether its stream yields output with each step.
+            ends_at: When it ends with what it has, wherever it is, on the same clock;
+                its finish reason is `timeout`. None without limit.
+            data_parallel_rank: Index of the engine that gets it; None for any.
+
+        Raises:
+            RequestError: The request is invalid, or no engine has the given rank.
+            OverloadedError: Too many are open.
+            EngineDeadError: The engine is dead or being stopped.
+        """
+        self._check_open()
+        return self._send(
+            self._front_end.inputs.prepare(request),
+            arrived_at,
+            is_streamed=is_streamed,
+            ends_at=ends_at,
+            data_parallel_rank=data_parallel_rank,
+        )
+
+    def _send(
+        self,
+        request: GenerateRequest,
+        arrived_at: int,
+        *,
+        is_streamed: bool,
+        ends_at: int | None,
+        data_parallel_rank: int | None,
+        prompt: str | None = None,
+    ) -> OutputStream:
         if self._is_draining and self.failure is None:
             raise EngineDeadError("it is being stopped")
-        # Checked last: nothing is awaited before the request counts as open.
-        self._admission.check(params.n, params.n * len(prepared.prompt_token_ids))
+        n = request.params.n
+        self._limits.check(n, n * len(request.prompt_token_ids))
         stream = OutputStream(self._front_end)
-        request = self._front_end.submit(
-            prepared,
+        stream.request = self._front_end.submit(
+            request,
             stream.deliver,
             arrived_at=arrived_at,
             is_streamed=is_streamed,
-            timeout_seconds=timeout_seconds,
+            ends_at=ends_at,
             to=data_parallel_rank,
+            prompt=prompt,
         )
-        stream.start(request)
         self._is_quiet.clear()
         return stream
 
-    def check_room(self, completions: int) -> None:
+    def check_room(self, completions: int, prompt_tokens: int = 0) -> None:
         """Raises `OverloadedError` if this many more completions would be too many."""
-        self._admission.check(completions)
+        self._limits.check(completions, prompt_tokens)
 
     def reject(self, facts: RequestFacts, cause: Rejected) -> RequestFacts:
         """Counts a request that was refused before it reached the engine.
@@ -252,38 +303,10 @@ class AsyncEngine:
         finally:
             self._front_end.abandon(replies)
 
-    async def probe(self, timeout_seconds: float) -> tuple[ProbeResult, ...]:
-        """Lets each live engine generate one token, whatever the limits of the queue.
-
-        The requests count in all metrics; their client id is `health-probe`.
-        """
-        probes = [
-            probe_engine(self._front_end, engine, self._clock, timeout_seconds)
-            for engine in self._front_end.engines.staying
-        ]
-        return tuple(await asyncio.gather(*probes))
-
-    def add_routes(self, routes_of: RoutesOf) -> RemotePages | None:
-        """Lets the loggers register their pages; returns those of another process."""
-        return self._front_end.add_routes(routes_of)
-
     @property
-    def needs_http(self) -> bool:
-        """Whether any logger implements `http_answered`."""
-        return self._front_end.listens("http_answered")
-
-    def http_answered(self, answered: HttpAnswered) -> None:
-        """Passes HTTP requests that the server has answered to the loggers."""
-        self._front_end.http_answered(answered)
-
-    @property
-    def needs_records(self) -> bool:
-        """Whether any logger implements `records_logged`."""
-        return self._front_end.listens("records_logged")
-
-    def records_logged(self, logged: RecordsLogged) -> None:
-        """Passes records of the server's log to the loggers; thread-safe."""
-        self._front_end.records_logged(logged)
+    def observers(self) -> Observing:
+        """The loggers."""
+        return self._front_end.observers
 
     def report(self, read: ReadPart) -> None:
         """Passes what `read` returns to the loggers, whenever it has changed.
@@ -317,7 +340,7 @@ class AsyncEngine:
         self._front_end.end_requests()  # streams belong to this thread
         self._is_quiet.set()
         await asyncio.to_thread(self._front_end.close)
-        await self._encoder.close()
+        self._tokenizing.shutdown(wait=False)
 
     def _resize(self, engines: int) -> None:
         self.facts = replace(self.facts, data_parallel_size=engines)

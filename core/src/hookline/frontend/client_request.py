@@ -12,19 +12,18 @@ from hookline.finish_cause import (
     StoppedByToken,
     TimedOut,
 )
-from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.request_account import RequestAccount
 from hookline.frontend.text_stream import TextStream
 from hookline.frontend.wall_time import WallTime
 from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.pooling import PooledVectors
-from hookline.request import TokenLogprobs
+from hookline.request import GenerateRequest, TokenLogprobs
 
 Delivery = RequestOutput | HooklineError
 Deliver = Callable[[Delivery], None]
 
 
-class Completion:
+class CompletionState:
     """One of a request's `n` completions.
 
     A stop string or an abort closes it before the engine's FINISHED arrives.
@@ -55,8 +54,8 @@ class Completion:
         self, request: "ClientRequest", account: RequestAccount, text: TextStream
     ) -> None:
         self.request = request
-        self.request_id = account.admitted.request_id
-        self.index = account.admitted.completion_index
+        self.request_id = account.request_id
+        self.index = account.index
         self.account = account
         self.text = text
         self.finish_cause: FinishCause | None = None
@@ -147,7 +146,7 @@ class Completion:
 
     def _hides_last_token(self, end: Finished) -> bool:
         """Whether the last token is a stop token that the text leaves out."""
-        keeps_stop = self.request.prepared.params.include_stop_str_in_output
+        keeps_stop = self.request.inner.params.include_stop_str_in_output
         return isinstance(end.cause, StoppedByToken) and not keeps_stop
 
     def _stop_reason(self, cause: FinishCause) -> str | int | None:
@@ -156,7 +155,7 @@ class Completion:
             case StoppedByString(text):
                 return text
             case StoppedByToken(token_id):
-                requested = self.request.prepared.params.stop_token_ids
+                requested = self.request.inner.params.stop_token_ids
                 return token_id if token_id in requested else None
             case TimedOut():
                 return cause.reason.value
@@ -168,9 +167,8 @@ class ClientRequest:
     """A client's request.
 
     Attributes:
-        prepared: The request as it was checked and tokenized.
-        request_id: The client's id, or the engine's for the first completion if it has
-            none.
+        inner: The request as it was sent, with the id of its first completion.
+        prompt: Text of the prompt; None if it was given as token ids.
         completions: All `n` of them, by index.
         num_open: Number of completions whose client still expects output.
         last_closed: The completion that ended last; None while none has.
@@ -180,7 +178,8 @@ class ClientRequest:
         is_streamed: Whether the client gets output with each step.
         engine_index: The engine that runs all of them.
         is_named: Whether its client has named that engine.
-        timeout_seconds: Time from its arrival after which it ends; None without limit.
+        ends_at: When it ends at the latest, in ns on the front end's clock; None
+            without limit.
         has_delivered: Whether the client has got any output.
         num_restarts: How often it has begun again, at another engine or process.
         vectors: Its pooled hidden states, if it has a pooling and they have come.
@@ -188,42 +187,35 @@ class ClientRequest:
 
     def __init__(
         self,
-        prepared: PreparedRequest,
+        request: GenerateRequest,
         deliver: Deliver,
         wall: WallTime,
         parts: Iterable[tuple[RequestAccount, TextStream]],
         *,
-        request_id: str,
         engine_index: int,
         is_streamed: bool,
         is_named: bool = False,
-        timeout_seconds: float | None = None,
+        ends_at: int | None = None,
+        prompt: str | None = None,
     ) -> None:
         """Takes over a request, with the account and the text of each completion."""
-        self.prepared = prepared
-        self.request_id = request_id
-        self.completions = [Completion(self, *each) for each in parts]
-        self.num_open = prepared.params.n
-        self.last_closed: Completion | None = None
+        self.inner = request
+        self.prompt = prompt
+        self.completions = [CompletionState(self, *each) for each in parts]
+        self.num_open = request.params.n
+        self.last_closed: CompletionState | None = None
         self.prompt_logprobs: list[TokenLogprobs] | None = None
         self.refusal: GrammarError | None = None
         self.kv_transfer_params: dict[str, object] | None = None
         self.is_streamed = is_streamed
         self.engine_index = engine_index
         self.is_named = is_named
-        self.timeout_seconds = timeout_seconds
+        self.ends_at = ends_at
         self.has_delivered = False
         self.num_restarts = 0
         self.vectors: PooledVectors | None = None
         self._deliver = deliver
         self._wall = wall
-
-    def seconds_left(self, now: int) -> float | None:
-        """Returns the time until it ends; None without limit."""
-        if self.timeout_seconds is None:
-            return None
-        spent = (now - self.completions[0].account.admitted.arrived_at) / NANOSECONDS
-        return max(0.0, self.timeout_seconds - spent)
 
     @property
     def is_untouched(self) -> bool:
@@ -265,18 +257,18 @@ class ClientRequest:
         if not self.is_streamed and self.num_open:
             return
         self.has_delivered = True
-        output = filter(None, map(Completion.take_output, self.completions))
+        output = filter(None, map(CompletionState.take_output, self.completions))
         logprobs, self.prompt_logprobs = self.prompt_logprobs, None
-        first = self.completions[0].account.timeline
+        first, inner = self.completions[0].account.timeline, self.inner
         self._deliver(
             RequestOutput(
-                prompt_token_ids=self.prepared.prompt_token_ids,
+                prompt_token_ids=inner.prompt_token_ids,
                 outputs=list(output),
                 prompt_logprobs=logprobs,
                 cached_tokens=first.local_cached_tokens + first.external_cached_tokens,
                 finished=not self.num_open,
-                request_id=self.request_id,
-                prompt=self.prepared.prompt,
+                request_id=inner.facts.client_id or str(inner.request_id),
+                prompt=self.prompt,
                 metrics=None if self.num_open else self._metrics(),
                 kv_transfer_params=None if self.num_open else self.kv_transfer_params,
                 vectors=self.vectors,
@@ -289,3 +281,8 @@ class ClientRequest:
     def _metrics(self) -> RequestMetrics | None:
         last = self.last_closed
         return None if last is None else last.account.metrics(self._wall)
+
+
+def seconds_until(ends_at: int | None, now: int) -> float | None:
+    """Returns the time between two times in ns, at least 0; None without limit."""
+    return None if ends_at is None else max(0, ends_at - now) / NANOSECONDS

@@ -91,8 +91,7 @@ class EngineState:
     def num_told(self) -> int:
         """Completions of all front ends that the engine's latest state counts."""
         stats = self.stats
-        waiting = stats.waiting + stats.waiting_for_grammar
-        return stats.running + waiting + stats.waiting_for_remote_kv
+        return stats.running + stats.waiting + sum(stats.held.values())
 
     @property
     def num_open(self) -> int:

@@ -2,11 +2,14 @@
 
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from hookline.clock import Clock, SystemClock
+from hookline.config.extensions import KV_TRANSFER
 from hookline.config.observers import ObserverConfig
 from hookline.config.scheduler import SleepPolicy
 from hookline.config.supervision import SupervisionConfig
@@ -27,30 +30,32 @@ from hookline.exceptions import (
     EngineStalledError,
 )
 from hookline.finish_cause import Aborted, Rejected
+from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.calls import PendingCalls
-from hookline.frontend.client_request import ClientRequest, Deliver
-from hookline.frontend.encoded_texts import TextEncoder
-from hookline.frontend.engine_outputs import make_outputs
+from hookline.frontend.client_request import ClientRequest, Deliver, seconds_until
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.extension import Extend, FrontEndParts
-from hookline.frontend.input_processor import InputProcessor, PreparedRequest
+from hookline.frontend.input_processor import InputProcessor
 from hookline.frontend.observing import Observing
+from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.request_context import RequestContext
 from hookline.frontend.router import EngineRouter
 from hookline.frontend.sleep_operations import SleepOperations
 from hookline.frontend.supervisor import Supervisor
-from hookline.frontend.told_loggers import ToldLoggers
+from hookline.frontend.text_stream import make_text_streams
+from hookline.frontend.type_check import check_types
 from hookline.payloads import EngineFacts
-from hookline.pooling import PoolingParams
-from hookline.request import RequestFacts
-from hookline.request_ids import RequestIds
+from hookline.pooling import POOLING, PoolingParams
+from hookline.request import GenerateRequest, RequestFacts
+from hookline.request_ids import first_id
 from hookline.sampling_params import SamplingParams
-from hookline.text.bounds import TextBounds
+from hookline.sections import present
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import (
     EngineClient,
     EngineDied,
+    EngineInfo,
     EngineReplaced,
     Received,
 )
@@ -59,14 +64,16 @@ R = TypeVar("R")
 FLUSH_SECONDS = 5.0
 
 
-class FrontEnd(ToldLoggers):
+class FrontEnd:
     """Sends callers' requests to engines, and the engines' outputs to their callers.
 
-    Not thread-safe, except for `prepare`, which may run in any thread.
+    Not thread-safe, except for `inputs` and `prepare`.
 
     Attributes:
         engines: The engines, and the state of each.
         extension: What an installed distribution adds; None if nothing does.
+        inputs: Checks requests, and tokenizes.
+        observers: The loggers.
         router: Chooses engines for requests.
         tokenizer: The model's tokenizer.
     """
@@ -83,17 +90,14 @@ class FrontEnd(ToldLoggers):
         extend: Extend | None = None,
         clock: Clock | None = None,
     ) -> None:
-        config = config or ObserverConfig()
-        clock = clock or SystemClock()
+        self._config = config = config or ObserverConfig()
+        self._clock = clock = clock or SystemClock()
         supervision = supervision or SupervisionConfig()
-        self.engines = EngineSet(
-            client,
-            partial(make_outputs, clock, config, tokenizer, client.index),
-            clock,
-            supervision.engine_restart,
-        )
         self.tokenizer = tokenizer
-        self._clock = clock
+        self._client_index = client.index
+        self.engines = EngineSet(
+            client, self._outputs_of, clock, supervision.engine_restart
+        )
         self._is_closed = False
         self._refuses_asleep = sleep_policy is SleepPolicy.REFUSE
         self._calls = PendingCalls(client.index)
@@ -101,11 +105,11 @@ class FrontEnd(ToldLoggers):
         self.extension = extension
         self.router = extension.router if extension else EngineRouter(self.engines)
         self._look = extension.look if extension else None
-        super().__init__(extension.observers if extension else observers)
-        self._inputs = InputProcessor(self.facts, tokenizer)
+        observers = extension.observers if extension else observers
+        self.observers = observers
         self._context = RequestContext(config)
-        self._ids = RequestIds(client.index)
-        observers = self._observers
+        self.inputs = InputProcessor(self.facts, tokenizer, self._context)
+        self._ids = count(first_id(client.index))
         self._sleep_operations = SleepOperations(clock, observers.front_end_changed)
         policy = supervision.on_engine_stall
         self._supervisor = Supervisor(
@@ -113,6 +117,18 @@ class FrontEnd(ToldLoggers):
         )
         for engine in self.engines:
             observers.started(engine.facts, engine.clock)
+
+    def _outputs_of(self, info: EngineInfo) -> OutputProcessor:
+        """Returns what delivers and accounts for the outputs of a new engine."""
+        accounting = RequestAccounting(
+            self._clock,
+            info.clock,
+            is_detailed=self._config.has_details,
+            keep_prompts=self._config.keep_prompts,
+            client_index=self._client_index,
+        )
+        make_texts = partial(make_text_streams, self.tokenizer)
+        return OutputProcessor(accounting, self._clock, make_texts)
 
     def _parts(self, observers: Observing) -> FrontEndParts:
         return FrontEndParts(
@@ -138,11 +154,6 @@ class FrontEnd(ToldLoggers):
         return self.engines.failure
 
     @property
-    def text_bounds(self) -> TextBounds:
-        """How long a prompt's text may be."""
-        return self._inputs.text_bounds
-
-    @property
     def num_unconfirmed(self) -> int:
         """Completions that no engine has confirmed to have ended."""
         return self.engines.num_unconfirmed
@@ -160,40 +171,50 @@ class FrontEnd(ToldLoggers):
         facts: RequestFacts | None = None,
         cache_salt: str | None = None,
         kv_transfer_params: dict[str, object] | None = None,
-        encoder: TextEncoder | None = None,
         pooling: PoolingParams | None = None,
-    ) -> PreparedRequest:
-        """Checks and tokenizes, with the tokenizer unless there is an `encoder`.
+    ) -> GenerateRequest:
+        """Makes a request of what a caller's Python code gives; tokenizes at once.
 
-        With `pooling` the request is embedded, and generates nothing.
+        With `pooling` the prompt is embedded, and nothing is generated.
 
         Raises:
             RequestError: The request cannot be served.
         """
-        prepared = self._inputs.prepare(
-            prompt,
-            params,
+        request = GenerateRequest(
+            prompt_token_ids=self.inputs.encode(prompt),
+            params=params,
             facts=facts or RequestFacts(),
             cache_salt=cache_salt,
-            kv_transfer_params=kv_transfer_params,
-            encoder=encoder,
-            pooling=pooling,
+            sections=present(((POOLING, pooling), (KV_TRANSFER, kv_transfer_params))),
         )
-        return replace(prepared, facts=self._context.complete(prepared.facts))
+        check_types(request)
+        if params.bad_words:
+            words = self.inputs.encode_words(params.bad_words)
+            request = replace(request, bad_words_token_ids=words)
+        return self.inputs.prepare(request)
 
     def submit(
         self,
-        prepared: PreparedRequest,
+        request: GenerateRequest,
         deliver: Deliver,
         *,
         arrived_at: int,
         is_streamed: bool,
-        timeout_seconds: float | None = None,
+        ends_at: int | None = None,
         to: int | None = None,
+        prompt: str | None = None,
     ) -> ClientRequest:
         """Sends a request's completions to engine `to`, or to one that is chosen.
 
-        It ends with what it has `timeout_seconds` after `arrived_at`, if given.
+        Args:
+            request: The request, prepared by `inputs`.
+            deliver: Called with its outputs.
+            arrived_at: When it arrived, in ns on the front end's clock.
+            is_streamed: Whether there is output with each step.
+            ends_at: When it ends with what it has, on the same clock; None without
+                limit.
+            to: Index of the engine; None lets the router choose.
+            prompt: Text of the prompt, for its outputs.
 
         Raises:
             RequestError: No engine has the index `to`.
@@ -201,29 +222,32 @@ class FrontEnd(ToldLoggers):
             EngineSleepingError: The engine sleeps and refuses requests.
             EngineStalledError: The engine has been given up.
         """
-        engine = self.router.place(prepared, to)
+        engine = self.router.place(request, to)
         if engine.stall is not None and self._supervisor.gives_up(engine.stall):
             raise EngineStalledError(engine.stall.reason)
         if self._refuses_asleep and engine.is_asleep:
             raise EngineSleepingError
-        request = engine.outputs.add(
-            prepared,
+        ids = [next(self._ids) for _ in range(request.params.n)]
+        request = replace(
+            request,
+            request_id=ids[0],
+            eos_token_ids=engine.facts.eos_token_ids,
+            timeout_seconds=seconds_until(ends_at, self._clock.now()),
+        )
+        # Sent first: if it cannot be encoded, nothing is known of it.
+        self.engines.send(engine, Add(request, ids[1:]))
+        engine.sent(len(ids), arrived_at)
+        return engine.outputs.add(
+            request,
             deliver,
-            [self._ids.next() for _ in range(prepared.params.n)],
+            ids,
             arrived_at=arrived_at,
             engine_index=engine.index,
             is_streamed=is_streamed,
             is_named=to is not None,
-            timeout_seconds=timeout_seconds,
+            ends_at=ends_at,
+            prompt=prompt,
         )
-        engine.sent(prepared.params.n, arrived_at)
-        eos = engine.facts.eos_token_ids
-        left = request.seconds_left(self._clock.now())
-        first, *siblings = request.completions
-        child = prepared.child(first.index, first.request_id, eos, left)
-        ids = [each.request_id for each in siblings]
-        self.engines.send(engine, Add(child, ids))
-        return request
 
     def abort(self, request: ClientRequest, cause: str) -> None:
         """Ends a request for its client; does nothing once it has ended."""
@@ -239,9 +263,9 @@ class FrontEnd(ToldLoggers):
         engine = self.engines.first
         facts = self._context.complete(facts)
         iteration = engine.accounting.reject(facts, cause)
-        if self._observers.is_listening:
+        if self.observers.is_listening:
             output = StepOutput(engine.index, engine.stats_at, "rejected", engine.stats)
-            self._observers.observe(output, iteration, {})
+            self.observers.observe(output, iteration, {})
         return facts
 
     def call(self, command: EngineCommand[R]) -> list[Future[R]]:
@@ -305,12 +329,12 @@ class FrontEnd(ToldLoggers):
         if output.cache_changes is not None:
             self.router.cache_changed(output.engine_index, output.cache_changes)
         engine.update(output)
-        facts = engine.accounting.facts_of(self._observers.requests_told(output))
+        facts = engine.accounting.facts_of(self.observers.requests_told(output))
         iteration, stopped = engine.outputs.take(output)
         for cause, request_ids in stopped.items():
             self.engines.send(engine, Finish(request_ids, cause))
-        if self._observers.is_listening:
-            self._observers.observe(output, iteration, facts)
+        if self.observers.is_listening:
+            self.observers.observe(output, iteration, facts)
 
     def take_stall(self, engine_index: int, stall: Stall | None) -> None:
         """Takes the watchdog's verdict on an engine; None if it works again."""
@@ -328,7 +352,7 @@ class FrontEnd(ToldLoggers):
         self._is_closed = True
         self.engines.client.close()
         self.end_requests()
-        self._observers.close(FLUSH_SECONDS)
+        self.observers.close(FLUSH_SECONDS)
 
     def end_requests(self) -> None:
         """Ends open requests and calls after the client has been closed."""

@@ -1,171 +1,160 @@
-"""Validates requests against the model and tokenizes them."""
+"""Makes requests of prompts, and checks them against the model."""
 
 import operator
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import get_type_hints
+from collections.abc import Collection, Sequence
 
 import msgspec
-from msgspec import defstruct
-from msgspec.structs import fields as fields_of
 
 from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
-from hookline.frontend.encoded_texts import TextEncoder, bad_word_spellings
-from hookline.frozen import EMPTY, frozen_json, plain
+from hookline.frontend.request_context import RequestContext
 from hookline.payloads import EngineFacts
-from hookline.pooling import POOLING, PoolingParams, refuse_embedding
-from hookline.request import EngineRequest, RequestFacts
+from hookline.plugin_loading.logits_processors import (
+    refuse_what_needs,
+    usual_missing,
+)
+from hookline.pooling import POOLING, refuse_embedding
+from hookline.request import GenerateRequest
 from hookline.request_limits import check_token_lists
-from hookline.request_part import PreparingFacts, RequestPart
+from hookline.request_part import PreparingFacts
 from hookline.sampling_params import SamplingParams
+from hookline.sections import NO_SECTIONS
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedRequest:
-    """A client's request that has been validated and tokenized.
-
-    Attributes:
-        prompt_token_ids: The prompt, at least one token.
-        params: Sampling parameters, `max_tokens` resolved to a number.
-        bad_words_token_ids: Token sequences of `bad_words`.
-        facts: Facts for observers and the scheduler.
-        cache_salt: See `EngineRequest`.
-        kv_transfer_params: See `EngineRequest`.
-        prompt: Text of the prompt; None if it was given as token ids.
-        parts: Parts of extensions, by their names.
-    """
-
-    prompt_token_ids: list[int]
-    params: SamplingParams
-    bad_words_token_ids: tuple[tuple[int, ...], ...]
-    facts: RequestFacts
-    cache_salt: str | None
-    kv_transfer_params: dict[str, object] | None = None
-    prompt: str | None = None
-    parts: Mapping[str, RequestPart] = field(default_factory=dict)
-
-    def child(
-        self,
-        index: int,
-        request_id: int,
-        eos_token_ids: tuple[int, ...],
-        timeout_seconds: float | None = None,
-        *,
-        is_moved: bool = False,
-    ) -> EngineRequest:
-        """Returns the engine request of one completion."""
-        request = EngineRequest(
-            request_id=request_id,
-            prompt_token_ids=self.prompt_token_ids,
-            params=self.params,
-            eos_token_ids=eos_token_ids,
-            bad_words_token_ids=self.bad_words_token_ids,
-            cache_salt=self.cache_salt,
-            facts=self.facts,
-            kv_transfer_params=self.kv_transfer_params,
-            timeout_seconds=timeout_seconds,
-            completion_index=index,
-            is_moved=is_moved,
-        )
-        return self._with_parts(request) if self.parts else request
-
-    def _with_parts(self, request: EngineRequest) -> EngineRequest:
-        """Returns a request with what extensions get of it."""
-        parts = self.parts.values()
-        return msgspec.structs.replace(
-            request,
-            is_prefill_only=any(each.is_prefill_only for each in parts),
-            skip_reading_prefix_cache=any(
-                each.skip_reading_prefix_cache for each in parts
-            ),
-            sections={name: each.section for name, each in self.parts.items()},
-        )
-
-
 class InputProcessor:
-    """Validates and tokenizes by a model's limits and its tokenizer; thread-safe.
+    """Checks requests by a model's limits, and completes them; thread-safe.
 
     Attributes:
         text_bounds: How long a prompt's text may be.
     """
 
-    def __init__(self, facts: EngineFacts, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, facts: EngineFacts, tokenizer: Tokenizer, context: RequestContext
+    ) -> None:
+        """Checks for engines of one model.
+
+        Args:
+            facts: The model, and what extensions of its engines say of requests.
+            tokenizer: The model's tokenizer.
+            context: Completes the facts of requests.
+        """
         self._facts = facts
         self._tokenizer = tokenizer
+        self._context = context
         self._preparing = {
-            name: facts
-            for name, facts in facts.sections.items()
-            if isinstance(facts, PreparingFacts)
+            name: section
+            for name, section in facts.sections.items()
+            if isinstance(section, PreparingFacts)
         }
+        self._missing_processors = usual_missing()
         self.text_bounds = TextBounds.of(tokenizer, facts.max_model_len)
 
-    def prepare(
-        self,
-        prompt: str | Sequence[int],
-        params: SamplingParams,
-        *,
-        facts: RequestFacts,
-        cache_salt: str | None,
-        kv_transfer_params: dict[str, object] | None = None,
-        encoder: TextEncoder | None = None,
-        pooling: PoolingParams | None = None,
-    ) -> PreparedRequest:
-        """Validates and tokenizes a request; with `pooling`, it is an embedding's.
+    # -- tokens --------------------------------------------------------------------
 
-        An `encoder` takes the place of the tokenizer.
+    def encode(self, prompt: str | Sequence[int]) -> list[int]:
+        """Returns the token ids of a caller's prompt.
+
+        Raises:
+            RequestError: It is neither text nor a list of token ids, or too long.
+        """
+        try:
+            if isinstance(prompt, str):
+                self.text_bounds.check(prompt)
+                return self._tokenizer.encode(prompt)
+            if len(prompt) > self._facts.max_model_len:  # before it is copied
+                raise PromptTooLongError(len(prompt), self._facts.max_model_len)
+            return [operator.index(token_id) for token_id in prompt]
+        except (TypeError, UnicodeError) as error:
+            reason = "the prompt is neither text nor a list of token ids"
+            raise RequestError(reason, param="prompt") from error
+
+    def encode_words(self, words: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+        """Returns the token ids of words that must not be generated."""
+        encode = self._tokenizer.encode
+        found = [encode(each, add_special_tokens=False) for each in spellings(words)]
+        return distinct(found)
+
+    # -- requests ------------------------------------------------------------------
+
+    def prepare(self, request: GenerateRequest) -> GenerateRequest:
+        """Checks a request, and completes it but for what its engine adds.
 
         Raises:
             RequestError: The request cannot be served; the message has the reason.
         """
-        parts: Mapping[str, RequestPart] = EMPTY
-        if pooling is not None or self._preparing:
-            parts = self._parts(pooling)
-        self._check_lengths(params)
-        _check_types(params, facts, cache_salt, kv_transfer_params)
-        encoder = encoder or self._tokenizer
-        is_prefill_only = bool(parts) and _is_prefill_only(parts)
-        room = 0 if is_prefill_only else 1
-        token_ids = self._token_ids(prompt, encoder, room)
+        params, token_ids = request.params, request.prompt_token_ids
+        check_token_lists(
+            self._facts.vocab_size,
+            logit_bias=params.logit_bias,
+            allowed_token_ids=params.allowed_token_ids or (),
+            stop_token_ids=params.stop_token_ids,
+        )
+        if self._missing_processors:
+            refuse_what_needs(self._missing_processors, params)
+        if request.sections or self._preparing:
+            request = self._with_parts(request)
         if not token_ids:
             raise RequestError("the prompt is empty", param="prompt")
+        longest = self._facts.max_model_len
+        if len(token_ids) >= longest and not request.is_prefill_only:
+            raise PromptTooLongError(len(token_ids), longest)
         self._check_tokens("prompt", token_ids)
-        self._check_tokens("logit_bias", params.logit_bias)
-        self._check_tokens("allowed_token_ids", params.allowed_token_ids or ())
-        self._check_tokens("stop_token_ids", params.stop_token_ids)
-        self._check_structured_outputs(params)
-        return PreparedRequest(
-            prompt_token_ids=token_ids,
-            params=self._fitted(
-                params, len(token_ids), is_prefill_only=is_prefill_only
-            ),
-            bad_words_token_ids=_bad_words(params.bad_words, encoder),
-            facts=facts,
-            cache_salt=cache_salt,
-            kv_transfer_params=kv_transfer_params,
-            prompt=prompt if isinstance(prompt, str) else None,
-            parts=parts,
+        if params.logit_bias:
+            self._check_tokens("logit_bias", params.logit_bias)
+        if params.allowed_token_ids:
+            self._check_tokens("allowed_token_ids", params.allowed_token_ids)
+        if params.stop_token_ids:
+            self._check_tokens("stop_token_ids", params.stop_token_ids)
+        if params.structured_outputs is not None:
+            self._check_structured_outputs(params)
+        fitted = self._fitted(params, len(token_ids), request.is_prefill_only)
+        return msgspec.structs.replace(
+            request, params=fitted, facts=self._context.complete(request.facts)
         )
 
-    def _parts(self, pooling: PoolingParams | None) -> Mapping[str, RequestPart]:
-        """Returns what extensions of the engine make of a request.
+    def _with_parts(self, request: GenerateRequest) -> GenerateRequest:
+        """Returns a request with what extensions of the engine make of it.
 
         Raises:
             RequestError: The engine does not serve it.
         """
-        if pooling is not None and POOLING not in self._preparing:
+        asked = request.sections
+        if POOLING in asked and POOLING not in self._preparing:
             raise refuse_embedding()
-        asked = {POOLING: pooling}
         found = (
             (name, facts.prepared(asked.get(name)))
             for name, facts in self._preparing.items()
         )
-        return {name: part for name, part in found if part is not None}
+        parts = {name: part for name, part in found if part is not None}
+        return msgspec.structs.replace(
+            request,
+            is_prefill_only=any(each.is_prefill_only for each in parts.values()),
+            skip_reading_prefix_cache=any(
+                each.skip_reading_prefix_cache for each in parts.values()
+            ),
+            sections={
+                **{
+                    name: each
+                    for name, each in asked.items()
+                    if name not in self._preparing
+                },
+                **{name: each.section for name, each in parts.items()},
+            }
+            or NO_SECTIONS,
+        )
+
+    def _check_tokens(self, param: str, token_ids: Collection[int]) -> None:
+        vocab_size = self._facts.vocab_size
+        if min(token_ids) >= 0 and max(token_ids) < vocab_size:
+            return
+        wrong = next(each for each in token_ids if not 0 <= each < vocab_size)
+        raise RequestError(
+            f"{param} contains token id {wrong}; valid ids are 0 to {vocab_size - 1}",
+            param=param,
+        )
 
     def _check_structured_outputs(self, params: SamplingParams) -> None:
-        if params.structured_outputs is None:
-            return
         if not self._facts.structured_outputs:
             raise GrammarError(
                 "structured outputs are not available: install a grammar backend "
@@ -178,115 +167,29 @@ class InputProcessor:
                 "name one in stop_token_ids"
             )
 
-    def _check_lengths(self, params: SamplingParams) -> None:
-        """Checks lengths against the vocabulary, before anything is copied."""
-        check_token_lists(
-            self._facts.vocab_size,
-            logit_bias=params.logit_bias,
-            allowed_token_ids=params.allowed_token_ids or (),
-            stop_token_ids=params.stop_token_ids,
-        )
-
-    def _token_ids(
-        self, prompt: str | Sequence[int], encoder: TextEncoder, room: int
-    ) -> list[int]:
-        """Returns the prompt's tokens, which leave room for some more."""
-        longest = self._facts.max_model_len
-        try:
-            if isinstance(prompt, str):
-                self.text_bounds.check(prompt)
-                return encoder.encode(prompt)
-            if len(prompt) + room > longest:
-                raise PromptTooLongError(len(prompt), longest)
-            return [operator.index(token_id) for token_id in prompt]
-        except (TypeError, UnicodeError) as error:
-            reason = "the prompt is neither text nor a list of token ids"
-            raise RequestError(reason, param="prompt") from error
-
-    def _check_tokens(self, param: str, token_ids: Collection[int]) -> None:
-        vocab_size = self._facts.vocab_size
-        if not token_ids or (min(token_ids) >= 0 and max(token_ids) < vocab_size):
-            return
-        wrong = next(each for each in token_ids if not 0 <= each < vocab_size)
-        raise RequestError(
-            f"{param} contains token id {wrong}; valid ids are 0 to {vocab_size - 1}",
-            param=param,
-        )
-
     def _fitted(
-        self, params: SamplingParams, prompt: int, *, is_prefill_only: bool
+        self, params: SamplingParams, prompt: int, is_prefill_only: bool
     ) -> SamplingParams:
-        """Checks a prompt's length; sets `max_tokens` unless nothing is generated."""
-        room = self._facts.max_model_len - prompt
+        """Checks the length with output; sets `max_tokens` if any is generated."""
+        longest = self._facts.max_model_len
+        room = longest - prompt
         if is_prefill_only:
             if room < 0:
-                raise PromptTooLongError(
-                    prompt, self._facts.max_model_len, is_embedded=True
-                )
+                raise PromptTooLongError(prompt, longest, is_embedded=True)
             return params
-        if room < 1 or (params.max_tokens is not None and params.max_tokens > room):
-            raise PromptTooLongError(
-                prompt, self._facts.max_model_len, max_tokens=params.max_tokens
-            )
+        least = params.min_tokens if params.max_tokens is None else params.max_tokens
+        if least > room:
+            raise PromptTooLongError(prompt, longest, max_tokens=least)
         if params.max_tokens is not None:
             return params
-        if params.min_tokens > room:
-            raise PromptTooLongError(
-                prompt, self._facts.max_model_len, max_tokens=params.min_tokens
-            )
         return msgspec.structs.replace(params, max_tokens=room)
 
 
-def _is_prefill_only(parts: Mapping[str, RequestPart]) -> bool:
-    return any(each.is_prefill_only for each in parts.values())
+def spellings(words: Sequence[str]) -> list[str]:
+    """Returns each word as it is at the start of a text, and after a space."""
+    return [text for word in words for text in (word, " " + word.lstrip())]
 
 
-def _bad_words(
-    words: Sequence[str], encoder: TextEncoder
-) -> tuple[tuple[int, ...], ...]:
-    """Tokens of each word at the start of a text and after a space."""
-    spellings = bad_word_spellings(words)
-    found = (encoder.encode(each, add_special_tokens=False) for each in spellings)
-    return tuple(sorted({tuple(ids) for ids in found if ids}))
-
-
-def _unchecked(kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
-    """Returns a struct with the fields of another, which does not check its values."""
-    hints = get_type_hints(kind, include_extras=True)
-    fields = [(each.name, hints[each.name], each.default) for each in fields_of(kind)]
-    return defstruct(kind.__name__, fields)
-
-
-_Sent = defstruct(
-    "_Sent",
-    [
-        ("params", _unchecked(SamplingParams)),  # they have been checked
-        ("facts", RequestFacts),
-        ("cache_salt", str | None),
-        ("kv_transfer_params", dict[str, object] | None),
-    ],
-)
-"""What an `EngineRequest` has of its client, with the same names."""
-_encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
-_decode = msgspec.msgpack.Decoder(_Sent).decode
-
-
-def _check_types(
-    params: SamplingParams,
-    facts: RequestFacts,
-    cache_salt: str | None,
-    kv_transfer_params: dict[str, object] | None,
-) -> None:
-    """Checks types as sending a request would, wherever the engine runs."""
-    try:
-        frozen_json(kv_transfer_params or {})  # as the engine will do
-        _decode(_encode(_Sent(params, facts, cache_salt, kv_transfer_params)))
-    except (
-        msgspec.MsgspecError,
-        TypeError,
-        ValueError,
-        OverflowError,
-        NotImplementedError,
-        RecursionError,
-    ) as error:
-        raise RequestError(f"the request is malformed: {error}") from error
+def distinct(token_ids: Collection[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """Returns the token ids of words, without duplicates and empty ones."""
+    return tuple(sorted({tuple(ids) for ids in token_ids if ids}))

@@ -1,18 +1,16 @@
 """Builds the `IterationStats` of one output."""
 
 from hookline.clock import NANOSECONDS
-from hookline.frontend.admitted_request import AdmittedRequest
-from hookline.frontend.timeline import Timeline
+from hookline.frontend.request_account import RequestAccount
+from hookline.sections import NO_SECTIONS
 from hookline.stats import (
     BlockEviction,
-    ConnectorEvent,
     FinishedGroup,
     FinishedRequest,
     FirstScheduled,
     FirstToken,
     GrammarCompiling,
     IterationStats,
-    KVLoad,
 )
 
 
@@ -31,39 +29,41 @@ class IterationBuilder:
         self.finished: list[FinishedRequest] = []
         self.finished_groups: list[FinishedGroup] = []
         self.evictions: list[BlockEviction] = []
-        self.loads: list[KVLoad] = []
-        self.connector_events: list[ConnectorEvent] = []
+        self.sections = NO_SECTIONS
         self.compilings: list[GrammarCompiling] = []
 
-    def first_scheduled(self, admitted: AdmittedRequest, timeline: Timeline) -> None:
+    def first_scheduled(self, account: RequestAccount) -> None:
         """Notes how long a request has waited for the engine."""
-        if (seconds := timeline.queue_seconds) is not None:
+        facts = account.request.facts
+        if (seconds := account.timeline.queue_seconds) is not None:
             self._first_scheduled.append(
                 FirstScheduled(
                     queue_seconds=seconds,
-                    trace_id=admitted.facts.trace_id,
-                    span_id=admitted.facts.span_id,
+                    trace_id=facts.trace_id,
+                    span_id=facts.span_id,
                 )
             )
 
-    def first_token(self, admitted: AdmittedRequest, timeline: Timeline) -> None:
+    def first_token(self, account: RequestAccount) -> None:
         """Counts a request's prompt and the time to its first token."""
-        self.prompt(admitted, timeline)
+        self.prompt(account)
+        facts, timeline = account.request.facts, account.timeline
         if (seconds := timeline.ttft_seconds) is not None:
             self._first_tokens.append(
                 FirstToken(
                     seconds=seconds,
                     prefill_seconds=timeline.prefill_seconds,
-                    is_streamed=admitted.is_streamed,
-                    trace_id=admitted.facts.trace_id,
-                    span_id=admitted.facts.span_id,
+                    is_streamed=account.is_streamed,
+                    trace_id=facts.trace_id,
+                    span_id=facts.span_id,
                 )
             )
 
-    def prompt(self, admitted: AdmittedRequest, timeline: Timeline) -> None:
+    def prompt(self, account: RequestAccount) -> None:
         """Counts a request's prompt once it is computed."""
+        timeline = account.timeline
         local, external = timeline.local_cached_tokens, timeline.external_cached_tokens
-        self._computed += admitted.prompt_tokens - local - external
+        self._computed += account.prompt_tokens - local - external
         self._local += local
         self._external += external
 
@@ -91,7 +91,6 @@ class IterationBuilder:
             finished=tuple(self.finished),
             finished_groups=tuple(self.finished_groups),
             evictions=tuple(self.evictions),
-            loads=tuple(self.loads),
-            connector_events=tuple(self.connector_events),
             compilings=tuple(self.compilings),
+            sections=self.sections,
         )

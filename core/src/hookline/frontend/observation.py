@@ -76,9 +76,7 @@ class Observers:
             RegistryError: A logger is unknown or broken.
             ConfigError: An option belongs to a logger that was not chosen.
         """
-        chosen = config.observers.stat_loggers
-        if config.kv_events is not None and (name := config.kv_events.logger):
-            chosen = (*chosen, name)
+        chosen = (*config.observers.stat_loggers, *config.implied_loggers)
         for name in config.observers.options:
             if name not in chosen:
                 raise ConfigError(

@@ -1,19 +1,23 @@
 """Delivers an engine's outputs to clients, and reports to the accounting."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec.structs import force_setattr
 
 from hookline.clock import Clock
+from hookline.config.extensions import KV_TRANSFER
 from hookline.events import Finished, NewTokens, StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Aborted, Failed, FinishCause
 from hookline.frontend.accounting import RequestAccounting
-from hookline.frontend.admitted_request import AdmittedRequest
-from hookline.frontend.client_request import ClientRequest, Completion, Deliver
-from hookline.frontend.input_processor import PreparedRequest
+from hookline.frontend.client_request import (
+    ClientRequest,
+    CompletionState,
+    Deliver,
+)
 from hookline.frontend.text_stream import TextStream
 from hookline.pooling import VECTORS
+from hookline.request import GenerateRequest
 from hookline.sections import NO_SECTIONS
 from hookline.stats import IterationStats
 
@@ -32,7 +36,7 @@ class OutputProcessor:
         self,
         accounting: RequestAccounting,
         clock: Clock,
-        make_texts: Callable[[PreparedRequest], Sequence[TextStream]],
+        make_texts: Callable[[GenerateRequest], Sequence[TextStream]],
     ) -> None:
         """Starts without requests.
 
@@ -44,11 +48,11 @@ class OutputProcessor:
         self.accounting = accounting
         self._clock = clock
         self._make_texts = make_texts
-        self._completions: dict[int, Completion] = {}
+        self._completions: dict[int, CompletionState] = {}
 
     def add(
         self,
-        prepared: PreparedRequest,
+        request: GenerateRequest,
         deliver: Deliver,
         request_ids: Sequence[int],
         *,
@@ -56,52 +60,39 @@ class OutputProcessor:
         engine_index: int,
         is_streamed: bool,
         is_named: bool = False,
-        timeout_seconds: float | None = None,
+        ends_at: int | None = None,
+        prompt: str | None = None,
     ) -> ClientRequest:
         """Admits a client's request.
 
         Args:
-            prepared: The request.
+            request: The request, with the first of the ids.
             deliver: Called with its outputs.
             request_ids: An id for each of its `n` completions.
             arrived_at: When it arrived, in ns on the front end's clock.
             engine_index: The engine.
             is_streamed: Whether the client gets output with each step.
             is_named: Whether the client has named the engine.
-            timeout_seconds: Time from its arrival after which it ends; None without
-                limit.
+            ends_at: When it ends at the latest, on the same clock; None without limit.
+            prompt: Text of the prompt, for its outputs.
         """
-        prepared_at = self._clock.now()
-        admitted = [
-            AdmittedRequest(
-                request_id=request_id,
-                arrived_at=arrived_at,
-                prompt_tokens=len(prepared.prompt_token_ids),
-                facts=prepared.facts,
-                params=prepared.params,
-                is_streamed=is_streamed,
-                completion_index=index,
-                prompt_token_ids=prepared.prompt_token_ids,
-                prepared_at=prepared_at,
-            )
-            for index, request_id in enumerate(request_ids)
-        ]
-        accounts, texts = self.accounting.admit(admitted), self._make_texts(prepared)
-        request = ClientRequest(
-            prepared,
+        accounts = self.accounting.admit(
+            request, request_ids, arrived_at=arrived_at, is_streamed=is_streamed
+        )
+        admitted = ClientRequest(
+            request,
             deliver,
             self.accounting.wall,
-            zip(accounts, texts, strict=True),
-            request_id=prepared.facts.client_id or str(request_ids[0]),
+            zip(accounts, self._make_texts(request), strict=True),
             engine_index=engine_index,
             is_streamed=is_streamed,
             is_named=is_named,
-            timeout_seconds=timeout_seconds,
+            ends_at=ends_at,
+            prompt=prompt,
         )
-        self._completions.update(
-            (each.request_id, each) for each in request.completions
-        )
-        return request
+        for completion in admitted.completions:
+            self._completions[completion.request_id] = completion
+        return admitted
 
     def take(self, output: StepOutput) -> tuple[IterationStats, Stopped]:
         """Delivers an output to clients.
@@ -193,11 +184,11 @@ class OutputProcessor:
             request.deliver_error(error)
         return iteration, events
 
-    def restart(self) -> list[Completion]:
+    def restart(self) -> list[CompletionState]:
         """Lets all completions begin again; returns them in order of arrival."""
         completions = list(self._completions.values())
         for request in self.open_requests:
-            request.restart(self._make_texts(request.prepared))
+            request.restart(self._make_texts(request.inner))
         self.accounting.restart(each.account for each in completions)
         return completions
 
@@ -207,9 +198,9 @@ class OutputProcessor:
             del self._completions[request_id]
         self.accounting.release(request.open_ids)
 
-    def take_over(self, request: ClientRequest) -> list[Completion]:
+    def take_over(self, request: ClientRequest) -> list[CompletionState]:
         """Adds a request that another engine has released; returns what moves."""
-        request.restart(self._make_texts(request.prepared))
+        request.restart(self._make_texts(request.inner))
         completions = [each for each in request.completions if each.is_open]
         self._completions.update((each.request_id, each) for each in completions)
         self.accounting.take_over([each.account for each in completions])
@@ -217,7 +208,7 @@ class OutputProcessor:
 
     def _take_tokens(
         self, event: NewTokens, end: Finished | None, now: int
-    ) -> Completion | None:
+    ) -> CompletionState | None:
         """Adds tokens to the output; returns the completion if its client gets them."""
         if (completion := self._completions.get(event.request_id)) is None:
             return None
@@ -229,7 +220,7 @@ class OutputProcessor:
             self._close(completion, cause, now)
         return completion
 
-    def _take_end(self, event: Finished, now: int) -> Completion | None:
+    def _take_end(self, event: Finished, now: int) -> CompletionState | None:
         """Forgets a completion; returns it if its client was still waiting."""
         completion = self._completions.pop(event.request_id, None)
         sections = event.sections
@@ -240,14 +231,14 @@ class OutputProcessor:
         request = completion.request
         if sections:
             request.vectors = VECTORS.read(sections)
-        params = event.kv_transfer_params
-        if request.kv_transfer_params is None and params is not None:
-            request.kv_transfer_params = dict(params)
+            params = sections.get(KV_TRANSFER)
+            if request.kv_transfer_params is None and isinstance(params, Mapping):
+                request.kv_transfer_params = dict(params)
         if not completion.is_open:
             return None
         self._close(completion, completion.end(event), now)
         return completion
 
-    def _close(self, completion: Completion, cause: FinishCause, now: int) -> None:
+    def _close(self, completion: CompletionState, cause: FinishCause, now: int) -> None:
         completion.close(cause)
         self.accounting.client_ended(completion.request_id, cause, now)

@@ -15,11 +15,15 @@ MOST_DELIVERIES = 64
 
 
 class OutputStream:
-    """Outputs of one request; those that pile up are merged, so nothing grows."""
+    """Outputs of one request; those that pile up are merged, so nothing grows.
+
+    Attributes:
+        request: The request; None until it is sent.
+    """
 
     def __init__(self, front_end: FrontEnd) -> None:
         self._front_end = front_end
-        self._request: ClientRequest | None = None
+        self.request: ClientRequest | None = None
         self._deliveries: deque[Delivery] = deque()
         self._has_delivery = asyncio.Event()
         self._is_over = False
@@ -52,30 +56,27 @@ class OutputStream:
     @property
     def facts(self) -> RequestFacts:
         """The request's facts, as observers get them."""
-        request = self._request
-        return RequestFacts() if request is None else request.prepared.facts
+        request = self.request
+        return RequestFacts() if request is None else request.inner.facts
 
     @property
     def prompt_tokens(self) -> int:
         """Number of tokens of the prompt."""
-        request = self._request
-        return 0 if request is None else len(request.prepared.prompt_token_ids)
+        request = self.request
+        return 0 if request is None else len(request.inner.prompt_token_ids)
 
     @property
     def output_tokens(self) -> int:
         """Number of tokens generated so far, of all its completions."""
-        completions = () if self._request is None else self._request.completions
+        completions = () if self.request is None else self.request.completions
         return sum(each.account.timeline.output_tokens for each in completions)
 
     def abort(self, cause: str) -> None:
         """Ends the request; does nothing once it has ended."""
-        if self._request is not None:
-            self._front_end.abort(self._request, cause)
+        if self.request is not None:
+            self._front_end.abort(self.request, cause)
         self._is_over = True
         self._has_delivery.set()
-
-    def start(self, request: ClientRequest) -> None:
-        self._request = request
 
     def deliver(self, delivery: Delivery) -> None:
         if len(self._deliveries) >= MOST_DELIVERIES:

@@ -5,11 +5,10 @@ import dataclasses
 from hookline.clock import NANOSECONDS
 from hookline.events import Finished
 from hookline.finish_cause import FinishCause, Rejected
-from hookline.frontend.admitted_request import AdmittedRequest
 from hookline.frontend.timeline import Timeline, seconds_between
 from hookline.frontend.wall_time import WallTime
 from hookline.outputs import RequestMetrics
-from hookline.request import RequestFacts
+from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.slo import judge
 from hookline.stats import FinishedGroup, FinishedRequest
@@ -43,7 +42,12 @@ class RequestAccount:
     """A request from its admission until the engine has ended it.
 
     Attributes:
-        admitted: Facts at admission.
+        request: The request, with the id and the index of its first completion.
+        request_id: Its id in the engine's events.
+        index: Index among the completions of the client's request.
+        arrived_at: When the client's request arrived, in ns on the front end's clock.
+        prepared_at: When it was ready to be sent to the engine, in ns likewise.
+        is_streamed: Whether the client gets tokens as they are generated.
         timeline: Its times and token counts.
         group: The completions of the client's request.
         cause: Why it ended for its client; None while the client waits.
@@ -56,22 +60,41 @@ class RequestAccount:
     """
 
     __slots__ = (
-        "admitted",
+        "arrived_at",
         "cause",
         "ended_at",
         "group",
         "had_schedule",
         "had_token",
+        "index",
         "is_moved",
+        "is_streamed",
         "output_token_ids",
+        "prepared_at",
+        "request",
+        "request_id",
         "timeline",
     )
 
     def __init__(
-        self, admitted: AdmittedRequest, group: RequestGroup, *, keeps_tokens: bool
+        self,
+        request: GenerateRequest,
+        request_id: int,
+        group: RequestGroup,
+        *,
+        index: int,
+        arrived_at: int,
+        prepared_at: int,
+        is_streamed: bool,
+        keeps_tokens: bool,
     ) -> None:
-        self.admitted = admitted
-        self.timeline = Timeline(admitted.arrived_at)
+        self.request = request
+        self.request_id = request_id
+        self.index = index
+        self.arrived_at = arrived_at
+        self.prepared_at = prepared_at
+        self.is_streamed = is_streamed
+        self.timeline = Timeline(arrived_at)
         self.group = group
         self.cause: FinishCause | None = None
         self.ended_at: int | None = None
@@ -85,7 +108,7 @@ class RequestAccount:
         self.is_moved = False
         self.had_schedule = self.had_schedule or self.timeline.was_scheduled
         self.had_token = self.had_token or self.timeline.output_tokens > 0
-        self.timeline = Timeline(self.admitted.arrived_at)
+        self.timeline = Timeline(self.arrived_at)
         if self.output_token_ids is not None:
             self.output_token_ids = []
 
@@ -95,8 +118,12 @@ class RequestAccount:
             self.cause, self.ended_at = cause, at
 
     @property
+    def prompt_tokens(self) -> int:
+        return len(self.request.prompt_token_ids)
+
+    @property
     def e2e_seconds(self) -> float | None:
-        return seconds_between(self.admitted.arrived_at, self.ended_at)
+        return seconds_between(self.arrived_at, self.ended_at)
 
     def metrics(self, wall: WallTime) -> RequestMetrics:
         """The metrics of an ended request for its client."""
@@ -130,15 +157,14 @@ class RequestAccount:
     def _summary(
         self, cause: FinishCause, wall: WallTime, ended_at: int
     ) -> FinishedRequest:
-        admitted, timeline = self.admitted, self.timeline
-        preemptions = timeline.preemptions
-        prompt, output = admitted.prompt_token_ids, self.output_token_ids
+        request, timeline = self.request, self.timeline
+        preemptions, output = timeline.preemptions, self.output_token_ids
         return FinishedRequest(
-            request_id=admitted.request_id,
-            facts=admitted.facts,
+            request_id=self.request_id,
+            facts=request.facts,
             cause=cause,
-            params=admitted.params,
-            prompt_tokens=admitted.prompt_tokens,
+            params=request.params,
+            prompt_tokens=self.prompt_tokens,
             local_cached_tokens=timeline.local_cached_tokens,
             external_cached_tokens=timeline.external_cached_tokens,
             stored_prompt_tokens=timeline.stored_prompt_tokens,
@@ -147,9 +173,7 @@ class RequestAccount:
             accepted_tokens=timeline.accepted_tokens,
             preemptions=preemptions.count,
             recomputed_tokens=preemptions.recomputed_tokens,
-            preparation_seconds=seconds_between(
-                admitted.arrived_at, admitted.prepared_at
-            ),
+            preparation_seconds=seconds_between(self.arrived_at, self.prepared_at),
             queue_seconds=timeline.queue_seconds,
             last_scheduled_seconds=timeline.last_scheduled_seconds,
             prefill_seconds=timeline.prefill_seconds,
@@ -164,9 +188,9 @@ class RequestAccount:
             execute_seconds=seconds_between(0, timeline.execute_ns),
             schedule_seconds=seconds_between(0, timeline.schedule_ns),
             times=timeline.times(wall, ended_at),
-            is_streamed=admitted.is_streamed,
-            completion_index=admitted.completion_index,
-            prompt_token_ids=None if output is None or prompt is None else (*prompt,),
+            is_streamed=self.is_streamed,
+            completion_index=self.index,
+            prompt_token_ids=None if output is None else (*request.prompt_token_ids,),
             output_token_ids=None if output is None else (*output,),
         )
 

@@ -13,8 +13,8 @@ from hookline.exceptions import (
 )
 from hookline.front_end_parts import PlacementStats
 from hookline.frontend.engine_set import EngineSet, EngineState
-from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.turns import Turns
+from hookline.request import GenerateRequest
 
 
 class Reason(StrEnum):
@@ -63,7 +63,7 @@ class EngineRouter:
             )
         )
 
-    def place(self, prepared: PreparedRequest, to: int | None = None) -> EngineState:
+    def place(self, request: GenerateRequest, to: int | None = None) -> EngineState:
         """Returns the engine that gets a request, which is `to` if that is given.
 
         Raises:
@@ -71,7 +71,7 @@ class EngineRouter:
             EngineDeadError: All engines are dead, or `to` is.
             EngineRestartingError: All that are left are being replaced, or `to` is.
         """
-        choice = self._choose(prepared) if to is None else self._named(prepared, to)
+        choice = self._choose(request) if to is None else self._named(request, to)
         return self._chosen(choice)
 
     def cache_changed(self, engine_index: int, changes: CacheChanges) -> None:
@@ -80,28 +80,28 @@ class EngineRouter:
     def cache_lost(self, engine_index: int) -> None:
         """Takes note that an engine has nothing cached any more."""
 
-    def _sent(self, engine_index: int, prepared: PreparedRequest) -> None:
+    def _sent(self, engine_index: int, request: GenerateRequest) -> None:
         """Takes note of a request for which there was nothing to be chosen."""
 
     def _one_of_several(
-        self, able: Sequence[EngineState], prepared: PreparedRequest
+        self, able: Sequence[EngineState], request: GenerateRequest
     ) -> Choice:
         """Returns the choice among two engines or more."""
-        del prepared
+        del request
         loads = {each.index: each.load for each in able}
         return Choice(self._turns.least(list(loads), loads.__getitem__), Reason.LOAD)
 
-    def _one_of(self, able: Sequence[EngineState], prepared: PreparedRequest) -> Choice:
+    def _one_of(self, able: Sequence[EngineState], request: GenerateRequest) -> Choice:
         if len(able) > 1:
-            return self._one_of_several(able, prepared)
-        self._sent(able[0].index, prepared)
+            return self._one_of_several(able, request)
+        self._sent(able[0].index, request)
         return Choice(able[0].index, Reason.ONLY)
 
     def _chosen(self, choice: Choice) -> EngineState:
         self._counts[str(choice.engine_index), choice.reason.value] += 1
         return self._engines[choice.engine_index]
 
-    def _named(self, prepared: PreparedRequest, index: int) -> Choice:
+    def _named(self, request: GenerateRequest, index: int) -> Choice:
         indices = [each.index for each in self._engines]
         if index not in indices:
             raise RequestError(
@@ -116,10 +116,10 @@ class EngineRouter:
             raise EngineRestartingError(engine.death.reason)
         if engine.is_surplus:
             raise EngineDeadError("it is removed, because fewer engines are wanted")
-        self._sent(index, prepared)
+        self._sent(index, request)
         return Choice(index, Reason.NAMED)
 
-    def _choose(self, prepared: PreparedRequest) -> Choice:
+    def _choose(self, request: GenerateRequest) -> Choice:
         """Chooses among engines that work, are awake and stay, if there are any."""
         running = self._engines.staying
         if not running:
@@ -129,7 +129,7 @@ class EngineRouter:
         ailing = [ailments(each) for each in running]
         least = min(ailing)
         able = [each for each, its in zip(running, ailing, strict=True) if its == least]
-        return self._one_of(able, prepared)
+        return self._one_of(able, request)
 
 
 def ailments(engine: EngineState) -> tuple[bool, bool, bool]:

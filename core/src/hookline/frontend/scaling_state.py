@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+MOST_ENGINES = 64
+"""Each is a process with the whole model."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScalingState:

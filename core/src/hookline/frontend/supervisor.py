@@ -16,7 +16,7 @@ from hookline.exceptions import (
 )
 from hookline.finish_cause import Aborted, Failed
 from hookline.frontend.calls import PendingCalls
-from hookline.frontend.client_request import Completion
+from hookline.frontend.client_request import CompletionState, seconds_until
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.extension import FrontEndExtension
@@ -267,7 +267,9 @@ class Supervisor:
         self._end_all(engine, cause, "failed", error, keep, was_up=False)
 
 
-def resubmit(engines: EngineSet, engine: EngineState, completion: Completion) -> None:
+def resubmit(
+    engines: EngineSet, engine: EngineState, completion: CompletionState
+) -> None:
     """Sends a completion that begins again, with the time that it has left.
 
     Args:
@@ -276,12 +278,13 @@ def resubmit(engines: EngineSet, engine: EngineState, completion: Completion) ->
         completion: The completion; its accounting is the engine's already.
     """
     request, account = completion.request, completion.account
-    child = request.prepared.child(
-        completion.index,
-        completion.request_id,
-        engine.facts.eos_token_ids,
-        request.seconds_left(engines.clock.now()),
+    again = msgspec.structs.replace(
+        request.inner,
+        request_id=completion.request_id,
+        completion_index=completion.index,
+        eos_token_ids=engine.facts.eos_token_ids,
+        timeout_seconds=seconds_until(request.ends_at, engines.clock.now()),
         is_moved=account.is_moved,
     )
-    engine.sent(1, account.admitted.arrived_at)
-    engines.send(engine, Add(child))
+    engine.sent(1, account.arrived_at)
+    engines.send(engine, Add(again))

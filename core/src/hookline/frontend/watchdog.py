@@ -1,4 +1,4 @@
-"""The thread that watches engines and the event loop, independent of both."""
+"""The thread that watches engines, independent of them and of the event loop."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,6 @@ from hookline.config.supervision import SupervisionConfig
 from hookline.front_end_parts import EngineHealth
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import EngineWatch, Stall
-from hookline.frontend.loop_watch import LoopWatch
 from hookline.frontend.stall_report import log_recovery, log_stacks, log_stall
 from hookline_processes.inspector import ProcessInspector
 from hookline_processes.watcher import Watcher
@@ -49,7 +48,8 @@ class Watchdog:
         config: When an engine is stalled.
         heartbeat_seconds: Maximum time between two states of an engine.
         clock: The front end's clock.
-        loop_watch: Watches the event loop, if there is one.
+        look: Called in this thread at each look, with the seconds since the last one;
+            None for nothing.
         changed: Called in this thread with an engine's index and its stall, whenever
             the stall begins, becomes final or ends (None).
     """
@@ -62,7 +62,7 @@ class Watchdog:
         heartbeat_seconds: float,
         clock: Clock,
         *,
-        loop_watch: LoopWatch,
+        look: Callable[[float], None] | None,
         changed: Callable[[int, Stall | None], None],
     ) -> None:
         self._engines = engines
@@ -70,7 +70,7 @@ class Watchdog:
         self._config = config
         self._heartbeat = heartbeat_seconds
         self._clock = clock
-        self._loop_watch = loop_watch
+        self._also_look = look
         self._changed = changed
         self._watched: dict[int, _Watched] = {}
         self._looked_at = time.monotonic()
@@ -85,7 +85,8 @@ class Watchdog:
         # Time in which this process was stopped is no time without an answer.
         seconds = min(now - self._looked_at, 2 * LOOK_SECONDS)
         self._looked_at = now
-        self._loop_watch.look(seconds)
+        if self._also_look is not None:
+            self._also_look(seconds)
         if self._engines.client.owns_engines:  # else their owner watches them
             for engine in self._engines:
                 if not engine.vitals.is_over:

@@ -12,84 +12,13 @@ empty      0           yes        no
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from hookline.clock import Clock, SystemClock
-from hookline.kv_cache.free_list import Block, FreeList
+from hookline.clock import Clock
+from hookline.kv_cache.free_list import Block, Evictions, FreeList
 
-if TYPE_CHECKING:  # the cache only reads requests
-    from hookline.request import Request
-
-
-class CacheListener(Protocol):
-    """Follows changes of the prefix cache, in order, on the engine's thread.
-
-    The calls are part of a step: they only note what changed, and raise nothing.
-    """
-
-    def block_cached(self, block_id: int, request: "Request", index: int) -> None:
-        """Called when a block was cached.
-
-        Args:
-            block_id: The block.
-            request: A request whose tokens it holds; must not be kept.
-            index: Position of the block in the request.
-        """
-
-    def block_evicted(self, block_id: int, block_hash: bytes) -> None:
-        """Called when a cached block was allocated for other content."""
-
-    def cache_reset(self) -> None:
-        """Called when the prefix cache was reset: no block is cached any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionWork:
-    """What evictions from the prefix cache took.
-
-    Attributes:
-        blocks: Number of evicted blocks.
-        nanoseconds: Time of the allocations that evicted them, each from its first
-            eviction on.
-    """
-
-    blocks: int
-    nanoseconds: int
-
-
-class Evictions:
-    """The evictions of one block pool.
-
-    An allocation that evicts nothing reads no clock, any other reads it twice.
-
-    Attributes:
-        total: Number of blocks evicted so far.
-    """
-
-    def __init__(self, clock: Clock | None = None) -> None:
-        self.total = 0
-        self._clock = clock or SystemClock()
-        self._since: int | None = None
-        self._told = self._nanoseconds = 0
-
-    def count(self) -> None:
-        """Counts a block that is about to be evicted by an allocation."""
-        self.total += 1
-        if self._since is None:
-            self._since = self._clock.now()
-
-    def end(self) -> None:
-        """Ends an allocation."""
-        if self._since is not None:
-            self._nanoseconds += self._clock.now() - self._since
-            self._since = None
-
-    def take_work(self) -> EvictionWork:
-        """Returns what evictions took since the last call."""
-        work = EvictionWork(self.total - self._told, self._nanoseconds)
-        self._told, self._nanoseconds = self.total, 0
-        return work
+if TYPE_CHECKING:  # they know requests and events
+    from hookline.kv_cache.cache_events import CacheListener
 
 
 class BlockPool:

@@ -1,9 +1,31 @@
-"""Prefix cache changes since the last output, as events for observers."""
+"""Changes of the prefix cache: who follows them, and events of them for observers."""
 
-from typing import cast
+from typing import Protocol, cast
 
 from hookline.events import BlocksRemoved, BlocksStored, CacheCleared, CacheEvent
 from hookline.request import Request
+
+
+class CacheListener(Protocol):
+    """Follows changes of the prefix cache, in order, on the engine's thread.
+
+    The calls are part of a step: they only note what changed, and raise nothing.
+    """
+
+    def block_cached(self, block_id: int, request: Request, index: int) -> None:
+        """Called when a block was cached.
+
+        Args:
+            block_id: The block.
+            request: A request whose tokens it holds; must not be kept.
+            index: Position of the block in the request.
+        """
+
+    def block_evicted(self, block_id: int, block_hash: bytes) -> None:
+        """Called when a cached block was allocated for other content."""
+
+    def cache_reset(self) -> None:
+        """Called when the prefix cache was reset: no block is cached any more."""
 
 
 class CacheEventLog:

@@ -11,7 +11,6 @@ from transformers import AttentionInterface, PreTrainedModel
 
 from hookline.exceptions import ModelLoadError
 from hookline.models.layer_span import span_of
-from hookline_kernels import Attend
 
 IMPLEMENTATION = "hookline_paged"
 
@@ -19,9 +18,6 @@ AttentionCall = Callable[..., torch.Tensor]
 """(layer index, query, key, value: [T, heads, head dim], *, scale, window, softcap,
 sinks = None, slopes = None: [heads], is_latent = False) → [T, heads, value dim]. If it
 is latent, values are the first numbers of the keys and are not cached apart."""
-
-KeysAndValues = tuple[torch.Tensor, torch.Tensor, Attend]
-"""A layer's keys and values, and attention over them once a step's are written."""
 
 _HARMLESS = {
     "cache_position",

@@ -23,9 +23,9 @@ from hookline.exceptions import ModelLoadError
 from hookline.models.attention import IMPLEMENTATION
 from hookline.models.config_limits import read_object
 from hookline.models.description import ModelDescription
+from hookline.models.family import DISTRIBUTION, ModelFamily, find_family
 from hookline.models.few_layers import keep_few_layers
-from hookline.models.model_part import WHOLE, DivideModel, ModelPart, whole_model
-from hookline.models.own_attention import implementation_to_load, replace_attention
+from hookline.models.model_part import WHOLE, DivideModel, ModelPart
 from hookline.models.quantization import (
     find_method,
     find_scales_method,
@@ -58,7 +58,7 @@ def load_model(
     device: torch.device = CPU.device,
     attention: str = IMPLEMENTATION,
     *,
-    divide: DivideModel = whole_model,
+    divide: DivideModel | None = None,
     may_compile: bool = True,
     cache_dtype: torch.dtype | None = None,
 ) -> PreTrainedModel:
@@ -71,7 +71,7 @@ def load_model(
         device: Device for the weights.
         attention: Name of an attention implementation of `transformers`; by default
             Hookline's.
-        divide: Plans which part of the model to load.
+        divide: Plans which part of the model to load; None loads all of it.
         may_compile: Quantized layers use kernels.
         cache_dtype: Data type of the KV cache, if it has 8 bits: the checkpoint may
             have scales for it.
@@ -109,7 +109,8 @@ def _missing(error: KeyError, description: ModelDescription) -> str:
     if error.args == (IMPLEMENTATION,):
         return (
             f"{description.architecture} computes attention in modules of its own, "
-            "which cannot read a paged KV cache"
+            "which cannot read a paged KV cache; for some such families there is "
+            f"{DISTRIBUTION} (pip install {DISTRIBUTION})"
         )
     return f"KeyError: {error}"
 
@@ -137,7 +138,7 @@ class _Job:
     folder: Path
     device: torch.device
     attention: str
-    divide: DivideModel
+    divide: DivideModel | None
     may_compile: bool
     cache_dtype: torch.dtype | None
 
@@ -150,6 +151,7 @@ class _Found:
         kind: Its class.
         config: Its configuration, without what `transformers` must not read.
         attention: Name of the attention to load it with.
+        family: Replaces its attention modules; None leaves them.
         dtype: Data type to load it in.
         quantization: How weights are quantized; None if they are not.
         whole: The configuration of all ranks' model.
@@ -159,6 +161,7 @@ class _Found:
     kind: type[PreTrainedModel]
     config: PreTrainedConfig
     attention: str
+    family: ModelFamily | None
     dtype: torch.dtype
     quantization: QuantizationMethod | None
     whole: PreTrainedConfig
@@ -171,8 +174,8 @@ def _load(job: _Job, max_model_len: int) -> PreTrainedModel:
         model = _with_random_weights(job, found)
     else:
         model = _read(job, found)
-    if job.attention == IMPLEMENTATION:
-        replace_attention(model)
+    if found.family is not None:
+        found.family.replace_attention(model)
     if found.quantization is not None:
         found.quantization.quantize(model, may_compile=job.may_compile)
     found.part.finish(model)
@@ -190,7 +193,8 @@ def _find(job: _Job, max_model_len: int) -> _Found:
         keep_few_layers(found)
     refuse_unsupported(name, found, max_model_len)
     kind = _class_of(name, found)
-    attention = implementation_to_load(found.model_type, job.attention)
+    is_paged = job.attention == IMPLEMENTATION
+    family = find_family(found.model_type) if is_paged else None
     described = read_object(name, job.folder / "config.json")
     quantization = find_method(job.config, described)
     dtype = _dtype(job.config, found.dtype)
@@ -198,11 +202,12 @@ def _find(job: _Job, max_model_len: int) -> _Found:
         dtype = quantization.activation_dtype(dtype, job.device)
     forget_quantization(found)
     whole = deepcopy(found)
-    part = job.divide(found)
+    part = (None if job.divide is None else job.divide(found)) or WHOLE
     return _Found(
         kind=kind,
         config=found,
-        attention=attention,
+        attention=job.attention if family is None else family.attention,
+        family=family,
         dtype=dtype,
         quantization=quantization,
         whole=whole,

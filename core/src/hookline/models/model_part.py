@@ -49,14 +49,9 @@ class ModelPart:
 WHOLE = ModelPart()
 """The part of a rank without others."""
 
-DivideModel = Callable[[PreTrainedConfig], ModelPart]
+DivideModel = Callable[[PreTrainedConfig], ModelPart | None]
 """Plans a rank's part of a model, whose configuration becomes that of the part if its
-family's modules can be made from it; may raise `ConfigError`."""
-
-
-def whole_model(_config: PreTrainedConfig) -> ModelPart:
-    """Plans all of a model for its only rank."""
-    return WHOLE
+family's modules can be made from it; None is all of it. May raise `ConfigError`."""
 
 
 class MissingModule(nn.Module):

@@ -8,9 +8,9 @@ from transformers import PreTrainedModel
 from hookline.exceptions import ModelLoadError
 from hookline.models.attention import AttentionSlot
 from hookline.models.forward_batch import IntermediateTensors
+from hookline.models.layer_shapes import LayerAttention, LayerCache, ModelLayers
 from hookline.models.layer_span import call_model, span_of
-from hookline_kernels import AttentionLayer, AttentionMetadata, paged_attention
-from hookline_kernels.layout import page_bytes
+from hookline_kernels import AttentionMetadata, paged_attention
 
 _TOKENS = 6
 _HIDDEN_STATES = 31
@@ -21,73 +21,11 @@ _TRIAL_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, AttributeErro
 """What modules raise whose sizes do not fit together."""
 
 
-@dataclass(frozen=True, slots=True)
-class LayerCache:
-    """Shape of one layer's KV cache, and its number of query heads.
-
-    Attributes:
-        num_heads: Number of query heads.
-        num_kv_heads: Number of KV heads.
-        key_dim: Size of a key of one head.
-        value_dim: Size of a value of one head.
-        is_latent: Values are the keys' first numbers, and have no memory of their own.
-    """
-
-    num_heads: int
-    num_kv_heads: int
-    key_dim: int
-    value_dim: int
-    is_latent: bool = False
-
-    @property
-    def products_per_pair(self) -> int:
-        """Multiply-adds of one query with one key and its value, over all heads."""
-        return self.num_heads * (self.key_dim + self.value_dim)
-
-    def bytes_per_block(self, block_size: int, dtype: torch.dtype) -> int:
-        """Returns the bytes of keys and values of a block, with their scales."""
-        dims = (self.key_dim,) if self.is_latent else (self.key_dim, self.value_dim)
-        return self.num_kv_heads * sum(
-            page_bytes(block_size, dim, dtype) for dim in dims
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class LayerAttention:
-    """Attention parameters of one layer.
-
-    Attributes:
-        scale: Factor of the scores.
-        window: Number of tokens that a token attends to, itself included; None is all.
-        softcap: Scores become softcap · tanh(score ÷ softcap); None disables it.
-        sinks: Of `AttentionLayer`, by head.
-        slopes: Of `AttentionLayer`, by head.
-    """
-
-    scale: float
-    window: int | None
-    softcap: float | None
-    sinks: tuple[float, ...] | None = None
-    slopes: tuple[float, ...] | None = None
-
-    def over(self, keys: torch.Tensor, values: torch.Tensor) -> AttentionLayer:
-        """Returns the layer over its part of a cache."""
-        sinks, slopes = (
-            None if side is None else torch.tensor(side, device=keys.device)
-            for side in (self.sinks, self.slopes)
-        )
-        return AttentionLayer(
-            keys, values, self.scale, self.window, self.softcap, sinks, slopes
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
+class Probed(ModelLayers):
     """Results of probing a model.
 
     Attributes:
-        layers: Shape of each layer's KV cache, in order.
-        attention: How each layer attends.
         prompts: Two sequences of tokens.
         logits: [tokens, vocabulary] of all their tokens, computed in one batch. For a
             pipeline stage that is not the last: hidden states [tokens, hidden].
@@ -95,8 +33,6 @@ class Probed:
             token ids and, over again, all others; None for a first one.
     """
 
-    layers: tuple[LayerCache, ...]
-    attention: tuple[LayerAttention, ...]
     prompts: tuple[list[int], list[int]]
     logits: torch.Tensor
     hidden_states: torch.Tensor | None = None

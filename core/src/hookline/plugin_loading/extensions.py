@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 
 from hookline.config.engine import EngineConfig
 from hookline.config.extensions import (
+    KV_TRANSFER,
+    KV_TRANSFER_OPTION,
     OPTION,
     POOLER_OPTION,
     STRUCTURED_OUTPUTS_OPTION,
 )
 from hookline.config.model import Convert, Runner
+from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY, frozen_json, frozen_map
 from hookline.models.description import find_folder
 from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts
@@ -30,12 +33,15 @@ class _Need:
         options: Its section of the configuration.
         option: The command's option, for errors.
         is_optional: Whether the engine does without it if it is not installed.
+        distribution: What it belongs to, for the error if it is not installed; empty if
+            that is not known.
     """
 
     name: str
     options: Mapping[str, object]
     option: str
     is_optional: bool = False
+    distribution: str = ""
 
 
 def load_extensions(
@@ -54,8 +60,15 @@ def load_extensions(
     """
     found = {}
     for need in _needs(config):
-        if need.is_optional and not _is_installed(need.name):
-            continue
+        if not _is_installed(need.name):
+            if need.is_optional:
+                continue
+            if need.distribution:
+                raise ConfigError(
+                    need.option,
+                    f"belongs to {need.distribution}, which is not installed (pip "
+                    f"install {need.distribution})",
+                )
         context = ExtensionContext(
             config=deepcopy(config),  # its maps can be changed
             options=frozen_json(need.options),
@@ -97,6 +110,13 @@ def typed_facts(facts: EngineFacts) -> EngineFacts:
 
 
 def _needs(config: EngineConfig) -> Iterator[_Need]:
+    if config.kv_transfer is not None:  # its gate comes first
+        yield _Need(
+            KV_TRANSFER,
+            config.kv_transfer,
+            KV_TRANSFER_OPTION,
+            distribution="hookline-kv-transfer",
+        )
     if _embeds(config):
         yield _Need(POOLING, config.pooler or EMPTY, POOLER_OPTION)
     backend = config.structured_outputs.get("backend", "auto")

@@ -23,6 +23,12 @@ QUANTIZATION_METHOD = PluginKind(
     group="hookline.quantization_methods",
     hook="create_quantization_method",
 )
+MODEL_FAMILY = PluginKind(
+    name="model_family",
+    group="hookline.model_families",
+    hook="model_family",
+    bare="value",
+)
 LOGITS_PROCESSOR = PluginKind(
     name="logits_processor",
     group="hookline.logits_processors",
@@ -66,6 +72,12 @@ EXECUTOR = PluginKind(
     hook="executor_factory",
     bare="value",
 )
+CONFIG_SECTION = PluginKind(
+    name="config_section",
+    group="hookline.config_sections",
+    hook="config_section",
+    bare="value",
+)
 COMMAND = PluginKind(
     name="command", group="hookline.commands", hook="cli_command", bare="value"
 )
@@ -81,6 +93,7 @@ KINDS = (
     CONNECTOR,
     EXTENSION,
     QUANTIZATION_METHOD,
+    MODEL_FAMILY,
     LOGITS_PROCESSOR,
     TOOL_PARSER,
     REASONING_PARSER,
@@ -89,6 +102,7 @@ KINDS = (
     CLUSTER,
     ENGINE_NODES,
     EXECUTOR,
+    CONFIG_SECTION,
     COMMAND,
     MODEL,
 )

@@ -5,13 +5,12 @@ import logging
 from hookline.events import Finished, Preempted, PreemptionCause, Queued
 from hookline.finish_cause import Failed, FinishCause, TimedOut
 from hookline.kv_cache import KVCacheManager
-from hookline.request import EngineRequest, Request, RequestFacts, RequestStatus
+from hookline.request import GenerateRequest, Request, RequestFacts, RequestStatus
 from hookline.scheduler.deadlines import Deadlines
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.step_events import StepEvents
-from hookline.scheduler.transfers import Transfers
 from hookline.sections import NO_SECTIONS, Sections
 
 _log = logging.getLogger(__name__)
@@ -31,7 +30,6 @@ class RequestLifecycle:
         self,
         queues: RequestQueues,
         cache: KVCacheManager,
-        transfers: Transfers,
         extensions: SchedulerExtensions,
         *,
         max_model_len: int,
@@ -42,7 +40,6 @@ class RequestLifecycle:
         self.ledger = Ledger()
         self._deadlines = Deadlines()
         self._cache = cache
-        self._transfers = transfers
         self._extensions = extensions
         self._max_model_len = max_model_len
         self._arrivals = 0
@@ -50,13 +47,11 @@ class RequestLifecycle:
     def take_events(self) -> StepEvents:
         """Returns the events since the last call."""
         events, self.events = self.events, StepEvents()
-        events.loads = self._transfers.ledger.take_loads()
-        events.connector = self._transfers.take_events()
-        if self._extensions.news:
+        if self._extensions.news or self._extensions.telling:
             events.sections = self._extensions.take_news()
         return events
 
-    def add(self, inner: EngineRequest, now: int) -> None:
+    def add(self, inner: GenerateRequest, now: int) -> None:
         """Queues a request that the front end has validated.
 
         Raises:
@@ -83,12 +78,11 @@ class RequestLifecycle:
         self._deadlines.add(request, now)
         if self.queues.fair is not None:
             self.queues.fair.arrived(request)
-        self._transfers.arrived(request)
         self.queues.wait(request, now)
         queued = Queued(request.request_id, now, request.num_prompt_tokens)
         self.events.queued.append(queued)
 
-    def refuse(self, inner: EngineRequest, detail: str, now: int) -> None:
+    def refuse(self, inner: GenerateRequest, detail: str, now: int) -> None:
         """Ends a request with an error that `add` has refused.
 
         If another live request has its id, that one goes on, and no event follows.
@@ -106,7 +100,7 @@ class RequestLifecycle:
         self.events.queued.append(Queued(inner.request_id, now, num_tokens))
         cause = Failed(detail)
         self.ledger.end(cause.reason, 0)
-        self.events.finished.append(Finished(inner.request_id, now, cause, 0, None))
+        self.events.finished.append(Finished(inner.request_id, now, cause, 0))
 
     def end(
         self,
@@ -126,7 +120,6 @@ class RequestLifecycle:
         self.queues.remove(request)
         if self._extensions.finishes:
             sections = {**sections, **self._extensions.finished(request, now)}
-        transfer_params = self._transfers.finish(request, now)
         self._cache.free(request)
         request.status = RequestStatus.FINISHED
         del self.requests[request.request_id]
@@ -141,7 +134,6 @@ class RequestLifecycle:
                 now,
                 cause,
                 outputs,
-                transfer_params,
                 request.num_stored_prompt_tokens,
                 sections,
             )
@@ -168,7 +160,7 @@ class RequestLifecycle:
             now: Time, ns.
             cause: Why it is preempted.
             beneficiary: The request that needs its blocks; None if no other one does.
-            num_failed: Tokens that a failed load should have brought; 0 otherwise.
+            num_failed: Tokens that an extension should have brought and has not.
         """
         event = Preempted(
             victim.request_id,
@@ -182,7 +174,6 @@ class RequestLifecycle:
         )
         self.events.preempted.append(event)
         self._cache.free(victim)
-        victim.transfer.external_tokens = range(0)
         self.queues.running.remove(victim)
         victim.status = RequestStatus.PREEMPTED
         victim.draft_token_ids = []

@@ -67,7 +67,7 @@ class Pipeline:
         return moves
 
     def ended(self, result: StepResult) -> None:
-        """Notes that the oldest step's result is there; polls of transfers are none."""
+        """Notes that the oldest step's result is there; polls are none."""
         if self.is_divided and result.moves is not None:
             self._moves.append(result.moves)
         if self._tokens:

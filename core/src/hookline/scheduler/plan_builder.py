@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hookline.kv_transfer.orders import TransferOrders
 from hookline.request import Request
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.step.plan import AdmittedSequence, SlotMoves, StepPlan
@@ -69,7 +68,6 @@ class PlanBuilder:
         self,
         step: int,
         released: Sequence[int],
-        transfers: TransferOrders | None = None,
         *,
         has_tokens: bool = False,
         moves: Sequence[SlotMoves] = (),
@@ -80,7 +78,6 @@ class PlanBuilder:
         Args:
             step: Number of the step.
             released: Requests that have left the batch since the last plan.
-            transfers: Orders of the KV connector; None without one.
             has_tokens: Whether it tells the tokens sampled since the last plan.
             moves: What the last pipeline stage has moved since the last plan.
             sections: What extensions add.
@@ -109,7 +106,6 @@ class PlanBuilder:
                 for each in entries
                 if each.drafts
             },
-            transfers=transfers,
             sections=sections,
         )
 

@@ -1,16 +1,12 @@
-"""Processes a step's result: new tokens, ends of requests, ends of transfers."""
+"""Processes a step's result: new tokens and ends of requests."""
 
-from collections.abc import Iterable
-
-from hookline.events import NewTokens, PreemptionCause
-from hookline.finish_cause import Failed, FinishCause
+from hookline.events import NewTokens
+from hookline.finish_cause import FinishCause
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.lifecycle import RequestLifecycle
-from hookline.scheduler.loads import LoadEnd
 from hookline.scheduler.stopping import stop_after
-from hookline.scheduler.transfers import Transfers
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.step.plan import StepResult
 
@@ -22,12 +18,10 @@ class ResultUpdate:
         self,
         lifecycle: RequestLifecycle,
         cache: KVCacheManager,
-        transfers: Transfers,
         extensions: SchedulerExtensions,
     ) -> None:
         self._lifecycle = lifecycle
         self._cache = cache
-        self._transfers = transfers
         self._extensions = extensions
 
     def update(self, result: StepResult, now: int) -> Sections:
@@ -38,7 +32,6 @@ class ResultUpdate:
         Returns:
             What extensions tell observers of the step.
         """
-        self.end_loads(self._transfers.settle(result.transfers, now), now)
         told = NO_SECTIONS
         if result.sections:
             told = self._extensions.updated(result.sections, now)
@@ -51,9 +44,9 @@ class ResultUpdate:
             request = requests.get(request_id)
             if request is None:
                 self._lifecycle.ledger.discarded_tokens += len(token_ids)
-            elif request.transfer.num_doomed_results:
+            elif request.num_doomed_results:
                 self._lifecycle.ledger.discarded_tokens += len(token_ids)
-                request.transfer.num_doomed_results -= 1
+                request.num_doomed_results -= 1
             else:
                 self._append(request, token_ids, result, now)
         for request_id, draft_token_ids in result.drafts.items():
@@ -100,8 +93,8 @@ class ResultUpdate:
         """Ends a request whose prompt was all there was, unless its KV was wrong."""
         if (request := self._lifecycle.requests.get(request_id)) is None:
             return
-        if request.transfer.num_doomed_results:
-            request.transfer.num_doomed_results -= 1
+        if request.num_doomed_results:
+            request.num_doomed_results -= 1
             return
         self._lifecycle.end(request, cause, now, sections)
 
@@ -132,29 +125,3 @@ class ResultUpdate:
                 continue
             if request.status is RequestStatus.RUNNING or request.num_pending_tokens:
                 request.prompt_logprobs += entries
-
-    def end_loads(self, ends: Iterable[LoadEnd], now: int) -> None:
-        """Lets requests go on, be recomputed or end, as their loads have ended."""
-        lifecycle = self._lifecycle
-        for end in ends:
-            request, held = end.request, lifecycle.queues.held
-            if end.reason:
-                request.transfer.num_doomed_results += request.num_pending_tokens
-                request.num_pending_tokens = 0
-            if end.reason and self._transfers.failure_ends:
-                failed = Failed(f"KV load failed: {end.reason}")
-                lifecycle.end(request, failed, now)
-                continue
-            lost = end.lost_tokens + end.spoilt_tokens
-            self._transfers.ledger.recomputed_tokens += lost
-            if request in held:
-                held.release(request)
-                assert request.transfer.waited is not None
-                request.transfer.waited = (request.transfer.waited[0], now)
-                self._transfers.stages.ended(request)
-                lifecycle.queues.wait(request, now)
-            elif end.reason:
-                if request.status is RequestStatus.RUNNING:
-                    cause = PreemptionCause.LOAD_FAILED
-                    lifecycle.preempt(request, now, cause, num_failed=end.lost_tokens)
-                request.transfer.unproven = None

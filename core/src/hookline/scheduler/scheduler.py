@@ -8,12 +8,13 @@ Drafts get what is left of it and of the free blocks.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 
 from hookline.config.scheduler import SchedulerConfig
 from hookline.events import CacheEvent, PreemptionCause
 from hookline.finish_cause import FinishCause
 from hookline.kv_cache import EvictionWork, KVCacheManager
-from hookline.request import EngineRequest, Request, RequestStatus
+from hookline.request import GenerateRequest, Request, RequestStatus
 from hookline.scheduler.admission import Admission, chunk
 from hookline.scheduler.draft_planning import DraftPlanning
 from hookline.scheduler.extension import SchedulerExtensions
@@ -26,7 +27,6 @@ from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.result_update import ResultUpdate
 from hookline.scheduler.state import stats_of
 from hookline.scheduler.step_events import StepEvents, VerifiedDrafts
-from hookline.scheduler.transfers import Transfers
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.spec_decode.tree import DraftTree
 from hookline.stats import BlockEviction, SchedulerStats
@@ -47,7 +47,6 @@ class Scheduler:
         *,
         max_model_len: int,
         draft_tree: DraftTree | None = None,
-        transfers: Transfers | None = None,
         extensions: SchedulerExtensions | None = None,
         num_batches: int = 1,
     ) -> None:
@@ -58,25 +57,25 @@ class Scheduler:
             cache: Allocates KV blocks.
             max_model_len: Maximum number of tokens per request.
             draft_tree: Shape of drafts; None if they are chains.
-            transfers: Moves KV; None without a connector.
             extensions: Sides of extensions, and their gates; None without any.
             num_batches: Number of batches in flight that requests are divided among.
         """
         self._config = config
         self._cache = cache
-        transfers = self._transfers = transfers or Transfers(cache)
         extensions = self._extensions = extensions or SchedulerExtensions()
         self._queues = RequestQueues(config, extensions.gates)
         self._lifecycle = RequestLifecycle(
-            self._queues, cache, transfers, extensions, max_model_len=max_model_len
+            self._queues, cache, extensions, max_model_len=max_model_len
         )
         self._pipeline = Pipeline(config, num_batches)
-        self._admission = Admission(config, cache, transfers, self._pipeline)
         self._drafts = DraftPlanning(
             cache, max_model_len=max_model_len, tree=draft_tree
         )
-        self._update = ResultUpdate(self._lifecycle, cache, transfers, extensions)
-        start_sides(extensions, self._update)
+        self._update = ResultUpdate(self._lifecycle, cache, extensions)
+        start_sides(extensions, self._update, self._lifecycle, cache)
+        self._admission = Admission(
+            config, cache, extensions.external_prefix, self._pipeline
+        )
         self._steps = 0
         self.is_held = False
 
@@ -87,11 +86,11 @@ class Scheduler:
         return bool(self._lifecycle.requests)
 
     @property
-    def has_transfers(self) -> bool:
-        """Whether the worker has to be polled for ends of transfers."""
-        return self._transfers.is_busy
+    def needs_poll(self) -> bool:
+        """Whether the worker has to be polled for what extensions do there."""
+        return any(is_busy() for is_busy in self._extensions.busy)
 
-    def add(self, inner: EngineRequest, now: int) -> None:
+    def add(self, inner: GenerateRequest, now: int) -> None:
         """Queues a request that the front end has validated.
 
         Raises:
@@ -99,7 +98,7 @@ class Scheduler:
         """
         self._lifecycle.add(inner, now)
 
-    def refuse(self, inner: EngineRequest, detail: str, now: int) -> None:
+    def refuse(self, inner: GenerateRequest, detail: str, now: int) -> None:
         """Ends a request with an error that `add` has refused."""
         self._lifecycle.refuse(inner, detail, now)
 
@@ -132,7 +131,8 @@ class Scheduler:
             The plan, which must be executed; None if there is nothing to compute now.
         """
         self._lifecycle.expire(now)
-        self._update.end_loads(self._transfers.expire(now), now)
+        for planning in self._extensions.planning:
+            planning(now)
         self._lifecycle.resume_ready(now)
         share = self._pipeline.share(self._queues)
         builder = PlanBuilder(share.tokens)
@@ -151,7 +151,6 @@ class Scheduler:
         plan = builder.plan(
             self._steps,
             released,
-            self._transfers.orders(),
             has_tokens=self._pipeline.is_divided,
             moves=self._pipeline.take_moves(),
             sections=self._extensions.planned(builder)
@@ -163,12 +162,12 @@ class Scheduler:
         self._pipeline.started(plan)
         return plan
 
-    def plan_transfers(self) -> StepPlan:
-        """Returns a plan that computes nothing and polls transfers."""
+    def plan_poll(self) -> StepPlan:
+        """Returns a plan that computes nothing: extensions are polled."""
         return StepPlan(
             step=self._steps,
             moves=self._pipeline.take_moves(),
-            transfers=self._transfers.orders(),
+            sections=self._extensions.polled(),
         )
 
     def update(self, result: StepResult, now: int) -> Sections:
@@ -246,17 +245,18 @@ class Scheduler:
 
     def stats(self) -> SchedulerStats:
         """Returns the state now, and totals since the start."""
+        extensions = self._extensions
         return stats_of(
             self._queues,
             self._cache.pool,
             self._lifecycle.ledger,
-            self._transfers,
-            self._extensions.statistics,
+            extensions.statistics() if extensions.asked else extensions.reported,
         )
 
     def audit(self) -> None:
         """Checks conservation laws over every live request, and looks at tenants."""
-        lifecycle, held_blocks = self._lifecycle, self._transfers.held()
+        lifecycle = self._lifecycle
+        held_blocks = chain.from_iterable(held() for held in self._extensions.holding)
         requests = lifecycle.requests.values()
         lifecycle.ledger.audit(requests, self._cache.pool, held_blocks)
         self._queues.audit()
@@ -266,5 +266,4 @@ class Scheduler:
 
     def close(self) -> None:
         self._queues.held.close()
-        self._transfers.close()
         self._extensions.close()

@@ -10,7 +10,6 @@ from hookline.events import (
     Scheduled,
 )
 from hookline.sections import Sections
-from hookline.stats import ConnectorEvent, KVLoad
 
 
 @dataclass(slots=True)
@@ -50,8 +49,6 @@ class StepEvents:
     new_tokens: list[NewTokens] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)
     verified: VerifiedDrafts = field(default_factory=VerifiedDrafts)
-    loads: list[KVLoad] = field(default_factory=list)
-    connector: list[ConnectorEvent] = field(default_factory=list)
     sections: Sections = field(default_factory=dict)
 
     @property

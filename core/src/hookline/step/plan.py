@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hookline.finish_cause import FinishCause
-from hookline.kv_transfer.orders import TransferOrders, TransferReport
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.sections import Sections
@@ -86,9 +85,8 @@ class StepPlan:
         prefill_tokens: Number of tokens of these requests.
         drafts: Draft tokens to verify after the newest token, by request id; counted in
             `num_tokens`.
-        transfers: Orders of the KV connector; None without one. A plan without requests
-            only polls transfers.
-        sections: What extensions add, by their names.
+        sections: What extensions add, by their names. A plan without requests only
+            polls them.
     """
 
     step: int
@@ -104,7 +102,6 @@ class StepPlan:
     prefill_requests: int = 0
     prefill_tokens: int = 0
     drafts: dict[int, list[int]] = field(default_factory=dict)
-    transfers: TransferOrders | None = None
     sections: Sections = field(default_factory=dict)
 
     @property
@@ -130,7 +127,6 @@ class StepResult:
         moves: Keys and values that it moved, in a pipeline with trees of drafts.
         most_drafts: Current maximum number of drafts per request.
         proposer_failures: Failures of the proposer in this step, by cause.
-        transfers: Report on KV transfers; None without a connector.
         kernels_compiling: Torch computed it, because its kernels are being compiled.
         thread_use: The CPU threads that computed the step.
         rank_use: What it cost that several processes computed the step.
@@ -147,7 +143,6 @@ class StepResult:
     moves: SlotMoves | None = None
     most_drafts: int = 0
     proposer_failures: dict[str, int] = field(default_factory=dict)
-    transfers: TransferReport | None = None
     kernels_compiling: bool = False
     thread_use: ThreadUse = NO_THREADS
     rank_use: RankUse = NO_RANKS

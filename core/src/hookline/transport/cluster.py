@@ -1,6 +1,6 @@
 """The installed distribution that connects several engines and several front ends."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from threading import Event
 from typing import Protocol, cast
 
@@ -64,9 +64,11 @@ class HeadlessNode(Protocol):
 
     Attributes:
         address: Address of the head node, where that front end is.
+        indices: The indices of the engines.
     """
 
     address: str
+    indices: Sequence[int]
 
     def run(self, stopping: Event, drain_seconds: float) -> bool:
         """Serves until the head node says goodbye, all have failed, or `stopping`.

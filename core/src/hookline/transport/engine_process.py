@@ -1,19 +1,15 @@
 """The engine process: `python -m hookline.transport.engine_process`.
 
 Its arguments are the folder of the sockets, which only this user may enter, the index
-of the engine, the index of the client that owns it, the owner's process id, and the
-file descriptor and the level of the log. The owner holds the other end of standard
-input, and sends the key of the messages through it. Once that closes, or the owner has
-ended, the process ends.
+of the engine, and the index of the client that owns it. The owner sends the key of the
+messages first.
 """
 
 import faulthandler
-import os
 import shutil
-import signal
 import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from hookline.clock import SystemClock
@@ -21,23 +17,21 @@ from hookline.core.building import build_core, build_loop
 from hookline.core.failure import FailureNotice, describe_failure
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError, RankError
 from hookline.transport.engine_wire import EngineWire
-from hookline.transport.mailbox import KEY_BYTES
 from hookline.transport.messages import Ready
 from hookline.worker.executor_factory import AdaptFactory
 from hookline_kernels.runtime.openmp import wait_patiently
 from hookline_processes.inspector import STACKS_SIGNAL, stacks_file
-from hookline_processes.log_forwarding import forwarding_log
-from hookline_processes.owner import wait_for_owners_end
+from hookline_processes.owner import Owner, run_supervised
 
 MakeWire = Callable[[Path, int, int, bytes], EngineWire]
 _IDLE_SECONDS = 60.0
 
 
 def main(
+    owner: Owner,
     folder: Path,
     engine_index: int,
     owner_index: int,
-    owner_pid: int,
     *,
     make_wire: MakeWire = EngineWire,
     adapt: AdaptFactory | None = None,
@@ -45,26 +39,21 @@ def main(
     """Serves until the owner goes away.
 
     Args:
+        owner: The process that has started this one.
         folder: Folder of the sockets.
         engine_index: Index of the engine.
         owner_index: Index of the client that owns it.
-        owner_pid: The owner's process.
         make_wire: Connects to the owner.
         adapt: As of `build_core`.
 
     Returns:
         The process's exit status.
     """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the front end decides when to end
     wait_patiently()
-    stdin = sys.stdin.fileno()
-    key = os.read(stdin, KEY_BYTES)
-    if len(key) < KEY_BYTES:
+    if (key := owner.receive()) is None:
         return 0  # the owner has gone already
-    threading.Thread(
-        target=_end_with_owner, args=[stdin, owner_pid, folder], daemon=True
-    ).start()
+    # The owner may have had no time to remove the folder.
+    owner.watch(partial(shutil.rmtree, folder, ignore_errors=True))
     wire = make_wire(folder, engine_index, owner_index, key)
     _write_stacks_on_signal(stacks_file(folder, engine_index))
     try:
@@ -106,16 +95,9 @@ def _write_stacks_on_signal(path: Path) -> None:
     faulthandler.register(STACKS_SIGNAL, stacks, all_threads=True)
 
 
-def _end_with_owner(stdin: int, owner_pid: int, folder: Path) -> None:
-    # Not by `sys.stdin`, whose lock the interpreter takes when it ends, and aborts if
-    # a thread holds it.
-    wait_for_owners_end(stdin, owner_pid)
-    shutil.rmtree(folder, ignore_errors=True)  # the owner may have had no time to
-    os._exit(0)
+def _main(owner: Owner, arguments: Sequence[str]) -> int:
+    return main(owner, Path(arguments[0]), *map(int, arguments[1:]))
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    engine_index, owner_index, owner_pid, log_end, level = map(int, sys.argv[2:])
-    with forwarding_log(log_end, level):
-        sys.exit(main(folder, engine_index, owner_index, owner_pid))
+    sys.exit(run_supervised(_main))

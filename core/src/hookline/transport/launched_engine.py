@@ -6,12 +6,12 @@ from pathlib import Path
 
 from hookline.config.engine import EngineConfig
 from hookline.transport.mailbox import make_key
-from hookline_processes.supervised import OwnedProcess
+from hookline_processes.supervised import Supervised
 
 MODULE = "hookline.transport.engine_process"
 
 
-class LaunchedEngine(OwnedProcess):
+class LaunchedEngine(Supervised):
     """An engine process that this process owns.
 
     Attributes:
@@ -45,8 +45,8 @@ class LaunchedEngine(OwnedProcess):
             pass_fds=pass_fds,
         )
         self.key = make_key()
-        # The pipe, unlike arguments and environment, is not shown by /proc.
-        self.tell(self.key)
+        # The channel, unlike arguments and environment, is not shown by /proc.
+        self.send(self.key)
 
 
 def config_of_process(config: EngineConfig, number: int) -> EngineConfig:

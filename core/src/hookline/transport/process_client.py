@@ -17,6 +17,7 @@ from hookline.exceptions import (
     HooklineError,
     ModelLoadError,
 )
+from hookline.startup_timer import StartupTimer
 from hookline.transport.engine_client import (
     DeathKind,
     EngineDied,
@@ -25,7 +26,6 @@ from hookline.transport.engine_client import (
     EngineReplaced,
     Received,
 )
-from hookline.transport.forked_children import release_in_forked_children
 from hookline.transport.ipc import IpcTransport, private_folder
 from hookline.transport.launched_engine import LaunchedEngine, config_of_process
 from hookline.transport.mailbox import Mail, Mailbox
@@ -39,7 +39,7 @@ from hookline.transport.messages import (
     ToClient,
 )
 from hookline.transport.transport import Party, Role
-from hookline.worker.startup_timer import StartupTimer
+from hookline_processes.forked_children import release_folder_in_forked_children
 from hookline_processes.inspector import ProcessInspector, stacks_file
 
 T = TypeVar("T")
@@ -78,14 +78,14 @@ class ProcessClient:
         self._can_replace = any(each.supervision.engine_restart for each in configs)
         self._kill_reasons: dict[int, str] = {}
         self._due: dict[int, float] = {}
-        self._last_words: dict[int, float] = {}
+        self._drain_grace: dict[int, float] = {}
         self._starting: set[int] = set()
         self._num_launched = dict.fromkeys(self._configs, 1)
         self._dropped_there = dict.fromkeys(self._configs, 0)
         self._ended: EngineDied | None = None
         self._is_closed, self._looks_at = False, 0.0
         self._folder = private_folder()
-        release_in_forked_children(self._folder, self._pipes)
+        release_folder_in_forked_children(self._folder)
         self._me = Party(Role.CLIENT, client_index)
         self._transport = IpcTransport(self._folder, self._me)
         kind = cast("type[msgspec.Struct]", self.message_type)
@@ -155,16 +155,12 @@ class ProcessClient:
         self._is_closed = True
         for index, launched in self._launched.items():
             self._deaths.setdefault(index, _CLOSED)
-            launched.ask_to_end()
+            launched.hang_up()
         deadline = time.monotonic() + _GRACE_SECONDS
         for launched in self._launched.values():
-            launched.end(max(0.0, deadline - time.monotonic()))
+            launched.close(max(0.0, deadline - time.monotonic()))
         self._transport.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _pipes(self) -> list[int]:
-        pipes = (each.pipe for each in list(self._launched.values()))
-        return [each for each in pipes if each is not None]
 
     def _start(self, configs: Mapping[int, EngineConfig]) -> None:
         timer = StartupTimer(SystemClock())
@@ -216,15 +212,15 @@ class ProcessClient:
             self._launch_due()
             ended = self._find_ended()
             if ended is not None and self._is_silent(ended.engine_index):
-                return self._bury(ended)
+                return self._mark_dead(ended)
             left = max(0.0, deadline - time.monotonic())
             mail = self._mailbox.receive(min(left, _LIVENESS_SECONDS))
             if mail is not None:
-                if mail.sender.index in self._last_words:
-                    self._last_words[mail.sender.index] = time.monotonic()
+                if mail.sender.index in self._drain_grace:
+                    self._drain_grace[mail.sender.index] = time.monotonic()
                 return mail
             if ended is not None:  # and all that it had sent is taken
-                return self._bury(ended)
+                return self._mark_dead(ended)
             if left == 0:
                 return None
 
@@ -240,7 +236,7 @@ class ProcessClient:
         if isinstance(message, Reply):
             return message
         if isinstance(message, Failed):
-            return self._bury(EngineDied(index, message.reason))
+            return self._mark_dead(EngineDied(index, message.reason))
         return self._take_news(index, message)
 
     def _take_news(self, index: int, message: msgspec.Struct) -> Received | None:
@@ -260,8 +256,7 @@ class ProcessClient:
         """Ends what is left of an engine's process, so that another may come."""
         old = self._launched[index]
         old.kill()
-        old.end(_GRACE_SECONDS)
-        old.ask_to_end()
+        old.close(_GRACE_SECONDS)
         self._transport.disconnect(Party(Role.ENGINE, index))
         self._kill_reasons.pop(index, None)
 
@@ -285,7 +280,7 @@ class ProcessClient:
             config = config_of_process(self._configs[index], self._num_launched[index])
             self._shake_hands(mail, config)
         except HooklineError as error:
-            return self._bury(EngineDied(index, str(error), DeathKind.START))
+            return self._mark_dead(EngineDied(index, str(error), DeathKind.START))
         if not isinstance(mail.message, Ready):
             return None
         self._starting.discard(index)
@@ -293,7 +288,7 @@ class ProcessClient:
         return EngineReplaced(index, self.engines[index])
 
     def _find_ended(self) -> EngineDied | None:
-        """Returns an engine whose process has ended, until it is buried.
+        """Returns an engine whose process has ended, until it is marked dead.
 
         It looks once in a while: each look is a system call for each engine.
         """
@@ -316,7 +311,7 @@ class ProcessClient:
         While others keep sending, there is no moment at which no mail is there.
         """
         now = time.monotonic()
-        return now - self._last_words.setdefault(index, now) > _LIVENESS_SECONDS
+        return now - self._drain_grace.setdefault(index, now) > _LIVENESS_SECONDS
 
     def _death(self, index: int, reason: str) -> EngineDied:
         if index in self._starting:
@@ -333,10 +328,10 @@ class ProcessClient:
             return None
         return launched.key
 
-    def _bury(self, death: EngineDied) -> EngineDied:
+    def _mark_dead(self, death: EngineDied) -> EngineDied:
         if self._ended is not None and self._ended.engine_index == death.engine_index:
             self._ended = None
         self._starting.discard(death.engine_index)
-        self._last_words.pop(death.engine_index, None)
+        self._drain_grace.pop(death.engine_index, None)
         self._deaths[death.engine_index] = death.reason
         return death

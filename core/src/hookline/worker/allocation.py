@@ -3,16 +3,11 @@
 from dataclasses import dataclass
 from typing import Self
 
-from hookline.worker.cache_memory import CacheMemory
 from hookline.worker.drafting.draft_cache import PagedDraftCache
 from hookline.worker.feed import Feed
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.runner_maker import BatchState, RunnerMaker
-from hookline.worker.transfers.transferring import Transferring
-from hookline_kernels.runtime.page_warmer import PageWarmer
-
-_PREFAULT_TOKENS = 1 << 16
-_MOST_PREFAULT = 1 << 30
+from hookline_kernels.runtime.cache_memory import CacheMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +22,6 @@ class Allocation:
         memory: The memory of both.
         feed: Brings inputs to the model.
         state: The requests in the batch.
-        transferring: Calls the KV connector; None without one.
         cache_key: Models with another key cannot use this cache.
     """
 
@@ -36,7 +30,6 @@ class Allocation:
     memory: CacheMemory
     feed: Feed
     state: BatchState
-    transferring: Transferring | None
     cache_key: tuple[object, ...]
 
     @classmethod
@@ -44,10 +37,11 @@ class Allocation:
         """Allocates a KV cache of that many blocks, and all that goes with it.
 
         Raises:
-            ConfigError: The connector cannot use the cache, or a plugin's logits
+            ConfigError: An extension cannot use the cache, or a plugin's logits
                 processor cannot be created.
         """
         cache, drafts = maker.cache(num_blocks), maker.draft_cache(num_blocks)
+        maker.show(cache)
         tensors = [side for sides in cache.sides() for side in sides]
         return cls(
             cache=cache,
@@ -55,7 +49,6 @@ class Allocation:
             memory=CacheMemory([*tensors, *(drafts.tensors if drafts else ())]),
             feed=maker.feed(cache),
             state=maker.batch_state(serves=True),
-            transferring=maker.transferring(cache),
             cache_key=maker.model.cache_key,
         )
 
@@ -64,24 +57,6 @@ class Allocation:
         """Number of blocks in the KV cache."""
         return len(self.cache.keys[0])
 
-    def warmer(self, prefault: int | None) -> PageWarmer | None:
-        """Starts to fault in the first pages of the KV cache; None on a device.
-
-        Args:
-            prefault: Bytes to fault in; None chooses: a small model must not hold a
-                GiB that it may never use.
-        """
-        memory = [side for sides in self.cache.sides() for side in sides]
-        if prefault is None:
-            tokens = self.num_blocks * self.cache.keys[0].shape[1]
-            token_bytes = sum(each.nbytes for each in memory) // tokens
-            prefault = min(_PREFAULT_TOKENS * token_bytes, _MOST_PREFAULT)
-        if not prefault or memory[0].device.type != "cpu":
-            return None
-        return PageWarmer(memory, prefault)
-
     def close(self) -> None:
         """Ends the threads of plugins that work on this memory."""
         self.state.sampling.close()
-        if self.transferring is not None:
-            self.transferring.close()

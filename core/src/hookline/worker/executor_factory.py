@@ -1,57 +1,22 @@
 """Factories of executors, the values of the entry-point group `hookline.executors`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from hookline.clock import Clock
-from hookline.config.engine import EngineConfig
 from hookline.exceptions import ConfigError
-from hookline.kv_transfer.connector import WorkerConnector
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import EXECUTOR
-from hookline.spec_decode.proposer import Proposer
 from hookline.step.capabilities import ExecutorCapabilities
 from hookline.worker.executor import Executor
-from hookline.worker.startup_timer import StartupTimer
+from hookline.worker.executor_context import ExecutorContext, MakeRanks
 from hookline_registry import RegistryError, UnknownPluginError
 
-if TYPE_CHECKING:  # it needs torch, which is imported once an executor is chosen
-    from hookline.worker.rank_context import RankContext
-
-MakeRanks = Callable[[EngineConfig], "RankContext"]
-"""Makes the context of one rank; may raise `KernelError`."""
 RANKS = "mp"
 """Name of the executor that divides a model among processes."""
 _RANKS_DISTRIBUTION = "hookline-ranks"
 
 RUNS_MODEL = ExecutorCapabilities(hidden_states=True, draft_trees=True, logits=True)
 """Capabilities of executors that compute with workers."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorContext:
-    """Everything an executor is built from.
-
-    Attributes:
-        config: The engine's whole configuration.
-        clock: The engine's clock.
-        timer: Measures the phases of the start.
-        proposer: Drafts tokens; None without speculation. It uses only what the
-            factory's capabilities offer.
-        connector: The worker's side of the KV connector; None without one.
-        extensions: The engine's extensions, by their names.
-        make_ranks: Makes what the engine's only rank has of those of other engines,
-            once torch is imported; None if it needs none of them.
-    """
-
-    config: EngineConfig
-    clock: Clock
-    timer: StartupTimer
-    proposer: Proposer | None = None
-    connector: WorkerConnector | None = None
-    extensions: Mapping[str, object] = field(default_factory=dict)
-    make_ranks: MakeRanks | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 An extension overrides the methods that it needs; the others are not called.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # need torch, which the scheduler's side of an extension does
         LogitsProcessor,
         LogitsProcessorContext,
     )
+    from hookline.worker.shown_cache import ShownCache
 
 
 @dataclass(slots=True)
@@ -79,9 +80,14 @@ class WorkerSide:
     Attributes:
         states_option: The option for which it needs hidden states; empty if it needs
             none.
+        uses_cache: Whether it is shown the KV cache, once, and needs the model's
+            fingerprint. The engine then does not start without compiled kernels.
+        graph_obstacle: Why steps cannot be captured in CUDA graphs; empty if they can.
     """
 
     states_option: str = ""
+    uses_cache: bool = False
+    graph_obstacle: str = ""
 
     def logits_processors(
         self, context: "LogitsProcessorContext"
@@ -89,18 +95,37 @@ class WorkerSide:
         """Returns its logits processors, for the worker's whole life."""
         raise NotImplementedError
 
+    def allocated(self, cache: "ShownCache") -> None:
+        """The KV cache is allocated; called once, if `uses_cache`.
+
+        Its memory stays the same for the worker's whole life.
+
+        Raises:
+            ConfigError: The extension cannot use such a cache.
+        """
+
+    def describe(self, sections: dict[str, object]) -> None:
+        """Adds its section of the model's shape, after `allocated`."""
+
     def bind(self, parts: RunnerParts) -> None:
         """Steps will be computed with these parts; called for each new runner."""
 
     def started(self, plan: StepPlan) -> None:
-        """A step begins. Called for each plan, before anything else."""
+        """A step begins. Called for each plan, before anything is computed."""
+
+    def ended(self, sections: dict[str, object]) -> None:
+        """The layers are computed, in a step without requests at once.
+
+        Called for each plan, also where nothing is sampled; adds its section of the
+        result. Afterwards the step's KV blocks may change.
+        """
 
     def joined(self, row: int, sequence: AdmittedSequence) -> bool:
         """A request joins the batch, for the first time or after a preemption.
 
         Returns:
-            Whether the extension follows this request. The three methods below are
-            called only while it follows one.
+            Whether the extension follows this request. `left`, `computed` and `sampled`
+            are called only while it follows one.
         """
         raise NotImplementedError
 
@@ -136,6 +161,26 @@ class WorkerExtension(Protocol):
 
     def worker_side(self, context: WorkerContext) -> WorkerSide | None:
         """Makes the side; called once in each rank. None if it has no work there."""
+
+
+@runtime_checkable
+class CacheExtension(Protocol):
+    """An extension whose work needs the KV cache alone, and no model."""
+
+    def cache_side(self) -> WorkerSide:
+        """Makes a side of which only the methods are called that need no batch."""
+
+
+@runtime_checkable
+class JoinedExtension(Protocol):
+    """An extension whose sides have a section in each result of every rank."""
+
+    def join_ranks(self, num_ranks: int) -> Callable[[Sequence[object]], object]:
+        """Returns what makes one section out of those of all ranks.
+
+        It is called once for each result, in the order of the steps, with the section
+        of the output rank first.
+        """
 
 
 @runtime_checkable

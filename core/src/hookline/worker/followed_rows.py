@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
+from hookline.sections import Sections
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.extension import RunnerParts, WorkerSide, WorkerStep
 from hookline.worker.sampling.logits_processor import (
     LogitsProcessor,
     LogitsProcessorContext,
 )
+from hookline.worker.shown_cache import ShownCache
 
 
 class FollowedRows:
@@ -15,6 +17,7 @@ class FollowedRows:
 
     Attributes:
         starts: What to call when a step starts.
+        ends: What to call when its layers are computed.
         states_option: The option for which a side needs hidden states; empty if none
             does.
         needs_states: Whether this step's hidden states are needed.
@@ -30,6 +33,9 @@ class FollowedRows:
             for side in sides
             if type(side).started is not WorkerSide.started
         )
+        self.ends = tuple(
+            side.ended for side in sides if type(side).ended is not WorkerSide.ended
+        )
         self._joining = [
             side for side in sides if type(side).joined is not WorkerSide.joined
         ]
@@ -38,6 +44,34 @@ class FollowedRows:
 
     def __bool__(self) -> bool:
         return bool(self._sides)
+
+    @property
+    def uses_cache(self) -> bool:
+        """Whether a side is shown the KV cache."""
+        return any(side.uses_cache for side in self._sides)
+
+    @property
+    def graph_obstacle(self) -> str:
+        """Why a side forbids CUDA graphs; empty if none does."""
+        found = (side.graph_obstacle for side in self._sides if side.graph_obstacle)
+        return next(found, "")
+
+    def allocated(self, cache: ShownCache) -> None:
+        """Shows the KV cache to the sides that use it.
+
+        Raises:
+            ConfigError: One cannot use it.
+        """
+        for side in self._sides:
+            if side.uses_cache:
+                side.allocated(cache)
+
+    def describe(self) -> Sections:
+        """Returns the sides' sections of the model's shape."""
+        sections: dict[str, object] = {}
+        for side in self._sides:
+            side.describe(sections)
+        return sections
 
     def logits_processors(
         self, context: LogitsProcessorContext

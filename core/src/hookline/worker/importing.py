@@ -14,7 +14,7 @@ def import_torch(config: ExecutorConfig) -> None:
         ConfigError: The environment asks for instructions that this machine lacks.
     """
     torch = import_module("torch")
-    from hookline.worker.instruction_set import limited_isa  # noqa: PLC0415
+    from hookline.worker.machines.instruction_set import limited_isa  # noqa: PLC0415
 
     limited_isa()  # before anything computes or compiles
     is_on_cpu = config.device is Device.CPU or not torch.cuda.is_available()

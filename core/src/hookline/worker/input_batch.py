@@ -15,7 +15,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.step.plan import AdmittedSequence, StepPlan
 from hookline.worker.drafting.draft_trees import TreeArrays
 from hookline.worker.drafting.verification import Verified
-from hookline.worker.twin_array import make_twin
+from hookline.worker.read_only_mirror import make_mirror
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -98,7 +98,7 @@ class InputBatch:
         self._block_size = block_size
         self._tree = tree
         max_blocks = -(-max_model_len // block_size)
-        self.token_ids, self.shown_token_ids = make_twin(max_num_seqs, max_model_len)
+        self.token_ids, self.shown_token_ids = make_mirror(max_num_seqs, max_model_len)
         self.num_tokens: Int64 = np.zeros(max_num_seqs, np.int64)
         self.num_prompt_tokens: Int64 = np.zeros(max_num_seqs, np.int64)
         self.num_computed: Int64 = np.zeros(max_num_seqs, np.int64)

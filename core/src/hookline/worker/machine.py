@@ -1,79 +1,97 @@
-"""Chooses the device that a model runs on."""
+"""The machine that a worker serves on, as the worker sees it."""
 
-import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Protocol
 
-import torch
-
-from hookline.config.executor import Device, ExecutorConfig
-from hookline.config.parallel import ParallelConfig
-from hookline.exceptions import ConfigError
-from hookline.worker.instruction_set import limited_isa
-from hookline_kernels import CPU, Platform
-from hookline_kernels.gpu.graph_capture import Capture, CudaCapture
-
-_log = logging.getLogger(__name__)
+from hookline.config.engine import EngineConfig
+from hookline.spec_decode.proposer import Proposer
+from hookline.startup_timer import StartupTimer
+from hookline.worker.allocation import Allocation
+from hookline.worker.executor import Compute
+from hookline.worker.loaded_model import LoadedModel
+from hookline.worker.runner_maker import DeviceSteps, RunnerMaker
+from hookline_kernels import Platform
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """A device, its kernels and its CUDA graphs.
+class Serving(Protocol):
+    """A worker that is ready to serve.
+
+    Attributes:
+        config: The engine's configuration.
+        maker: What its runner was built with.
+        allocated: The memory that it serves with.
+        compute: Computes a step, untuned.
+        execute: Computes a step as the worker's machine has tuned it.
+    """
+
+    config: EngineConfig
+    compute: Compute
+    execute: Compute
+
+    @property
+    def maker(self) -> RunnerMaker: ...
+
+    @property
+    def allocated(self) -> Allocation: ...
+
+    def use(self, maker: RunnerMaker, allocated: Allocation) -> None:
+        """Computes the next steps with these, over the same keys and values."""
+        ...
+
+
+class Machine(Protocol):
+    """A device, and what runs beside the steps that a worker computes on it.
+
+    All is called from the worker's thread.
 
     Attributes:
         platform: The device and the kind of kernels for it.
-        new_capture: Creates a capturer of graphs; None launches each step.
         isa: Instruction set of the CPU's kernels, such as `avx512`; empty with a GPU
             and on CPUs for which there are no kernels.
     """
 
-    platform: Platform
-    new_capture: Callable[[], Capture] | None = None
-    isa: str = ""
+    @property
+    def platform(self) -> Platform: ...
 
+    @property
+    def isa(self) -> str: ...
 
-def choose_machine(config: ExecutorConfig) -> Machine:
-    """Returns the configured device.
+    def device_steps(
+        self,
+        config: EngineConfig,
+        model: LoadedModel,
+        proposer: Proposer | None,
+        obstacle: str,
+    ) -> DeviceSteps | None:
+        """Returns how steps of a model reach the device; None in main memory.
 
-    Raises:
-        ConfigError: `cuda` is configured, but torch finds no CUDA device, or the
-            environment asks for instructions that this machine lacks.
-    """
-    has_gpu = torch.cuda.is_available()
-    if config.device is Device.CUDA and not has_gpu:
-        raise ConfigError(
-            "device",
-            "torch finds no CUDA device: check the driver, and that torch is built for "
-            "CUDA",
-        )
-    if config.device is Device.CPU or not has_gpu:
-        if isa := limited_isa():
-            _log.info("CPU kernels use instructions up to %s", isa)
-        return Machine(CPU, isa=isa)
-    device = torch.device("cuda", torch.cuda.current_device())
-    return Machine(
-        Platform(device, is_gpu=True), None if config.enforce_eager else CudaCapture
-    )
+        Args:
+            config: The engine's configuration.
+            model: The loaded model.
+            proposer: Drafts tokens; None without speculation.
+            obstacle: Why an extension forbids graphs; empty if none does.
+        """
+        ...
 
+    def count_blocks(self, maker: RunnerMaker, timer: StartupTimer) -> int:
+        """Returns how many KV blocks fit beside a loaded model.
 
-def check_replicas(machine: Machine, parallel: ParallelConfig, engines: int) -> None:
-    """Raises `ConfigError` if several engines or ranks would share a GPU.
+        Raises:
+            ConfigError: Not even one block fits.
+        """
+        ...
 
-    Args:
-        machine: The device.
-        parallel: Number of ranks.
-        engines: Number of engines on this machine.
-    """
-    if not machine.platform.is_gpu:
-        return
-    for option, number in (
-        ("autoscale" if parallel.autoscale else "data-parallel-size", engines),
-        ("tensor-parallel-size", parallel.tensor_parallel_size),
-        ("pipeline-parallel-size", parallel.pipeline_parallel_size),
-    ):
-        if number > 1:
-            raise ConfigError(
-                option,
-                f"{number} is not supported on GPUs, where the only value is 1; "
-                "device cpu computes on CPUs",
-            )
+    def tune(self, worker: Serving) -> Compute:
+        """Begins to serve; returns what computes the worker's steps from now on."""
+        ...
+
+    def rest(self) -> None:
+        """Ends what runs beside steps: the worker goes to sleep, or tunes again."""
+        ...
+
+    def return_memory(self) -> None:
+        """Returns freed memory to the system."""
+        ...
+
+    def close(self) -> None:
+        """Ends everything; valid at any time, and twice."""
+        ...

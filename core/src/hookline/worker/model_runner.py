@@ -8,12 +8,9 @@ import numpy as np
 import torch
 
 from hookline.finish_cause import Failed, FinishCause
-from hookline.kv_transfer.layout import KVLayout
-from hookline.kv_transfer.orders import TransferReport
 from hookline.models.forward_batch import ForwardBatch
 from hookline.models.forward_output import ForwardOutput
 from hookline.request import TokenLogprobs
-from hookline.sections import NO_SECTIONS
 from hookline.spec_decode.target import HiddenStates
 from hookline.step.plan import SlotMoves, StepPlan, StepResult
 from hookline.worker.drafting.computed_step import ComputedStep
@@ -29,8 +26,7 @@ from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling.prompt_logprobs import logits_indices
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.sampling.step_sampler import Samples, StepSampler
-from hookline.worker.stopwatch import Stopwatch
-from hookline.worker.transfers.transferring import Transferring
+from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_registry import Failure, isolate
 
 _log = logging.getLogger(__name__)
@@ -63,7 +59,6 @@ class ModelRunner:
         drafter: Drafter | None = None,
         needs_hidden_states: bool = False,
         tree: TreeArrays | None = None,
-        transferring: Transferring | None = None,
         extensions: FollowedRows | None = None,
     ) -> None:
         """Joins the parts of a worker.
@@ -79,7 +74,6 @@ class ModelRunner:
             drafter: Requests drafts; None without speculation.
             needs_hidden_states: Compute hidden states, for the drafter.
             tree: Shape of the drafts; None if they are chains.
-            transferring: Calls the KV connector, if there is one.
             extensions: The worker's sides of extensions; None without any.
         """
         self._forward, self._batch = forward, batch
@@ -87,9 +81,9 @@ class ModelRunner:
         self._feed, self._stopwatch = feed, stopwatch
         self._drafter, self._needs_hidden_states = drafter, needs_hidden_states
         self._cache, self._tree = cache, tree
-        self._transferring = transferring
         self._extensions = extensions or None
         self._starts = () if extensions is None else extensions.starts
+        self._ends = () if extensions is None else extensions.ends
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
@@ -97,20 +91,23 @@ class ModelRunner:
         for start in self._starts:
             start(plan)
         started = time.perf_counter_ns()
-        self._begin_transfers(plan)
+        sections: dict[str, object] = {}
         if not plan.request_ids:
-            return StepResult(transfers=self._end_transfers())
+            for end in self._ends:
+                end(sections)
+            return StepResult(sections=sections)
         failed = self._change_batch(plan)
         inputs = self._batch.inputs(plan)
         self._sampler.prepare(inputs)
         indices, prompts = logits_indices(self._batch, inputs)
         logits, output = self._compute(self._feed.batch(inputs, indices))
-        transfers = self._end_transfers()
+        for end in self._ends:
+            end(sections)
         scores = self._sampler.score_prompts(inputs, prompts, logits)
         extensions, seen = self._extensions, None
         if extensions is not None and extensions.is_active:
             final = None if output is None else output.final
-            seen = WorkerStep(plan, inputs, final, failed)
+            seen = WorkerStep(plan, inputs, final, failed, sections=sections)
             extensions.computed(seen)
         rows = inputs.samples.rows
         before = self._batch.num_computed[inputs.rows]
@@ -139,21 +136,8 @@ class ModelRunner:
             moves=sampled.moves,
             most_drafts=drafts.most_drafts,
             proposer_failures=drafts.failures,
-            transfers=transfers,
-            sections=NO_SECTIONS if seen is None else seen.sections,
+            sections=sections,
         )
-
-    @property
-    def kv_layout(self) -> KVLayout | None:
-        """Layout of the blocks that a connector moves, if there is one."""
-        return None if self._transferring is None else self._transferring.layout
-
-    def _begin_transfers(self, plan: StepPlan) -> None:
-        if self._transferring is not None:
-            self._transferring.begin(plan.transfers)
-
-    def _end_transfers(self) -> TransferReport | None:
-        return None if self._transferring is None else self._transferring.end()
 
     def _sample(
         self, inputs: StepInputs, logits: torch.Tensor, rows: Int64

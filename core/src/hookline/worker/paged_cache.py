@@ -9,8 +9,8 @@ from typing import Self
 
 import torch
 
-from hookline.models.attention import KeysAndValues
-from hookline.models.probe import LayerCache
+from hookline.config.cache import CacheConfig
+from hookline.models.layer_shapes import KeysAndValues, LayerCache
 from hookline_kernels import (
     CPU,
     Attend,
@@ -59,26 +59,12 @@ class PagedCache:
         The cache has the dtype of the model, or `cache_dtype`.
         """
         stored = cache_dtype or dtype
-
-        def memory(
-            new: Callable[..., torch.Tensor], heads: int, dim: int
-        ) -> torch.Tensor:
-            return new(num_blocks, block_size, heads, dim, stored, platform)
-
-        self.keys = [
-            memory(
-                new_values if layer.is_latent else new_keys,
-                layer.num_kv_heads,
-                layer.key_dim,
-            )
-            for layer in layers
-        ]
-        self.values = [
-            keys[..., : layer.value_dim]
-            if layer.is_latent
-            else memory(new_values, layer.num_kv_heads, layer.value_dim)
-            for layer, keys in zip(layers, self.keys, strict=True)
-        ]
+        self.keys: list[torch.Tensor] = []
+        self.values: list[torch.Tensor] = []
+        for layer in layers:
+            keys, values = _allocate(layer, num_blocks, block_size, stored, platform)
+            self.keys.append(keys)
+            self.values.append(values)
         self._shapes = tuple(layers)
         self._attention_of = partial(
             _attention,
@@ -211,6 +197,23 @@ class PagedCache:
         return attend(query, key, value, layer, self.batch)
 
 
+def _allocate(
+    layer: LayerCache,
+    num_blocks: int,
+    block_size: int,
+    dtype: torch.dtype,
+    platform: Platform,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Allocates a layer's keys and values; those of a latent layer share memory."""
+    place = (dtype, platform)
+    sizes = (num_blocks, block_size, layer.num_kv_heads)
+    if layer.is_latent:
+        keys = new_values(*sizes, layer.key_dim, *place)
+        return keys, keys[..., : layer.value_dim]
+    keys = new_keys(*sizes, layer.key_dim, *place)
+    return keys, new_values(*sizes, layer.value_dim, *place)
+
+
 def _attention(
     layer: LayerCache,
     block_size: int,
@@ -233,4 +236,13 @@ def _attention(
         platform=platform,
         has_trees=has_trees,
         is_latent=layer.is_latent,
+    )
+
+
+def bytes_of_blocks(
+    count: int, cache: CacheConfig, layers: Sequence[LayerCache], dtype: torch.dtype
+) -> int:
+    """Returns the size of `count` blocks in all layers, in bytes."""
+    return count * sum(
+        layer.bytes_per_block(cache.block_size, dtype) for layer in layers
     )

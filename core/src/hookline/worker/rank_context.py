@@ -1,32 +1,30 @@
 """What one rank's worker has of the other ranks; here that of a single rank."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
-from transformers import PreTrainedConfig
 
-from hookline.kv_transfer.layout import KVLayout
-from hookline.models.model_part import WHOLE, ModelPart
 from hookline.spec_decode.tree import DraftTree
 from hookline.stats import NO_RANKS, RankUse
 from hookline.step.plan import StepPlan, StepResult
+from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling.step_sampler import StepSampler
-from hookline.worker.stopwatch import Stopwatch
-from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.modules.reduction import Reduce
+from hookline_kernels.runtime.stopwatch import Stopwatch
+
+if TYPE_CHECKING:  # whoever loads models knows these
+    from transformers import PreTrainedConfig
+
+    from hookline.models.model_part import ModelPart
 
 
 class StepRunner(Protocol):
     """Computes steps, or the part of them that a rank has."""
-
-    @property
-    def kv_layout(self) -> KVLayout | None:
-        """Layout of the blocks that a connector moves, if there is one."""
-        ...
 
     def execute(self, plan: StepPlan) -> StepResult:
         """Computes a step. Any exception is fatal to the engine."""
@@ -65,14 +63,14 @@ class RankContext:
     def begin_loading(self) -> None:
         """Makes no calls to other ranks while a model is loaded and tried."""
 
-    def divide(self, config: PreTrainedConfig) -> ModelPart:
-        """Plans this rank's part of a model; see `DivideModel`.
+    def divide(self, config: "PreTrainedConfig") -> "ModelPart | None":
+        """Plans this rank's part of a model; see `DivideModel`. None is all of it.
 
         Raises:
             ConfigError: As many ranks cannot share it.
         """
         del config
-        return WHOLE
+        return None
 
     def whole_logits(self, forward: Forward, vocab_size: int) -> Forward:
         """Returns a forward pass with the logits of the whole vocabulary."""
@@ -133,7 +131,7 @@ class RankContext:
         feed: Feed,
         stopwatch: Stopwatch,
         cache: PagedCache,
-        transferring: Transferring | None,
+        extensions: FollowedRows | None,
     ) -> StepRunner | None:
         """Makes the runner of a rank that samples nothing; None on others.
 
@@ -143,18 +141,17 @@ class RankContext:
             feed: Brings inputs to the model's device.
             stopwatch: Measures forward passes.
             cache: The rank's KV cache.
-            transferring: Calls the KV connector, if there is one.
+            extensions: The worker's sides of extensions; None without any.
         """
-        del forward, batch, feed, stopwatch, cache, transferring
+        del forward, batch, feed, stopwatch, cache, extensions
         return None
 
-    def end_step(self, result: StepResult) -> StepResult:
-        """Adds what has passed between ranks to a step's result.
+    def around_step(self, compute: Compute) -> Compute:
+        """Returns what computes steps, and adds what has passed between ranks.
 
-        Raises:
-            RankError: A rank did not take part in all of it.
+        It raises `RankError` if a rank did not take part in all of a step.
         """
-        return result
+        return compute
 
     def assist(self) -> RankUse:
         """Takes part in a step of other engines, without tokens of its own.

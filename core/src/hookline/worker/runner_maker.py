@@ -1,10 +1,11 @@
 """Builds a model's runner and its buffers: once to profile, then to serve."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
 from hookline.config.engine import EngineConfig
 from hookline.config.executor import Kernels
-from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.spec_decode.proposer import (
     Proposer,
     has_layers,
@@ -21,24 +22,48 @@ from hookline.worker.extension import RunnerParts
 from hookline.worker.feed import Feed, HostFeed
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
-from hookline.worker.gpu.device_feed import DeviceFeed
-from hookline.worker.graph_plan import GraphPlan
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.loaded_model import LoadedModel
-from hookline.worker.machine import Machine
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
-from hookline.worker.sampling.logits_processor import LogitsProcessorContext
+from hookline.worker.sampling.logits_processor import (
+    LogitsProcessor,
+    LogitsProcessorContext,
+)
 from hookline.worker.sampling.logits_processors import LogitsProcessors
-from hookline.worker.sampling.processor_loading import logits_processors
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
-from hookline.worker.stopwatch import stopwatch_for
-from hookline.worker.transfers.connecting import connect
-from hookline.worker.transfers.kv_memory import layers_of
-from hookline.worker.transfers.transferring import Transferring
+from hookline.worker.shown_cache import ShownCache
+from hookline_kernels import Platform
+from hookline_kernels.runtime.stopwatch import stopwatch_for
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
+
+MakeProcessors = Callable[
+    [LogitsProcessorContext, Sequence[LogitsProcessor]], LogitsProcessors
+]
+"""Makes a worker's logits processors, with those of extensions among them; may raise
+`ConfigError`."""
+
+
+class DeviceSteps(Protocol):
+    """Steps on a device with memory of its own, whose inputs have to be copied there.
+
+    Attributes:
+        reason_without_graphs: Why each kernel is launched; empty if steps of decodes
+            are replayed.
+    """
+
+    @property
+    def reason_without_graphs(self) -> str: ...
+
+    def feed(self) -> Feed:
+        """Allocates the input buffers of steps."""
+        ...
+
+    def forward(self, feed: Feed) -> Forward:
+        """Returns what computes batches of this feed."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,37 +85,43 @@ class RunnerMaker:
 
     Attributes:
         config: The engine's configuration.
-        machine: The model's machine.
+        platform: The model's platform.
+        isa: Instruction set of the CPU's kernels; empty without such kernels.
         model: The loaded model.
+        may_compile: Steps use kernels, and not torch alone.
         proposer: Drafts tokens; None without speculation.
-        connector: Moves KV; None without a KV connector.
         extensions: The worker's sides of extensions.
         tree: The shape of the proposer's drafts; None if they are chains.
         sampling: Picks tokens.
-        graphs: CUDA graphs of the model.
+        device_steps: Steps on a device; None in main memory.
+        make_processors: Makes the logits processors.
         ranks: What this rank has of the others.
     """
 
     config: EngineConfig
-    machine: Machine
+    platform: Platform
+    isa: str
     model: LoadedModel
+    may_compile: bool
     proposer: Proposer | None
-    connector: WorkerConnector | None
     extensions: FollowedRows
     tree: TreeArrays | None
     sampling: ChosenSampling
-    graphs: GraphPlan
+    device_steps: DeviceSteps | None
+    make_processors: MakeProcessors
     ranks: RankContext = SINGLE_RANK
 
     @classmethod
     def of(
         cls,
         config: EngineConfig,
-        machine: Machine,
+        platform: Platform,
         model: LoadedModel,
         *,
+        isa: str,
+        device_steps: DeviceSteps | None,
+        make_processors: MakeProcessors,
         proposer: Proposer | None,
-        connector: WorkerConnector | None,
         extensions: FollowedRows,
         ranks: RankContext = SINGLE_RANK,
     ) -> "RunnerMaker":
@@ -100,30 +131,29 @@ class RunnerMaker:
             ConfigError: The tree does not fit the model or the machine.
         """
         windows = [layer.window for layer in model.attention]
+        is_final = model.with_kernels is None
+        may_compile = is_final and config.executor.kernels is not Kernels.TORCH
         return cls(
             config=config,
-            machine=machine,
+            platform=platform,
+            isa=isa,
             model=model,
+            may_compile=may_compile,
             proposer=proposer,
-            connector=connector,
             extensions=extensions,
-            tree=arrays_for(
-                tree_of(proposer) or ranks.draft_tree, machine.platform, windows
-            ),
+            tree=arrays_for(tree_of(proposer) or ranks.draft_tree, platform, windows),
             sampling=choose_sampling(
-                model.dtype,
-                may_compile=config.executor.kernels is not Kernels.TORCH,
-                platform=machine.platform,
+                model.dtype, may_compile=may_compile, platform=platform
             ),
-            graphs=GraphPlan(
-                config=config,
-                machine=machine,
-                model=model,
-                proposer=proposer,
-                connector=connector,
-            ),
+            device_steps=device_steps,
+            make_processors=make_processors,
             ranks=ranks,
         )
+
+    def with_kernels(self, model: LoadedModel) -> Self:
+        """Returns the maker for the same model, which now computes by kernels."""
+        sampling = choose_sampling(model.dtype, platform=self.platform)
+        return replace(self, model=model, may_compile=True, sampling=sampling)
 
     def cache(self, num_blocks: int) -> PagedCache:
         """Allocates a KV cache."""
@@ -133,8 +163,8 @@ class RunnerMaker:
             self.config.cache.block_size,
             self.model.dtype,
             cache_dtype=self.model.cache_dtype,
-            may_compile=self.config.executor.kernels is not Kernels.TORCH,
-            platform=self.machine.platform,
+            may_compile=self.may_compile,
+            platform=self.platform,
             has_trees=self.tree is not None,
         )
 
@@ -151,7 +181,7 @@ class RunnerMaker:
             num_blocks,
             self.model.max_model_len,
             self.model.dtype,
-            self.machine.platform,
+            self.platform,
             cache_dtype=self.model.cache_dtype,
         )
 
@@ -160,14 +190,38 @@ class RunnerMaker:
         """Whether steps compute hidden states for the proposer."""
         return self.proposer is not None and needs_hidden_states(self.proposer)
 
-    def feed(self, cache: PagedCache) -> HostFeed | DeviceFeed:
+    def feed(self, cache: PagedCache) -> Feed:
         """Allocates the feed of the model's inputs for steps over this cache."""
-        if self.machine.platform.is_gpu:
-            return self.graphs.feed()
+        if self.device_steps is not None:
+            return self.device_steps.feed()
         has_tiles = all(each.has_tiles for each in cache.attention.values()) and all(
             layer.softcap is None for layer in self.model.attention
         )
         return HostFeed(has_tiles=has_tiles, tree=self.tree)
+
+    def forward(self, feed: Feed) -> Forward:
+        """Returns what computes batches of this feed."""
+        if self.device_steps is None:
+            return self.model.forward
+        return self.device_steps.forward(feed)
+
+    def kernels_in_use(self, forward: Forward, cache: PagedCache) -> str:
+        """Names each part of steps, and for each that is not the fastest the reason.
+
+        The CPU's instruction set, which all of them may use, comes last.
+        """
+        parts = [(forward.name, forward.reason), (self.model.quantization, "")]
+        parts += [
+            (f"{each.name} attention", each.reason) for each in cache.attention.values()
+        ]
+        parts.append((f"{self.sampling.name} sampling", self.sampling.reason))
+        steps = self.device_steps
+        if steps is not None and steps.reason_without_graphs:
+            parts.append(("no CUDA graphs", steps.reason_without_graphs))
+        if self.isa:
+            parts.append((f"instructions up to {self.isa}", ""))
+        words = [f"{name} ({why})" if why else name for name, why in parts if name]
+        return ", ".join(dict.fromkeys(words))
 
     def batch_state(self, *, serves: bool = False) -> BatchState:
         """Allocates the rows of an empty batch.
@@ -180,46 +234,41 @@ class RunnerMaker:
         """
         rows = self.config.scheduler.max_num_seqs
         length, block_size = self.model.max_model_len, self.config.cache.block_size
-        processors = self._logits_processors() if serves else None
+        processors = self._logits_processors(serves=serves)
         seed, vocab_size = self.config.model.seed, self.model.vocab_size
         return BatchState(
             InputBatch(rows, length, block_size, self.tree),
             SamplingState(rows, vocab_size, seed, processors),
         )
 
-    def _logits_processors(self) -> LogitsProcessors:
+    def _logits_processors(self, *, serves: bool) -> LogitsProcessors:
+        config = self.config
         context = LogitsProcessorContext(
-            config=self.config,
+            config=config if serves else replace(config, logits_processors=()),
             vocab_size=self.model.vocab_size,
             max_num_seqs=self.config.scheduler.max_num_seqs,
-            device=self.machine.platform.device,
+            device=self.platform.device,
         )
-        return logits_processors(context, self.extensions.logits_processors(context))
+        own = self.extensions.logits_processors(context) if serves else ()
+        return self.make_processors(context, own)
 
-    def transferring(self, cache: PagedCache) -> Transferring | None:
-        """Shows a cache to the connector; None without one.
+    def show(self, cache: PagedCache) -> None:
+        """Shows a cache to the extensions that use it.
 
-        Must come before a forward pass is bound to the cache: the connector may be
-        called between the layers.
+        Must come before a forward pass is bound to the cache: they may be called
+        between the layers.
 
         Raises:
-            ConfigError: The connector cannot use the cache.
+            ConfigError: An extension cannot use the cache.
         """
-        if self.connector is None:
-            return None
-        transferring = connect(
-            self.connector,
-            self.config,
-            layers_of(cache),
-            num_blocks=len(cache.keys[0]),
-            dtype=dtype_name(self.model.cache_dtype),
-            content=self.model.fingerprint + cache.layout.encode(),
-        )
-        if needs_layers(self.connector):
-            cache.call_around(
-                transferring.before_attention, transferring.after_attention
+        self.extensions.allocated(
+            ShownCache(
+                memory=cache,
+                num_blocks=len(cache.keys[0]),
+                dtype=dtype_name(self.model.cache_dtype),
+                content=self.model.fingerprint + cache.layout.encode(),
             )
-        return transferring
+        )
 
     def drafter(self, batch: InputBatch) -> Drafter | None:
         """Starts the proposer's thread; None without speculation."""
@@ -242,7 +291,6 @@ class RunnerMaker:
         state: BatchState,
         *,
         drafter: Drafter | None = None,
-        transferring: Transferring | None = None,
         serves: bool = False,
     ) -> StepRunner:
         """Binds the forward pass to a cache and builds the runner of its steps.
@@ -253,11 +301,10 @@ class RunnerMaker:
             cache: Keys and values.
             state: The requests in the batch.
             drafter: Calls the proposer after each step; None without speculation.
-            transferring: Calls the connector around each step; None without one.
             serves: Whether requests are served, and extensions called.
         """
         forward.bind(cache)
-        device = self.machine.platform.device
+        device = self.platform.device
         feed, stopwatch = self.ranks.feed(feed), stopwatch_for(device)
         passing = self.ranks.passing_runner(
             forward,
@@ -265,7 +312,7 @@ class RunnerMaker:
             feed=feed,
             stopwatch=stopwatch,
             cache=cache,
-            transferring=transferring,
+            extensions=self.extensions if serves else None,
         )
         if passing is not None:
             return passing
@@ -283,7 +330,6 @@ class RunnerMaker:
             drafter=drafter,
             needs_hidden_states=self.needs_hidden_states,
             tree=self.tree,
-            transferring=transferring,
             extensions=self.extensions if serves else None,
         )
 
@@ -294,7 +340,7 @@ class RunnerMaker:
         a proposer, steps may be planned ahead of drafts, and CUDA graphs verify none.
         """
         ahead = self.config.scheduler.async_scheduling
-        can_verify = drafter is not None or not (ahead or self.machine.platform.is_gpu)
+        can_verify = drafter is not None or not (ahead or self.platform.is_gpu)
         return RunnerParts(
             batch=state.batch,
             drafter=drafter,

@@ -6,8 +6,6 @@ from hookline.stats import RankUse
 from hookline.step.plan import StepPlan
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.executor import DeferredStep
-from hookline.worker.executor_factory import ExecutorContext
-from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline.worker.worker import Worker
 
 
@@ -21,20 +19,14 @@ class UniprocExecutor:
     pids: tuple[int, ...] = ()
     hosts: tuple[str, ...] = ()
 
-    def __init__(
-        self, context: ExecutorContext, ranks: RankContext = SINGLE_RANK
-    ) -> None:
-        """Loads the model and allocates its KV cache.
-
-        Args:
-            context: The engine's configuration and parts.
-            ranks: What the worker has of other ranks: of other engines', or in trials.
+    def __init__(self, worker: Worker) -> None:
+        """Loads the model of a new worker, and allocates its KV cache.
 
         Raises:
             ModelLoadError: The model cannot be loaded or served.
             ConfigError: An option does not fit the model or the machine.
         """
-        self._worker = Worker(context, ranks)
+        self._worker = worker
         with ExitStack() as undoing:
             undoing.callback(self._worker.close)
             self._worker.init_device()

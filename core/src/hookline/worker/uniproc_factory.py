@@ -1,15 +1,10 @@
 """The executor `uniproc`, without the imports that it needs once it is chosen."""
 
-from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 
 from hookline.worker.executor import Executor
-from hookline.worker.executor_factory import (
-    RUNS_MODEL,
-    ExecutorContext,
-    ExecutorFactory,
-)
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
 from hookline.worker.importing import import_torch
 from hookline.worker.threaded import ThreadedExecutor
 
@@ -21,12 +16,16 @@ def create(context: ExecutorContext) -> Executor:
         ConfigError: The environment asks for instructions that this machine lacks.
     """
     import_for(context)
+    from hookline.worker.building import build_worker  # noqa: PLC0415
     from hookline.worker.rank_context import SINGLE_RANK  # noqa: PLC0415
     from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
     make_ranks, config = context.make_ranks, context.config
     ranks = SINGLE_RANK if make_ranks is None else make_ranks(config)
-    build: Callable[[], Executor] = partial(UniprocExecutor, context, ranks)
+
+    def build() -> Executor:
+        return UniprocExecutor(build_worker(context, ranks))
+
     if config.scheduler.async_scheduling:
         return ThreadedExecutor(build)
     return build()
@@ -41,6 +40,7 @@ def import_for(context: ExecutorContext) -> None:
     with context.timer.phase("import torch"):
         import_torch(context.config.executor)
     with context.timer.phase("import model code"):
+        import_module("hookline.worker.building")
         import_module("hookline.worker.uniproc")
 
 

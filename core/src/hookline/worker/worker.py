@@ -15,64 +15,86 @@ the number of KV blocks. What crosses between the two is plain data.
 
 import gc
 import logging
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
 
-import torch
-
-from hookline.config.executor import Kernels
+from hookline.config.engine import EngineConfig
 from hookline.exceptions import ModelLoadError
 from hookline.plugin_loading.proposers import bind_proposer, load_proposer
 from hookline.spec_decode.tree import tree_of
-from hookline.stats import RankUse, ThreadUse
+from hookline.startup_timer import StartupTimer
+from hookline.stats import RankUse
 from hookline.step.model_shape import ModelShape
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step.plan import StepPlan
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.allocation import Allocation
 from hookline.worker.cache_dtype import dtype_name
-from hookline.worker.compiling.compiler_process import CompilerProcess
-from hookline.worker.compiling.first_forward import without_kernels
-from hookline.worker.compiling.upgrade import KernelUpgrade
 from hookline.worker.drafting.drafter import Drafter
-from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
+from hookline.worker.executor import Compute
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import RUNS_MODEL
 from hookline.worker.extension import worker_sides
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.kernels_in_use import kernels_in_use
-from hookline.worker.loaded_model import load
-from hookline.worker.machine import Machine, check_replicas, choose_machine
-from hookline.worker.memory import count_blocks
-from hookline.worker.profile import room_for_cache
+from hookline.worker.loaded_model import LoadModel
+from hookline.worker.machine import Machine
 from hookline.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
-from hookline.worker.runner_maker import RunnerMaker
-from hookline.worker.startup_timer import StartupTimer
-from hookline_kernels import KernelError, import_compiled
-from hookline_kernels.runtime.allocator import keep_freed_memory, return_freed_memory
-from hookline_kernels.runtime.page_warmer import PageWarmer
-from hookline_kernels.runtime.settled_heap import settle_heap
-from hookline_kernels.runtime.threads.choosing import is_chosen, take_threads
-from hookline_kernels.runtime.threads.governor import ThreadGovernor
+from hookline.worker.runner_maker import MakeProcessors, RunnerMaker
 
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerSetup:
+    """What a worker knows neither of machines nor of model files.
+
+    Attributes:
+        init_device: Chooses the device and sets up memory and threads of this process;
+            may raise `ConfigError`.
+        load_model: Loads the configured model.
+        make_processors: Makes the logits processors.
+    """
+
+    init_device: Callable[[EngineConfig], Machine]
+    load_model: LoadModel
+    make_processors: MakeProcessors
+
+
+def _sleeping(_: StepPlan) -> NoReturn:
+    raise AssertionError("no step may be executed before warm_up, or during sleep")
+
+
 class Worker:
-    """One rank of a model. All methods are called from one thread, in phase order."""
+    """One rank of a model. All methods are called from one thread, in phase order.
+
+    Implements `Serving`.
+
+    Attributes:
+        config: The engine's configuration.
+        compute: Computes a step.
+        execute: Likewise, as the machine has tuned it. Any exception is fatal to the
+            engine.
+    """
 
     def __init__(
-        self, context: ExecutorContext, ranks: RankContext = SINGLE_RANK
+        self,
+        context: ExecutorContext,
+        setup: WorkerSetup,
+        ranks: RankContext = SINGLE_RANK,
     ) -> None:
         """Keeps what the phases need; they do the work.
 
         Args:
             context: The engine's configuration and parts.
+            setup: How the device is initialised and the model loaded.
             ranks: What this rank has of the others.
         """
-        self._ranks = ranks
-        self._config = context.config
+        self._setup, self._ranks = setup, ranks
+        self.config = context.config
         self._clock = context.clock
         self._timer = context.timer
         self._proposer = context.proposer
         self._drafts = context.proposer is not None
-        self._connector = context.connector
         self._extensions = FollowedRows(
             worker_sides(context.extensions.values(), context.config.parallel)
         )
@@ -82,9 +104,8 @@ class Worker:
         self._allocated: Allocation | None = None
         self._drafter: Drafter | None = None
         self._runner: StepRunner | None = None
-        self._warmer: PageWarmer | None = None
-        self._upgrade: KernelUpgrade[tuple[RunnerMaker, Allocation]] | None = None
-        self._governor: ThreadGovernor | None = None
+        self.compute: Compute = _sleeping
+        self.execute: Compute = _sleeping
 
     def init_device(self) -> None:
         """Chooses the device and sets up memory and threads of this process.
@@ -94,12 +115,7 @@ class Worker:
                 engines.
         """
         with self._timer.phase("init device"):
-            self._machine = choose_machine(self._config.executor)
-            has_siblings = self._config.cache.sibling_blocks is not None
-            engines = self._config.most_local + has_siblings
-            check_replicas(self._machine, self._config.parallel, engines)
-            keep_freed_memory()
-            take_threads(self._config.executor.threads, self._config.num_concurrent)
+            self._machine = self._setup.init_device(self.config)
 
     def load_model(self) -> None:
         """Reads this rank's weights and chooses how to compute with them.
@@ -108,13 +124,14 @@ class Worker:
             ModelLoadError: The model cannot be loaded or served.
             ConfigError: An option or the proposer does not fit the model.
         """
-        assert self._machine is not None
-        model = load(
-            self._config,
-            self._machine.platform,
+        machine = self._machine
+        assert machine is not None, "init_device comes first"
+        model = self._setup.load_model(
+            self.config,
+            machine.platform,
             self._timer,
             proposer=self._proposer,
-            needs_fingerprint=self._connector is not None,
+            uses_cache=self._extensions.uses_cache,
             states_option=self._extensions.states_option,
             ranks=self._ranks,
         )
@@ -122,18 +139,21 @@ class Worker:
             model.cache_key != self._allocated.cache_key
         ):
             raise ModelLoadError(
-                self._config.model.model,
+                self.config.model.model,
                 "its weights or configuration have changed during sleep in a way that "
                 "does not fit the KV cache: restart the engine",
             )
         self._ranks.end_loading(model.hidden_size, model.dtype)
-        is_final = model.with_kernels is None
         self._maker = RunnerMaker.of(
-            self._config if is_final else without_kernels(self._config),
-            self._machine,
+            self.config,
+            machine.platform,
             model,
+            isa=machine.isa,
+            device_steps=machine.device_steps(
+                self.config, model, self._proposer, self._extensions.graph_obstacle
+            ),
+            make_processors=self._setup.make_processors,
             proposer=self._proposer,
-            connector=self._connector,
             extensions=self._extensions,
             ranks=self._ranks,
         )
@@ -141,7 +161,7 @@ class Worker:
     @property
     def feature_layers(self) -> tuple[int, ...]:
         """Layers whose inputs the proposer needs, where this rank has prepared it."""
-        return self._loaded.model.feature_layers
+        return self.maker.model.feature_layers
 
     def link_stages(self, feature_layers: tuple[int, ...]) -> None:
         """Gets ready to exchange hidden states with other pipeline stages, if any.
@@ -152,7 +172,7 @@ class Worker:
         Raises:
             ConfigError: The model does not show the inputs of its layers.
         """
-        self._feature_layers, model = feature_layers, self._loaded.model
+        self._feature_layers, model = feature_layers, self.maker.model
         self._ranks.link_stages(
             feature_layers,
             own_layers=model.own_layers,
@@ -170,34 +190,21 @@ class Worker:
         Raises:
             ConfigError: Not even one block fits.
         """
-        maker = self._loaded
-        model = maker.model
-
-        def room() -> int:
-            with self._timer.phase("profile memory"):
-                return room_for_cache(maker)
-
-        return count_blocks(
-            self._config.cache,
-            self._config.scheduler,
-            [*model.layers, *maker.draft_memory.layers],
-            dtype=model.cache_dtype,
-            max_model_len=model.max_model_len,
-            room=room,
-        )
+        assert self._machine is not None
+        return self._machine.count_blocks(self.maker, self._timer)
 
     def allocate(self, num_blocks: int) -> None:
         """Allocates a KV cache of the agreed number of blocks, and input buffers.
 
         Raises:
-            ConfigError: The proposer or the connector cannot use the cache.
+            ConfigError: The proposer or an extension cannot use the cache.
         """
-        maker = self._loaded
+        maker = self.maker
         with self._timer.phase("allocate KV cache"):
             self._allocated = Allocation.of(maker, num_blocks)
 
     def warm_up(self) -> ModelShape:
-        """Builds the runner, captures CUDA graphs and faults in pages of the cache.
+        """Builds the runner, captures CUDA graphs and tunes the machine.
 
         Returns:
             What the core must know of the model.
@@ -206,28 +213,9 @@ class Worker:
             ConfigError: The proposer cannot use its cache.
         """
         with self._timer.phase("warm up"):
-            assert self._allocated is not None, "allocate comes first"
-            shape = self._build_runner(self._allocated)
-            prefault = self._config.cache.kv_cache_prefault
-            self._warmer = self._allocated.warmer(prefault)
-            if self._loaded.model.with_kernels is not None:
-                compiler = CompilerProcess(self._config, is_background=True)
-                self._upgrade = KernelUpgrade(compiler, self._build_with_kernels)
-            self._governor = self._governor or self._make_governor()
-            settle_heap()
+            shape = self._serve()
         self._ranks.join()
         return shape
-
-    def execute(self, plan: StepPlan) -> StepResult:
-        """Computes a step. Any exception is fatal to the engine."""
-        if (governor := self._governor) is None:
-            return self._compute(plan)
-        governor.begin_step()
-        result = self._compute(plan)
-        return replace(result, thread_use=ThreadUse(*governor.end_step()))
-
-    def _compute(self, plan: StepPlan) -> StepResult:
-        return self._ranks.end_step(self._run(plan))
 
     def assist(self) -> RankUse:
         """Computes this rank's experts in a step of other engines.
@@ -236,35 +224,22 @@ class Worker:
         """
         return self._ranks.assist()
 
-    def _run(self, plan: StepPlan) -> StepResult:
-        assert self._runner is not None, "no step may be executed during sleep"
-        if self._upgrade is None:
-            return self._runner.execute(plan)
-        if (built := self._upgrade.take()) is not None:
-            self._use_kernels(*built)
-            return self._runner.execute(plan)
-        is_compiling = self._upgrade.is_running
-        return replace(self._runner.execute(plan), kernels_compiling=is_compiling)
-
     def sleep(self, level: SleepLevel) -> None:
         """As `Executor.sleep`: releases the KV cache's memory, or also the weights.
 
         At level `WEIGHTS` the proposer goes as well, and is created again on wake-up.
         """
-        assert self._allocated is not None
-        gc.unfreeze()
-        self._close_upgrade()
-        self._close_warmer()
+        assert self._machine is not None
+        self._machine.rest()
         self._runner = None
+        self.compute = self.execute = _sleeping
         if level is SleepLevel.WEIGHTS:
             self._close_drafter()
             self._maker = self._proposer = None
             self._ranks.leave()
-        self._allocated.memory.release()
+        self.allocated.memory.release()
         gc.collect()
-        return_freed_memory()
-        if torch.cuda.is_initialized():
-            torch.cuda.empty_cache()
+        self._machine.return_memory()
 
     def wake_up(self) -> None:
         """As `Executor.wake_up`: restores what `sleep` released, and warms up.
@@ -273,50 +248,67 @@ class Worker:
             ModelLoadError: The weights can no longer be loaded, or do not fit the
                 cache. The worker sleeps on.
         """
-        assert self._allocated is not None
         self._timer = StartupTimer(self._clock)
         if self._maker is None:
             if self._drafts:
-                self._proposer = load_proposer(self._config, RUNS_MODEL)
+                self._proposer = load_proposer(self.config, RUNS_MODEL)
             self.load_model()
             self.link_stages(self._feature_layers)
-        self._allocated.memory.restore()
+        self.allocated.memory.restore()
         self.warm_up()
         for phase in self._timer.phases():
             _log.info("%s took %.2f s", phase.name, phase.seconds)
 
     def close(self) -> None:
         """Ends the threads of plugins and drops the model; valid in every phase."""
-        self._close_upgrade()
-        self._close_warmer()
+        if self._machine is not None:
+            self._machine.close()
         self._close_drafter()
         if self._allocated is not None:
             self._allocated.close()
         self._extensions.close()
-        if self._governor is not None:
-            self._governor.close()
-        gc.unfreeze()
+        self.compute = self.execute = _sleeping
         self._runner = self._maker = self._allocated = self._proposer = None
 
     @property
-    def _loaded(self) -> RunnerMaker:
+    def maker(self) -> RunnerMaker:
+        """What runners are built with."""
         assert self._maker is not None, "load_model comes first"
         return self._maker
 
+    @property
+    def allocated(self) -> Allocation:
+        """The memory that the worker serves with."""
+        assert self._allocated is not None, "allocate comes first"
+        return self._allocated
+
+    def use(self, maker: RunnerMaker, allocated: Allocation) -> None:
+        """Computes the next steps with these, over the same keys and values."""
+        self._maker, self._allocated = maker, allocated
+        self._serve()
+
+    def _serve(self) -> ModelShape:
+        """Builds the runner, and tunes the machine."""
+        assert self._machine is not None
+        shape = self._build_runner(self.allocated)
+        assert self._runner is not None
+        self.compute = self._ranks.around_step(self._runner.execute)
+        self.execute = self._machine.tune(self)
+        return shape
+
     def _build_runner(self, kept: Allocation) -> ModelShape:
-        maker = self._loaded
+        maker = self.maker
         if self._drafter is None:
             if kept.drafts is not None and self._proposer is not None:
-                bind_proposer(self._proposer, self._config, kept.drafts)
+                bind_proposer(self._proposer, self.config, kept.drafts)
             self._drafter = maker.drafter(kept.state.batch)
-        forward = maker.graphs.forward(kept.feed) or maker.model.forward
+        forward = maker.forward(kept.feed)
         self._runner = maker.runner(
             forward,
             kept.feed,
             kept.cache,
             kept.state,
             drafter=self._drafter,
-            transferring=kept.transferring,
             serves=True,
         )
         model = maker.model
@@ -329,73 +321,13 @@ class Worker:
             num_kv_blocks=kept.num_blocks,
             eos_token_ids=model.eos_token_ids,
             cost=model.cost,
-            kernels=kernels_in_use(
-                forward,
-                kept.cache.attention.values(),
-                maker.sampling,
-                maker.machine,
-                maker.graphs.reason_without,
-                weights=model.quantization,
-            ),
-            isa=maker.machine.isa,
+            kernels=maker.kernels_in_use(forward, kept.cache),
+            isa=maker.isa,
             draft_tree=tree_of(self._proposer),
-            kv_layout=self._runner.kv_layout,
             kv_cache_spec_kind=kept.cache.spec_kind,
             sliding_window=model.sliding_window,
+            rank_sections=[self._extensions.describe()],
         )
-
-    def _build_with_kernels(self) -> tuple[RunnerMaker, Allocation]:
-        """Builds what the next step may use; runs beside steps that do not."""
-        assert self._machine is not None
-        assert self._allocated is not None
-        model = self._loaded.model
-        assert model.with_kernels is not None
-        model = replace(model, forward=model.with_kernels(), with_kernels=None)
-        maker = RunnerMaker.of(
-            self._config,
-            self._machine,
-            model,
-            proposer=None,
-            connector=None,
-            extensions=self._extensions,
-            ranks=self._ranks,
-        )
-        cache = self._allocated.cache.with_kernels()
-        kept = replace(self._allocated, cache=cache, feed=maker.feed(cache))
-        return maker, kept
-
-    def _use_kernels(self, maker: RunnerMaker, kept: Allocation) -> None:
-        """Computes the next steps with kernels, over the same keys and values."""
-        gc.unfreeze()
-        self._maker, self._allocated = maker, kept
-        _log.info("kernels are in use: %s", self._build_runner(kept).kernels)
-        self._governor = self._make_governor()
-        self._close_upgrade()
-        settle_heap()
-
-    def _close_upgrade(self) -> None:
-        if self._upgrade is not None:
-            self._upgrade.close()
-            self._upgrade = None
-
-    def _make_governor(self) -> ThreadGovernor | None:
-        """Returns None where no team of threads computes steps."""
-        maker = self._loaded
-        is_torch = self._config.executor.kernels is Kernels.TORCH
-        if maker.machine.platform.is_gpu or is_torch or maker.model.with_kernels:
-            return None
-        try:
-            team = import_compiled("hookline_kernels.cpu.team").thread_team()
-        except KernelError:  # torch computes alone; a warning has said so
-            return None
-        fixed = is_chosen(self._config.executor.threads)
-        engines = self._config.num_concurrent
-        return ThreadGovernor(team, is_fixed=fixed, engines=engines)
-
-    def _close_warmer(self) -> None:
-        if self._warmer is not None:
-            self._warmer.close()
-            self._warmer = None
 
     def _close_drafter(self) -> None:
         if self._drafter is not None:

@@ -13,14 +13,15 @@ from hookline.observer_context import ObserverAddress
 from hookline.transport.cluster import AttachedEngines, AttachInfo, require_cluster
 from hookline.transport.engine_client import EngineClient
 from hookline_kernels.runtime.settled_heap import settle_heap
+from hookline_processes.async_channel import AsyncChannel
 from hookline_server.api_servers.asking import (
     Questions,
     SharedAllowance,
     SharedResponses,
     SharedScaling,
 )
-from hookline_server.api_servers.link import Link
 from hookline_server.api_servers.messages import (
+    ENCODER,
     Begin,
     Prepared,
     Serving,
@@ -51,7 +52,7 @@ async def serve_as_child(channel: socket.socket, folders: set[Path]) -> None:
         channel: The channel to the parent.
         folders: Gets the folders of the parent's sockets.
     """
-    link = await Link.over(channel, msgspec.msgpack.Decoder(ToChild))
+    link = AsyncChannel(channel, msgspec.msgpack.Decoder(ToChild), ENCODER)
     welcome = await link.receive()
     if not isinstance(welcome, Welcome):
         return  # the parent has gone already
@@ -69,7 +70,7 @@ class _ChildLife:
     """One API server; for its event loop."""
 
     def __init__(
-        self, link: Link[ToChild], welcome: Welcome, stopping: asyncio.Event
+        self, link: AsyncChannel[ToChild], welcome: Welcome, stopping: asyncio.Event
     ) -> None:
         self._link = link
         self._welcome = welcome

@@ -11,10 +11,10 @@ from functools import partial
 from hookline.config import EngineConfig
 from hookline.request_ids import MAX_CLIENTS
 from hookline.transport.cluster import AttachInfo
+from hookline_processes.async_channel import AsyncChannel
 from hookline_processes.restarts import RestartBudget
 from hookline_registry import Failure, FailureLog, isolate
 from hookline_server.api_servers.divided_limits import engine_share, server_share
-from hookline_server.api_servers.link import Link
 from hookline_server.api_servers.messages import (
     Begin,
     ObserverSeat,
@@ -216,7 +216,7 @@ class Fleet:
         except OSError as error:
             return f"its process cannot be started: {error}"
         place.spare = None
-        link = await process.connect()
+        link = process.connect()
         place.client_index = client = self._next_client()
         place.silent_seconds, place.last_beat = 0.0, 0
         place.kill_reason = None
@@ -235,7 +235,7 @@ class Fleet:
             state.left(client)
 
     async def _talk(
-        self, place: _Place, link: Link[ToParent], state: SharedState
+        self, place: _Place, link: AsyncChannel[ToParent], state: SharedState
     ) -> None:
         async with asyncio.TaskGroup() as answering:
             await self._hear(place, link, state, answering)
@@ -243,7 +243,7 @@ class Fleet:
     async def _hear(
         self,
         place: _Place,
-        link: Link[ToParent],
+        link: AsyncChannel[ToParent],
         state: SharedState,
         answering: asyncio.TaskGroup,
     ) -> None:
@@ -339,6 +339,6 @@ def _end_unheard(
 
 
 async def _answer(
-    link: Link[ToParent], state: SharedState, ask: Ask, client: int
+    link: AsyncChannel[ToParent], state: SharedState, ask: Ask, client: int
 ) -> None:
     link.send(await state.answer(ask, client))

@@ -3,6 +3,7 @@
 import msgspec
 
 from hookline.config import EngineConfig
+from hookline.frozen import plain
 from hookline.transport.cluster import AttachInfo
 from hookline_server.api_servers.questions import (
     Answer,
@@ -12,6 +13,9 @@ from hookline_server.api_servers.questions import (
     Keep,
 )
 from hookline_server.settings import ServerSettings
+
+ENCODER = msgspec.msgpack.Encoder(enc_hook=plain)
+"""Encodes all of them."""
 
 
 class ObserverSeat(msgspec.Struct, frozen=True):

@@ -3,44 +3,31 @@
 import asyncio
 import os
 import signal
-import socket
 from collections.abc import Iterable
 
 import msgspec
 
-from hookline_processes.supervised import OwnedProcess
-from hookline_server.api_servers.link import Link
-from hookline_server.api_servers.messages import ToParent
+from hookline_processes.async_channel import AsyncChannel
+from hookline_processes.supervised import Supervised
+from hookline_server.api_servers.messages import ENCODER, ToParent
 
 _MODULE = "hookline_server.api_servers.child"
 
 
-class ApiServerProcess(OwnedProcess):
-    """A process that this one owns, with a channel to it.
+class ApiServerProcess(Supervised):
+    """The process of an API server.
 
     A terminal's Ctrl-C does not reach it: the parent lets the servers drain.
     """
 
     def __init__(self, name: str, descriptors: Iterable[int]) -> None:
         """Starts a process that inherits these descriptors; `connect` follows."""
-        self._end, theirs = socket.socketpair()
-        try:
-            super().__init__(
-                _MODULE,
-                (theirs.fileno(),),
-                name=name,
-                pass_fds=(theirs.fileno(), *descriptors),
-                is_apart=True,
-            )
-        except BaseException:
-            self._end.close()
-            raise
-        finally:
-            theirs.close()
+        super().__init__(_MODULE, name=name, pass_fds=(*descriptors,), is_apart=True)
 
-    async def connect(self) -> Link[ToParent]:
-        """Returns the channel to it."""
-        return await Link.over(self._end, msgspec.msgpack.Decoder(ToParent))
+    def connect(self) -> AsyncChannel[ToParent]:
+        """Returns the channel to it, which outlives it: its last messages are read."""
+        end = self.channel.dup()
+        return AsyncChannel(end, msgspec.msgpack.Decoder(ToParent), ENCODER)
 
     def ask_to_drain(self) -> None:
         """Lets it serve its open requests and end."""
@@ -49,8 +36,7 @@ class ApiServerProcess(OwnedProcess):
     async def ended(self) -> str:
         """Waits for the end of the process; returns how it ended, in one clause."""
         await _wait_for_end(self.pid)
-        self.ask_to_end()
-        await asyncio.to_thread(self.end, 0.0)
+        await asyncio.to_thread(self.close, 0.0)
         return self.end_reason or "it ended"
 
 

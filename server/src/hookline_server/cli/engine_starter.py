@@ -10,6 +10,7 @@ from hookline.transport.cluster import require_cluster
 from hookline_server.api_servers.fleet import Engines
 from hookline_server.api_servers.parent import StartOwner
 from hookline_server.engine import ServingEngine
+from hookline_server.logs.record_feed import Deliver
 from hookline_server.logs.set_up import ServerLog
 from hookline_server.serving import StartEngine
 
@@ -22,10 +23,16 @@ def engine_starter(config: EngineConfig, log: ServerLog) -> StartEngine:
         module = await asyncio.to_thread(import_module, "hookline_server.engine_start")
         engine = cast("ServingEngine", await module.start_engine(config))
         engine.report(log.stats)
-        log.feed(engine.records_logged if engine.needs_records else None)
+        log.feed(_wanted_records(engine))
         return engine
 
     return start
+
+
+def _wanted_records(engine: ServingEngine) -> Deliver | None:
+    """Returns what takes records of the log; None if no logger wants them."""
+    observers = engine.observers
+    return observers.records_logged if observers.listens("records_logged") else None
 
 
 def owner_starter(config: EngineConfig, log: ServerLog) -> StartOwner:
@@ -45,7 +52,7 @@ def owner_starter(config: EngineConfig, log: ServerLog) -> StartOwner:
         module = await asyncio.to_thread(import_module, "hookline_server.engine_start")
         engine, shared, observers = await module.start_owner(config)
         engine.report(log.stats)
-        log.feed(engine.records_logged if engine.needs_records else None)
+        log.feed(_wanted_records(engine))
         engines = Engines(
             invite=shared.attach_info,
             expel=shared.expel,

@@ -80,11 +80,11 @@ async def create_message(request: web.Request) -> web.StreamResponse:
         prompt, reading = await _read(request, body)
         params = reading.adapted(params)
     identity = make_identity(request, "msg_")
-    submission = admission.submission(identity, [prompt], params)
+    batch = await admission.batch(identity, [prompt], params)
     answer = AnthropicAnswer(identity, admission.engine, reading)
     field = body.format_field if body.format else "tools"
     with format_named(field):
-        return await deliver(request, submission, answer, grammar_field=field)
+        return await deliver(request, batch, answer, grammar_field=field)
 
 
 @described(

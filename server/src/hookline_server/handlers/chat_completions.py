@@ -52,12 +52,12 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         check_logprobs(body, params, engine.facts.max_model_len)
         prompt, params, reading = await read_conversation(request, body, params)
     identity = make_identity(request, "chatcmpl-")
-    submission = admission.submission(identity, [prompt], params)
+    batch = await admission.batch(identity, [prompt], params)
     settings = request.app[SETTINGS].responses
     answer = ChatAnswer(identity, body, engine, reading, settings)
     field = asking_field(body) or reading.grammar_field
     with fields_named(_names(body, field)):
-        return await deliver(request, submission, answer, grammar_field=field)
+        return await deliver(request, batch, answer, grammar_field=field)
 
 
 def _names(body: ChatRequest, grammar_field: str) -> Mapping[str, str]:

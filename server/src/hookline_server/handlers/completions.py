@@ -75,14 +75,14 @@ async def completions(request: web.Request) -> web.StreamResponse:
         is_cut = most_tokens is not None
         echo = await _echo(engine, body, found if is_cut else given)
     identity = make_identity(request, "cmpl-")
-    submission = admission.submission(
+    batch = await admission.batch(
         identity, found, params, may_be_shorter=body.max_tokens is None
     )
     settings = request.app[SETTINGS].responses
     answer = CompletionAnswer(identity, body, engine, echo, settings)
     with field_named(body):
         return await deliver(
-            request, submission, answer, grammar_field=asking_field(body) or PARAM
+            request, batch, answer, grammar_field=asking_field(body) or PARAM
         )
 
 

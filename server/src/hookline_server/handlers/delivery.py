@@ -20,7 +20,7 @@ from hookline_server.engine import OutputStream
 from hookline_server.handlers.common import json_response
 from hookline_server.request_ids import request_id
 from hookline_server.sse import EventResponse
-from hookline_server.streams import Submission, merged, whole_outputs
+from hookline_server.streams import PromptBatch, merged, whole_outputs
 
 MakeWhole = Callable[[Sequence[RequestOutput]], Awaitable[msgspec.Struct]]
 MakeFailure = Callable[[ApiError], msgspec.Struct]
@@ -28,44 +28,44 @@ MakeFailure = Callable[[ApiError], msgspec.Struct]
 
 async def deliver(
     request: web.Request,
-    submission: Submission,
+    batch: PromptBatch,
     answer: Answer,
     *,
     grammar_field: str = PARAM,
     failure: MakeFailure | None = None,
 ) -> web.StreamResponse:
-    """Runs a submission; aborts it if the client leaves.
+    """Runs a batch; aborts it if the client leaves.
 
     Args:
         request: The request.
-        submission: What the engine is to do.
+        batch: What the engine is to do.
         answer: Makes the response's parts of outputs.
         grammar_field: The request's field that leads to a grammar, for errors.
         failure: Makes the event of an error in a stream; None leaves its form to the
             dialect.
     """
-    if not submission.is_streamed:
-        return await deliver_whole(request, submission, answer.whole)
-    async with _opened(request, submission) as streams:
+    if not batch.is_streamed:
+        return await deliver_whole(request, batch, answer.whole)
+    async with _opened(request, batch) as streams:
         return await _stream(request, streams, answer, grammar_field, failure)
 
 
 async def deliver_whole(
-    request: web.Request, submission: Submission, whole: MakeWhole
+    request: web.Request, batch: PromptBatch, whole: MakeWhole
 ) -> web.Response:
-    """Runs a submission, and makes one response of its outputs."""
-    async with _opened(request, submission) as streams:
+    """Runs a batch, and makes one response of its outputs."""
+    async with _opened(request, batch) as streams:
         response = json_response(await whole(await whole_outputs(streams)))
         request.app[HEAP].add(response.content_length or 0)
         return response
 
 
 def _opened(
-    request: web.Request, submission: Submission
+    request: web.Request, batch: PromptBatch
 ) -> AbstractAsyncContextManager[list[OutputStream]]:
     app = request.app
     return app[OPEN_STREAMS].opened(
-        app[ENGINE], submission, deadline_of(request), allowance_of(request)
+        app[ENGINE], batch, deadline_of(request), allowance_of(request)
     )
 
 

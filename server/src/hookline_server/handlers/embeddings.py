@@ -76,9 +76,9 @@ async def _answer(
         ]
         POOLED_VALUES.check(embedder.num_values(asked, [*map(len, found)]))
     identity = make_identity(request, prefix)
-    submission = admission.submission(identity, found, NO_SAMPLING, pooling=asked)
+    batch = await admission.batch(identity, found, NO_SAMPLING, pooling=asked)
     answer = EmbeddingAnswer(identity, body)
-    return await deliver_whole(request, submission, answer.whole)
+    return await deliver_whole(request, batch, answer.whole)
 
 
 async def _tokens(

@@ -6,11 +6,11 @@ Kubernetes' names are served, too, SageMaker's `/ping` and SGLang's `/health_gen
 import msgspec
 from aiohttp import web
 
-from hookline.frontend.probe_result import ProbeOutcome
 from hookline_server.api_error import ApiError
 from hookline_server.context import DEEP_HEALTH, ENGINE, REMOTE_PAGES
 from hookline_server.handlers.common import json_response, unready_reason
 from hookline_server.openapi.operation import Operation, Tag, described
+from hookline_server.probe import ProbeOutcome
 
 
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):

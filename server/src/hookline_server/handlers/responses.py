@@ -102,13 +102,13 @@ async def create_response(request: web.Request) -> web.StreamResponse:
         with fields_named(CHAT_NAMES), format_named(field):
             read = await _read(request, body, generation)
     identity = _identity(request)
-    submission = admission.submission(identity, [read.prompt], read.params)
+    batch = await admission.batch(identity, [read.prompt], read.params)
     answer = _answer(request, body, identity, read)
     field = asking_field(generation) or read.reading.grammar_field
     field = _FORMAT if field == "response_format" else field
     with fields_named(CHAT_NAMES), format_named(field):
         return await deliver(
-            request, submission, answer, grammar_field=field, failure=answer.failed
+            request, batch, answer, grammar_field=field, failure=answer.failed
         )
 
 

@@ -1,5 +1,6 @@
 """An engine whose texts are processed in text processes, off the event loop."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from hookline.config import EngineConfig
@@ -7,6 +8,9 @@ from hookline.frontend.async_engine import AsyncEngine
 from hookline.frontend.front_end import FrontEnd
 from hookline.frozen import EMPTY
 from hookline.tokenizer import ChatMessage
+from hookline_server.loop_watch import LoopWatch
+from hookline_server.probe import ProbeResult
+from hookline_server.probing import probe_engine
 from hookline_server.texts.text_service import TextService
 
 
@@ -15,14 +19,27 @@ class TextEngine(AsyncEngine):
 
     def __init__(self, front_end: FrontEnd, config: EngineConfig) -> None:
         """Takes over a front end, as `AsyncEngine` does; starts no text process yet."""
+        loop_watch = LoopWatch(asyncio.get_running_loop())
         self._tokenizer = front_end.tokenizer
-        self._texts = TextService(front_end.tokenizer, front_end.text_bounds)
-        super().__init__(front_end, config, self._texts)
+        self._texts = TextService(front_end.tokenizer, front_end.inputs.text_bounds)
+        super().__init__(front_end, config, look=loop_watch.look)
+        self.report(lambda: loop_watch.stats)
 
     async def start_texts(self) -> None:
         """Starts text processes, so that the first request need not wait for one."""
         await self._texts.start()
         self.report(self._texts.stats)
+
+    async def probe(self, timeout_seconds: float) -> tuple[ProbeResult, ...]:
+        """Lets each live engine generate one token, whatever the limits of the queue.
+
+        The requests count in all metrics; their client id is `health-probe`.
+        """
+        probes = [
+            probe_engine(self._front_end, engine, self._clock, timeout_seconds)
+            for engine in self._front_end.engines.staying
+        ]
+        return tuple(await asyncio.gather(*probes))
 
     @property
     def has_chat_template(self) -> bool:
@@ -43,6 +60,12 @@ class TextEngine(AsyncEngine):
             is_prompt=is_prompt,
             client=client,
         )
+
+    async def encode_words(
+        self, words: Sequence[str], client: str = ""
+    ) -> tuple[tuple[int, ...], ...]:
+        """Returns the token ids of words that must not be generated."""
+        return await self._texts.encode_words(words, client)
 
     async def decode(
         self, token_ids: Sequence[int], *, skip_special_tokens: bool = False
@@ -89,3 +112,8 @@ class TextEngine(AsyncEngine):
 
     def token_bytes(self, token_id: int) -> bytes:
         return self._tokenizer.token_bytes(token_id)
+
+    async def close(self) -> None:
+        """Also ends the text processes."""
+        await super().close()
+        await self._texts.close()

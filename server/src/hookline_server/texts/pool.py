@@ -3,7 +3,6 @@
 import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
-from subprocess import Popen
 from typing import BinaryIO
 
 import msgspec
@@ -18,6 +17,7 @@ from hookline.front_end_parts import TextQueueName, TextStats
 from hookline.frozen import EMPTY
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
+from hookline_processes.supervised import Supervised
 from hookline_server.texts.messages import (
     Answer,
     Encode,
@@ -63,7 +63,7 @@ class TextPool:
         self._tokenizer = tokenizer
         self._bounds = bounds
         self._setup: BinaryIO | None = None
-        self._ending: list[Popen[bytes]] = []
+        self._ending: list[Supervised] = []
         self._is_closed = False
         self._queues: Mapping[TextQueueName, TextQueue] = {
             each.name: TextQueue(each, self._setup_fd, self._reap) for each in _QUEUES
@@ -155,7 +155,7 @@ class TextPool:
         for queue in self._queues.values():
             queue.close()
         for process in self._ending:
-            await asyncio.to_thread(process.wait)  # they are killed already
+            await asyncio.to_thread(process.close, 0.0)  # they are killed already
         self._ending.clear()
         if self._setup is not None:
             self._setup.close()
@@ -190,12 +190,15 @@ class TextPool:
             self._setup.flush()
         return self._setup.fileno()
 
-    def _reap(self, process: Popen[bytes]) -> None:
+    def _reap(self, process: Supervised) -> None:
         self._ending.append(process)
         asyncio.get_running_loop().call_later(REAP_SECONDS, self._reap_ended)
 
     def _reap_ended(self) -> None:
-        self._ending = [each for each in self._ending if each.poll() is None]
+        ended = [each for each in self._ending if each.exit_code is not None]
+        for process in ended:
+            process.close(0.0)
+            self._ending.remove(process)
         if self._ending and not self._is_closed:
             asyncio.get_running_loop().call_later(REAP_SECONDS, self._reap_ended)
 

@@ -1,27 +1,23 @@
-"""A text process.
+"""A text process: `python -m hookline_server.texts.process FD SECONDS BYTES`.
 
-It is run as
-`python -m hookline_server.texts.process FD CPU_SECONDS MEMORY_BYTES OWNER`. FD is a
-file with the `Setup`, OWNER the process id of the front end. Standard input is a
-socket: jobs come in, replies go out, and the process ends when the front end closes it
-or has ended. The kernel ends the process when a job takes more than `CPU_SECONDS` of
-processor time, whatever it does, also after the front end is gone.
+FD is a file with the `Setup`. Jobs come from the front end that owns the process, and
+replies go there. The kernel ends the process when a job takes more than SECONDS of
+processor time, whatever it does, also after the front end is gone, and refuses memory
+beyond BYTES.
 """
 
-import socket
 import sys
 import time
+from collections.abc import Sequence
 
 import msgspec
 
 from hookline_processes.limits import (
-    end_with_owner,
-    frame,
     limit_memory,
-    next_frame,
     processor_time,
     whole_file,
 )
+from hookline_processes.owner import Owner, run_supervised
 from hookline_server.texts.chat_template import (
     OutputTooLongError,
     TemplateRefusedError,
@@ -88,18 +84,19 @@ class TextWorker:
         )
 
 
-def main(setup_fd: int, cpu_seconds: float, memory_bytes: int, owner: int) -> None:
-    """Does jobs until the front end closes the socket, or has ended."""
-    end_with_owner(owner)
-    setup = msgspec.msgpack.decode(whole_file(setup_fd), type=Setup)
-    worker = TextWorker(setup, cpu_seconds)
-    limit_memory(memory_bytes)
-    decoder = msgspec.msgpack.Decoder(Job)
-    with socket.socket(fileno=0) as channel, channel.makefile("rb") as incoming:
-        channel.sendall(frame(Ready()))
-        while (data := next_frame(incoming)) is not None:
-            channel.sendall(frame(worker.do(decoder.decode(data))))
+def main(owner: Owner, arguments: Sequence[str]) -> int:
+    """Does jobs until the front end hangs up, or has ended."""
+    owner.watch()
+    setup_fd, cpu_seconds, memory_bytes = arguments
+    setup = msgspec.msgpack.decode(whole_file(int(setup_fd)), type=Setup)
+    worker = TextWorker(setup, float(cpu_seconds))
+    limit_memory(int(memory_bytes))
+    decoder, encode = msgspec.msgpack.Decoder(Job), msgspec.msgpack.Encoder().encode
+    owner.send(encode(Ready()))
+    while (data := owner.receive()) is not None:
+        owner.send(encode(worker.do(decoder.decode(data))))
+    return 0
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    sys.exit(run_supervised(main))

@@ -5,11 +5,11 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from subprocess import Popen
 
 from hookline.exceptions import EngineDeadError, TextLimitError, TextQueueFullError
 from hookline.front_end_parts import TextQueueName, TextQueueStats
 from hookline.text.fair_queue import FairQueue
+from hookline_processes.supervised import Supervised
 from hookline_registry import FailureLog
 from hookline_server.texts.messages import Answer, Job, Ready, Reply
 from hookline_server.texts.text_process import TextLimits, TextProcess
@@ -65,7 +65,7 @@ class TextQueue:
         self,
         settings: QueueSettings,
         setup_fd: Callable[[], int],
-        reap: Callable[[Popen[bytes]], None],
+        reap: Callable[[Supervised], None],
     ) -> None:
         """Starts nothing yet.
 

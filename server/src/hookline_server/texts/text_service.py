@@ -3,13 +3,11 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 from hookline.exceptions import EngineDeadError, RequestError
 from hookline.front_end_parts import TextStats
-from hookline.frontend.encoded_texts import EncodedTexts, bad_word_spellings
+from hookline.frontend.input_processor import distinct, spellings
 from hookline.frozen import EMPTY
-from hookline.sampling_params import SamplingParams
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import ChatMessage, Tokenizer
 from hookline_server.texts.pool import TextPool
@@ -29,7 +27,6 @@ class TextService:
         self._bounds = bounds
         self._pool = TextPool(tokenizer, bounds)
         self._decoding = ThreadPoolExecutor(1, thread_name_prefix="detokenize")
-        self._last_words: _Words | None = None
         self._is_closed = False
 
     @property
@@ -82,31 +79,20 @@ class TextService:
         )
         return token_ids
 
-    async def encode_request(
-        self, prompt: str | Sequence[int], params: SamplingParams, client: str
-    ) -> EncodedTexts:
-        """Tokenizes all texts of a request; see `encode` for what it raises."""
-        found = EncodedTexts()
-        if isinstance(prompt, str):
-            ids = await self.encode(
-                prompt, add_special_tokens=True, is_prompt=True, client=client
-            )
-            found.add([prompt], [ids], add_special_tokens=True)
-        if params.bad_words and all(isinstance(each, str) for each in params.bad_words):
-            words = await self._encode_words(params.bad_words, client)
-            found.add(words.spellings, words.token_ids, add_special_tokens=False)
-        return found
+    async def encode_words(
+        self, words: Sequence[str], client: str
+    ) -> tuple[tuple[int, ...], ...]:
+        """Returns the token ids of words that must not be generated.
 
-    async def _encode_words(self, words: tuple[str, ...], client: str) -> "_Words":
-        """Tokenizes bad words once for the prompts of a request, which share them."""
-        if self._last_words is not None and self._last_words.words is words:
-            return self._last_words
-        spellings = list(bad_word_spellings(words))
-        token_ids = await self._pool.encode(
-            spellings, add_special_tokens=False, client=client
+        Raises:
+            RequestError: They are not Unicode, or exceed a limit.
+            OverloadedError: Too much text is waiting.
+        """
+        return distinct(
+            await self._pool.encode(
+                spellings(words), add_special_tokens=False, client=client
+            )
         )
-        encoded = self._last_words = _Words(words, spellings, token_ids)
-        return encoded
 
     async def render_chat(
         self,
@@ -170,11 +156,3 @@ class TextService:
         self._is_closed = True
         await self._pool.close()
         self._decoding.shutdown(wait=False)
-
-
-class _Words(NamedTuple):
-    """Bad words, both spellings of each, and the spellings' tokens."""
-
-    words: tuple[str, ...]
-    spellings: list[str]
-    token_ids: list[list[int]]

@@ -26,7 +26,7 @@ from hookline.request import TokenLogprobs
 from hookline.spec_decode import SpeculativeConfig
 from hookline.step import SleepLevel
 from hookline.transport.inproc_client import InprocClient
-from hookline.worker.machine import Machine
+from hookline.worker.machines.cuda import CudaMachine
 from hookline_kernels import Platform
 from hookline_kernels.gpu.graph_capture import Capture, CudaCapture, Graph
 from hookline_kernels.runtime.gpu_memory import GpuMemory, Profiled
@@ -79,7 +79,7 @@ class Recorder:
     replays: list[int] = field(default_factory=list)
 
     def new_capture(self) -> Capture:
-        """Returns a capturer with its own memory, as `Machine.new_capture` does."""
+        """Returns a capturer with its own memory, as `CudaMachine.new_capture` does."""
         capture: Capture = CudaCapture() if self.device.type == "cuda" else _recomputed
 
         def captured(compute: Callable[[], torch.Tensor]) -> Graph:
@@ -117,10 +117,11 @@ def serve(
     """Makes an engine on a GPU, or on a simulated one."""
 
     def make(folder: Path, config: EngineConfig = BASE, *, graphs: bool = False) -> LLM:
-        machine = Machine(
+        machine = CudaMachine(
             Platform(device, is_gpu=True), recorder.new_capture if graphs else None
         )
-        monkeypatch.setattr("hookline.worker.worker.choose_machine", lambda _: machine)
+        choosing = "hookline.worker.machines.choosing"
+        monkeypatch.setattr(f"{choosing}.choose_machine", lambda _: machine)
         model = ModelConfig(model=str(folder), max_model_len=64)
         return LLM.from_config(replace(config, model=model))
 
@@ -374,7 +375,7 @@ def test_the_pool_gets_what_the_profile_leaves(
             total=1_000_000, outside=0, weights=250_000, activations=0, graphs=50_000
         )
 
-    monkeypatch.setattr("hookline.worker.profile.measure", measured)
+    monkeypatch.setattr("hookline.worker.machines.profile.measure", measured)
     unsized = replace(BASE, cache=CacheConfig(block_size=8, gpu_memory_utilization=0.5))
     with serve(llama.folder, unsized, graphs=True) as llm:
         facts = llm.front_end.facts
@@ -397,7 +398,7 @@ def test_the_profile_verifies_drafts(
 ) -> None:
     """The largest steps have four requests with three drafts each."""
     monkeypatch.setattr(
-        "hookline.worker.profile.measure",
+        "hookline.worker.machines.profile.measure",
         lambda _, run: (
             run(),
             GpuMemory(total=10**6, outside=0, weights=0, activations=0, graphs=0),

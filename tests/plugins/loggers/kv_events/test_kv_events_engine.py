@@ -11,15 +11,15 @@ import zmq
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig
-from hookline.config.kv_events import KVEventsConfig
-from hookline.config.parallel import ParallelConfig
 from hookline.exceptions import ConfigError
+from hookline_cluster.config import ClusterConfig
 from hookline_kv_events import (
     AllBlocksCleared,
     BlockRemoved,
     BlockStored,
     KVEventBatch,
 )
+from hookline_kv_events.config import KVEventsConfig, KVEventsSection
 from hookline_testing.plugin_site import PluginSite
 
 CONFIG = EngineConfig(
@@ -28,8 +28,12 @@ CONFIG = EngineConfig(
 )
 
 
+def published(events: KVEventsConfig) -> dict[str, object]:
+    return {"kv_events": KVEventsSection(publication=events)}
+
+
 def config_with(events: KVEventsConfig, **given: object) -> EngineConfig:
-    return replace(CONFIG, kv_events=events, **given)  # type: ignore[arg-type]
+    return replace(CONFIG, sections=published(events), **given)  # type: ignore[arg-type]
 
 
 def replayed(endpoint: str) -> list[KVEventBatch]:
@@ -85,14 +89,14 @@ def test_reader_knows_what_is_cached(tmp_path: Path, *, in_process: bool) -> Non
     with LLM.from_config(config_with(events, in_process=in_process)) as llm:
         for prompt in prompts:
             llm.generate([prompt], params)
-        llm.front_end.flush(5)
+        llm.front_end.observers.flush(5)
         batches = replayed(endpoint)
         index = index_of(batches)
         assert documented_reader()(endpoint) == index
         stats = llm.front_end.engines[0].stats
         llm.reset_prefix_cache()
         llm.generate([prompts[0]], params)
-        llm.front_end.flush(5)
+        llm.front_end.observers.flush(5)
         later = index_of(replayed(endpoint))
 
     assert isinstance(batches[0].events[0], AllBlocksCleared)
@@ -111,8 +115,10 @@ def test_each_engine_publishes_its_own_cache(tmp_path: Path) -> None:
     )
     simulated = EngineConfig(
         executor=ExecutorConfig(name="simulated"),
-        parallel=ParallelConfig(data_parallel_size=2),
-        kv_events=events,
+        sections={
+            "cluster": ClusterConfig(data_parallel_size=2),
+            "kv_events": KVEventsSection(publication=events),
+        },
     )
     greedy = SamplingParams(temperature=0.0, max_tokens=24)
     with LLM.from_config(simulated) as llm:

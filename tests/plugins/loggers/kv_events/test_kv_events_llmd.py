@@ -17,10 +17,10 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
-from hookline.config.kv_events import KVEventsConfig, KVEventsEncoding
 from hookline.frontend.prompts import TokensPrompt
 from hookline.request import RequestFacts
 from hookline_kv_events import map_wire
+from hookline_kv_events.config import KVEventsConfig, KVEventsEncoding, KVEventsSection
 from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
 from hookline_server.texts.engine import TextEngine
@@ -133,7 +133,7 @@ def config_of(folder: Path, encoding: KVEventsEncoding) -> EngineConfig:
         topic="kv@pod-1@demo",
         encoding=encoding,
     )
-    return replace(CONFIG, kv_events=events)
+    return replace(CONFIG, sections={"kv_events": KVEventsSection(publication=events)})
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def batches_of(
         for tokens in (PROMPT, [*PROMPT, *range(200, 210)]):
             prompt = TokensPrompt(prompt_token_ids=tokens, cache_salt="salt")
             llm.generate([prompt], SamplingParams(max_tokens=1), facts=facts)
-        llm.front_end.flush(5)
+        llm.front_end.observers.flush(5)
         return replayed(folder)
 
 
@@ -226,7 +226,7 @@ def test_evictions_are_read(tmp_path: Path, encoding: KVEventsEncoding) -> None:
     with LLM.from_config(config_of(folder, encoding)) as llm:
         for start in range(0, 900, 100):
             llm.generate([list(range(start, start + 90))], SamplingParams(max_tokens=1))
-        llm.front_end.flush(5)
+        llm.front_end.observers.flush(5)
         batches = replayed(folder)
         cached = llm.front_end.engines[0].stats.kv_blocks_cached
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 import zmq
 
-from hookline.config.kv_events import KVEventsConfig
 from hookline.events import BlocksRemoved, BlocksStored, CacheCleared
 from hookline.exceptions import ConfigError
+from hookline_kv_events.config import KVEventsConfig
 from hookline_kv_events.publisher import END, Publisher, address_of, is_wide
 from hookline_kv_events.wire import KVEventBatch, wire_event
 

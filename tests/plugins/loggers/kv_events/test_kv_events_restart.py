@@ -3,8 +3,8 @@
 from contextlib import closing
 
 from hookline.clock import SystemClock
-from hookline.config.kv_events import KVEventsConfig
 from hookline.payloads import REMOVED, EngineFailed, EngineStopped
+from hookline_kv_events.config import KVEventsConfig
 from hookline_kv_events.logger import EnginePublication, KVEventsLogger
 from hookline_kv_events.publisher import Publisher
 from hookline_kv_events.wire import ArrayEncoder

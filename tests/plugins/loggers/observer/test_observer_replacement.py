@@ -16,25 +16,28 @@ from hookline_observer.owner import ObserverProcess
 
 OBSERVER = """
 import os
-import sys
 import time
 from pathlib import Path
+
+from hookline_processes.frames import frame, read_frame
 
 starts = Path(__file__).with_name("starts")
 with starts.open("a") as file:
     print(os.getpid(), file=file)
-begun = int(sys.argv[2])
+begun = frame(b"\\x80")  # an empty `Begun`
 match (len(starts.read_text().split()), Path(__file__).with_name("case").read_text()):
     case 1, _:
-        os.write(begun, b"\\x80")  # an empty `Begun`; then it ends
+        os.write(0, begun)  # then it ends
     case 2, "hangs":
         time.sleep(600)
     case 2, "half a message":
-        os.write(begun, b"\\x81")
+        os.write(0, begun[:-1])
+    case 2, "another message":
+        os.write(0, frame(b"\\x81"))
     case _:
-        os.write(begun, b"\\x80")
-        os.close(begun)
-        sys.stdin.buffer.read()
+        os.write(0, begun)
+        while read_frame(0) is not None:
+            pass
 """
 """An observer process that misbehaves at its second start."""
 
@@ -92,17 +95,28 @@ def test_observer_in_the_making_ends_when_closing_begins(
     assert not any(map(is_alive, script.pids))
 
 
+@pytest.mark.parametrize(
+    ("case", "reason", "times"),
+    [
+        ("half a message", "its process ended with exit code 0", 2),
+        ("another message", "truncated", 1),
+    ],
+)
 def test_observer_that_ends_amid_its_first_words_is_replaced(
-    make_script: Callable[[str], Script], caplog: pytest.LogCaptureFixture
+    make_script: Callable[[str], Script],
+    caplog: pytest.LogCaptureFixture,
+    case: str,
+    reason: str,
+    times: int,
 ) -> None:
-    """Half a message is a failed start, which is logged and tried again."""
-    script = make_script("half a message")
+    """What is no message is a failed start, which is logged and tried again."""
+    script = make_script(case)
     observer = ObserverProcess(EngineConfig())
 
     wait_until(lambda: "the observer process has been replaced" in caplog.text)
 
     assert observer.pid == script.pids[2]
-    assert "truncated" in caplog.text
+    assert caplog.text.count(reason) == times
     observer.close()
 
 

@@ -11,7 +11,6 @@ from hookline.config import (
     ModelConfig,
     ObserverConfig,
 )
-from hookline.config.kv_events import KVEventsConfig, KVEventsPublisher
 from hookline.events import StepOutput
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import ObserverStats, ServerAddress, SleepOperation
@@ -38,9 +37,7 @@ CONFIG = EngineConfig(
     cache=CacheConfig(block_size=4, num_kv_blocks=24),
     executor=ExecutorConfig(name="simulated"),
     observers=ObserverConfig(stat_loggers=("here",), keep_prompts=True),
-    kv_events=KVEventsConfig(
-        enable_kv_cache_events=True, publisher=KVEventsPublisher.NULL
-    ),
+    follows_cache=True,
     in_process=True,
 )
 PARAMS = SamplingParams(
@@ -142,8 +139,8 @@ async def test_loggers_there_get_what_those_here_get(site: PluginSite) -> None:
             [_ async for _ in stream]
         (await engine.submit([5, 6], PARAMS)).abort("test")
         engine.reject(FACTS, Rejected("context_length_exceeded", "too long"))
-        engine.http_answered(ANSWERED)
-        engine.records_logged(LOGGED)
+        engine.observers.http_answered(ANSWERED)
+        engine.observers.records_logged(LOGGED)
         for part in PARTS:
             engine.report(partial(lambda each: each, part))
         await engine.close()

@@ -7,17 +7,14 @@ from pathlib import Path
 import pytest
 
 from hookline import LLM, SamplingParams, StructuredOutputsParams
-from hookline.config import (
-    EngineConfig,
-    KVCacheDtype,
-    KVTransferConfig,
-    ModelConfig,
-)
-from hookline.config.parallel import MOST_ENGINES, ParallelConfig
+from hookline.config import EngineConfig, KVCacheDtype, ModelConfig
 from hookline.exceptions import ConfigError
+from hookline.frontend.scaling_state import MOST_ENGINES
 from hookline.outputs import RequestOutput
 from hookline.spec_decode import SpeculativeConfig
 from hookline.transport.engine_client import EngineProcesses
+from hookline_cluster.config import ClusterConfig
+from hookline_kv_transfer.config import KVTransferConfig
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import VOCAB, Oracle
 
@@ -37,7 +34,7 @@ def prompts() -> list[list[int]]:
 def config(llama: Oracle) -> EngineConfig:
     return EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
-        parallel=ParallelConfig(data_parallel_size=2),
+        sections={"cluster": ClusterConfig(data_parallel_size=2)},
         in_process=False,
     )
 
@@ -79,10 +76,10 @@ def test_features_work_on_both_engines(
     eight_bits = replace(base.cache, kv_cache_dtype=KVCacheDtype.INT8)
     both = {
         "speculation": replace(base, speculative=ngram),
-        "connector": replace(base, kv_transfer=transfer),
+        "connector": replace(base, kv_transfer=transfer.section()),
         "8-bit cache": replace(base, cache=eight_bits),
     }[feature]
-    with LLM.from_config(replace(both, parallel=ParallelConfig())) as one:
+    with LLM.from_config(replace(both, sections={})) as one:
         expected = tokens(one.generate(prompts(), GREEDY, use_tqdm=False))
     with LLM.from_config(both) as llm:
         outputs = llm.generate(prompts(), GREEDY, use_tqdm=False)

@@ -160,7 +160,7 @@ def test_each_engine_is_charged_with_its_own(
     with two_engines(configs, in_process=in_process) as driven:
         chosen = [driven.submit() for _ in range(6)]
         driven.drive(seconds=0.3)
-        assert driven.front_end.flush(WAIT_SECONDS)
+        assert driven.front_end.observers.flush(WAIT_SECONDS)
         engines = list(driven.front_end.engines)
 
     assert sorted(chosen) == [0, 0, 0, 1, 1, 1]
@@ -222,7 +222,7 @@ def test_a_death_ends_the_requests_of_its_engine_only(
             driven.submit()
         with pytest.raises(EngineDeadError, match="fell off"):
             driven.front_end.call(ResetPrefixCache())
-        assert driven.front_end.flush(WAIT_SECONDS)
+        assert driven.front_end.observers.flush(WAIT_SECONDS)
 
     assert sorted(chosen) == [0, 0, 1, 1]
     for number, index in enumerate(chosen):
@@ -313,7 +313,7 @@ def test_a_killed_process_is_replaced_beside_the_other(
         driven.drive()
         last = [driven.news[number][-1] for number in range(8)]
         first, second = driven.front_end.engines
-        assert driven.front_end.flush(WAIT_SECONDS)
+        assert driven.front_end.observers.flush(WAIT_SECONDS)
 
     assert chosen.count(0) == 2
     assert meanwhile == [1, 1]

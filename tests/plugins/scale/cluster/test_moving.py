@@ -27,6 +27,7 @@ from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import DeathKind, EngineDied
 from hookline.transport.inproc_client import InprocClient
 from hookline_cluster.capabilities import EngineLinks, RemoteEngines
+from hookline_cluster.config.cluster import local_engines
 from hookline_cluster.extension import extend
 from hookline_metrics import Recorder
 from hookline_testing.oracle import Oracle
@@ -188,7 +189,7 @@ def start(llama: Oracle) -> Iterator[StartCluster]:
             in_process=True,
             **given | options,
         )
-        configs: Sequence[EngineConfig] = config.per_engine()
+        configs: Sequence[EngineConfig] = local_engines(config)
         cores = [build_core(each, SystemClock()) for each in configs]
         client = kind(*map(build_loop, configs, cores))
         recorder = Recorder(config)

@@ -12,12 +12,11 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    MachinesConfig,
     ModelConfig,
-    ParallelConfig,
     SimulationConfig,
     SupervisionConfig,
 )
+from hookline_cluster.config import ClusterConfig, MachinesConfig
 
 StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
 
@@ -94,10 +93,14 @@ def on_ray(nodes: Nodes) -> EngineConfig:
         executor=ExecutorConfig(
             name="simulated", simulation=SimulationConfig(step_seconds=0.02)
         ),
-        parallel=ParallelConfig(data_parallel_size=2),
-        machines=MachinesConfig(
-            backend="ray", ray_address=nodes.address, join_timeout=60
-        ),
+        sections={
+            "cluster": ClusterConfig(
+                data_parallel_size=2,
+                machines=MachinesConfig(
+                    backend="ray", ray_address=nodes.address, join_timeout=60
+                ),
+            ),
+        },
         supervision=SupervisionConfig(engine_restart=10),
         in_process=False,
     )

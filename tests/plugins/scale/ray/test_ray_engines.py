@@ -19,6 +19,7 @@ from hookline.exceptions import EngineRestartingError, StartFailedError
 from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.scaling_state import EngineNumber
 from hookline_cluster.scaling.scaling import DRAIN_SECONDS
+from hookline_testing.changed_cluster import changed
 from hookline_testing.own_time import Deadline
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ async def test_engines_are_spread_over_the_nodes(
     secret = secrets.token_hex()
     file = tmp_path / "secret"
     file.write_text(secret)
-    machines = replace(on_ray.machines, secret_file=str(file))
-    engine = await start_engine(replace(on_ray, machines=machines))
+    engine = await start_engine(changed(on_ray, secret_file=str(file)))
     streams = await start_both(engine)
     engines = nodes.engines
     shown = [each for pattern in ("cmdline", "environ") for each in shown_in(pattern)]
@@ -176,11 +176,9 @@ async def test_without_room_the_start_says_what_was_asked_for(
     start_engine: StartEngine, on_ray: EngineConfig
 ) -> None:
     """Three engines do not fit two nodes of one CPU: one error names both."""
-    machines = replace(on_ray.machines, join_timeout=3)
-    parallel = replace(on_ray.parallel, data_parallel_size=3)
 
     with pytest.raises(EngineDeadError) as caught:
-        await start_engine(replace(on_ray, machines=machines, parallel=parallel))
+        await start_engine(changed(on_ray, engines=3, join_timeout=3))
 
     assert "3 engines with 1 CPU each were asked for" in caught.value.reason
     assert "2 nodes with 1, 1 CPUs" in caught.value.reason
@@ -221,9 +219,7 @@ async def test_engines_come_and_go(
 
     One too many has no place: the others serve on.
     """
-    parallel = replace(on_ray.parallel, data_parallel_size=1)
-    machines = replace(on_ray.machines, join_timeout=8.0)
-    engine = await start_engine(replace(on_ray, parallel=parallel, machines=machines))
+    engine = await start_engine(changed(on_ray, engines=1, join_timeout=8.0))
     before = await engine.submit(PROMPT, LONG)
     number = engine.capability(EngineNumber)
     assert number is not None

@@ -19,6 +19,7 @@ from hookline.exceptions import (
     EngineDeadError,
     EngineRestartingError,
 )
+from hookline_testing.changed_cluster import changed
 from hookline_testing.own_time import Deadline
 
 from .conftest import children_of, command_of
@@ -191,13 +192,13 @@ async def test_without_room_the_start_says_what_was_asked_for(
     on_ranks: EngineConfig,
 ) -> None:
     """Three ranks do not fit two nodes of one CPU: one error names both."""
-    machines = replace(on_ranks.machines, join_timeout=3)
     parallel = replace(
         on_ranks.parallel, tensor_parallel_size=1, pipeline_parallel_size=3
     )
 
+    given = changed(replace(on_ranks, parallel=parallel), join_timeout=3)
     with pytest.raises(EngineDeadError) as caught:
-        await AsyncEngine.start(replace(on_ranks, machines=machines, parallel=parallel))
+        await AsyncEngine.start(given)
 
     assert "3 ranks with 1 CPU each were asked for" in caught.value.reason
     assert "2 nodes with 1, 1 CPUs" in caught.value.reason
@@ -207,8 +208,9 @@ async def test_several_engines_have_ranks_of_their_own(
     on_ranks: EngineConfig, nodes: "Nodes"
 ) -> None:
     """Two engines of one rank each, one on each node."""
-    parallel = replace(on_ranks.parallel, tensor_parallel_size=1, data_parallel_size=2)
-    engine = await AsyncEngine.start(replace(on_ranks, parallel=parallel))
+    parallel = replace(on_ranks.parallel, tensor_parallel_size=1)
+    given = changed(replace(on_ranks, parallel=parallel), engines=2)
+    engine = await AsyncEngine.start(given)
     streams = [
         await engine.submit(PROMPT, SHORT, data_parallel_rank=index) for index in (0, 1)
     ]

@@ -16,7 +16,7 @@ from hookline_server.cli.options.arguments import (
     read_arguments,
 )
 from hookline_server.cli.options.derived import derived
-from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.engine import engine_options
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ def read_offline(
     arguments = read_arguments(
         f"bench {name}",
         description,
-        [*derived(kind, "bench"), *ENGINE_OPTIONS],
+        [*derived(kind, "bench"), *engine_options()],
         argv,
         default_loggers=(),
     )

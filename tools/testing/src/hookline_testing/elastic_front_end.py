@@ -7,9 +7,7 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    LoadBalancing,
     ModelConfig,
-    ParallelConfig,
     SimulationConfig,
 )
 from hookline.frontend.client_request import Delivery
@@ -17,6 +15,7 @@ from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import Tokenizer
+from hookline_cluster.config import ClusterConfig, LoadBalancing
 from hookline_cluster.extension import ClusterExtension
 from hookline_cluster.scaling.engine_scaling import EngineScaling
 from hookline_metrics import Family, Recorder
@@ -49,7 +48,7 @@ class ElasticFrontEnd:
                     step_seconds=0.0002, decode_request_seconds=0.0
                 ),
             ),
-            parallel=ParallelConfig(load_balancing=balancing),
+            sections={"cluster": ClusterConfig(load_balancing=balancing)},
         )
         self.client = InprocElasticClient(config)
         self.recorder = Recorder(config)

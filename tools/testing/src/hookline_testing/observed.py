@@ -18,11 +18,9 @@ from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Aborted, Failed
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.client_request import ClientRequest, Delivery
-from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.output_processor import OutputProcessor
-from hookline.frontend.stop_string import StopString
-from hookline.frontend.text_stream import TextStream
-from hookline.request import RequestFacts
+from hookline.frontend.text_stream import StopString, TextStream
+from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.stats import FinishedRequest, IterationStats
 from hookline.transport.inproc_client import InprocClient
@@ -57,12 +55,12 @@ class FrontEndClock:
         self._engine.sleep(seconds)
 
 
-def letters(prepared: PreparedRequest) -> list[TextStream]:
+def letters(request: GenerateRequest) -> list[TextStream]:
     """The text streams of a request's completions, of letters."""
-    stop = [StopString(text) for text in prepared.params.stop]
+    stop = [StopString(text) for text in request.params.stop]
     return [
         TextStream(LetterDetokenizer(), stop, include_stop=False, min_tokens=0)
-        for _ in range(prepared.params.n)
+        for _ in range(request.params.n)
     ]
 
 
@@ -96,26 +94,23 @@ class ObservedEngine:
         self, prompt: Sequence[int], params: SamplingParams, *, priority: int = 0
     ) -> ClientRequest:
         """Submits a client's request now."""
-        prepared = PreparedRequest(
+        first_id, self._last_id = self._last_id + 1, self._last_id + params.n
+        request_ids = list(range(first_id, self._last_id + 1))
+        request = GenerateRequest(
+            request_id=first_id,
             prompt_token_ids=list(prompt),
             params=params,
-            bad_words_token_ids=(),
             facts=RequestFacts(priority=priority),
-            cache_salt=None,
         )
-        first_id, self._last_id = self._last_id + 1, self._last_id + params.n
-        request = self._outputs.add(
-            prepared,
+        self.send(Add(request, request_ids[1:]))
+        return self._outputs.add(
+            request,
             self.news.append,
-            range(first_id, self._last_id + 1),
+            request_ids,
             arrived_at=self._here.now(),
             engine_index=0,
             is_streamed=True,
         )
-        first, *siblings = request.completions
-        child = prepared.child(first.index, first.request_id, ())
-        self.send(Add(child, [each.request_id for each in siblings]))
-        return request
 
     def abort(self, request: ClientRequest, cause: str = "client") -> None:
         """Aborts a request, as if its client disconnected now."""

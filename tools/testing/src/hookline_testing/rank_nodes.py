@@ -7,14 +7,11 @@ import msgspec
 
 from hookline.config import EngineConfig
 from hookline.worker.executor import Executor
-from hookline.worker.executor_factory import (
-    RUNS_MODEL,
-    ExecutorContext,
-    ExecutorFactory,
-)
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
 from hookline_cluster.ranks.connected_ranks import ConnectedRanks, RankEnded
 from hookline_cluster.ranks.rank_messages import RankEnlistment
-from hookline_processes.supervised import OwnedProcess
+from hookline_processes.supervised import Supervised
 from hookline_ranks.experts.lockstep_executor import counting
 from hookline_ranks.processes.executor import RanksExecutor
 
@@ -35,13 +32,13 @@ class LoopbackNodes:
 
     def __init__(self, *, tells_ends: bool = True) -> None:
         self.tells_ends = tells_ends
-        self.running: dict[int, OwnedProcess] = {}
+        self.running: dict[int, Supervised] = {}
 
     def start(self, enlisted: RankEnlistment) -> None:
         """Implements `RankNodes`."""
-        process = OwnedProcess(_MODULE, [enlisted.rank], name=f"rank {enlisted.rank}")
+        process = Supervised(_MODULE, [enlisted.rank], name=f"rank {enlisted.rank}")
         told = msgspec.structs.replace(enlisted, address=self.address)
-        process.tell(told.packed())
+        process.send(told.packed())
         self.running[enlisted.rank] = process
 
     def take_end(self) -> RankEnded | None:
@@ -55,14 +52,13 @@ class LoopbackNodes:
     def close(self) -> None:
         """Implements `RankNodes`."""
         for process in self.running.values():
-            process.ask_to_end()
+            process.hang_up()
         for rank in list(self.running):
             self._end(rank)
 
     def _end(self, rank: int) -> None:
         process = self.running.pop(rank)
-        process.end(_GRACE_SECONDS)
-        process.ask_to_end()
+        process.close(_GRACE_SECONDS)
 
 
 def _start(config: EngineConfig) -> ConnectedRanks:

@@ -27,17 +27,23 @@ from hookline.exceptions import (
 )
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
-from hookline.frontend.probe_result import ProbeOutcome, ProbeResult
+from hookline.frontend.observing import Observing
 from hookline.frontend.scaling_state import EngineNumber, ScalingReport, ScalingState
 from hookline.frozen import EMPTY
 from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.pages import PageHandler, RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
-from hookline.pooling import PooledVectors, PoolingParams
-from hookline.request import FinishReason, RequestFacts, TokenLogprobs
+from hookline.pooling import POOLING, PooledVectors, PoolingParams
+from hookline.request import (
+    FinishReason,
+    GenerateRequest,
+    RequestFacts,
+    TokenLogprobs,
+)
 from hookline.sampling_params import SamplingParams
 from hookline_registry import PluginRegistry
 from hookline_server.app import create_app
+from hookline_server.probe import ProbeOutcome, ProbeResult
 from hookline_server.settings import ServerSettings
 
 FACTS = EngineFacts(
@@ -67,18 +73,34 @@ class FakeStream:
     """Returns the engine's scripted outputs."""
 
     engine: "FakeEngine"
-    prompt: list[int]
-    params: SamplingParams
+    request: GenerateRequest
     facts: RequestFacts
     is_streamed: bool
-    cache_salt: str | None = None
-    kv_transfer_params: dict[str, object] | None = None
-    timeout_seconds: float | None = None
-    pooling: PoolingParams | None = None
+    ends_at: int | None = None
     aborted: asyncio.Event = field(default_factory=asyncio.Event)
     cause: str | None = None
     is_over: bool = False
     output_tokens: int = 0
+
+    @property
+    def prompt(self) -> list[int]:
+        return self.request.prompt_token_ids
+
+    @property
+    def params(self) -> SamplingParams:
+        return self.request.params
+
+    @property
+    def cache_salt(self) -> str | None:
+        return self.request.cache_salt
+
+    @property
+    def kv_transfer_params(self) -> dict[str, object] | None:
+        return self.request.kv_transfer_params
+
+    @property
+    def pooling(self) -> PoolingParams | None:
+        return cast("PoolingParams | None", self.request.sections.get(POOLING))
 
     @property
     def prompt_tokens(self) -> int:
@@ -301,12 +323,13 @@ class FakeEngine:
         text: str,
         *,
         add_special_tokens: bool = True,
-        is_prompt: bool = False,  # noqa: ARG002
+        is_prompt: bool = False,
         client: str = "",
     ) -> list[int]:
         self.clients.append(client)
         tokens = [ord(character) for character in text]
-        return [1, *tokens] if add_special_tokens else tokens
+        # A special token would be in the way of the tests of prompts.
+        return [1, *tokens] if add_special_tokens and not is_prompt else tokens
 
     async def decode(
         self, token_ids: Sequence[int], *, skip_special_tokens: bool = False
@@ -348,25 +371,25 @@ class FakeEngine:
     def token_bytes(self, token_id: int) -> bytes:
         return chr(token_id).encode()
 
-    async def submit(
+    async def encode_words(
+        self, words: Sequence[str], client: str = ""
+    ) -> tuple[tuple[int, ...], ...]:
+        self.clients.append(client)
+        return tuple(tuple(map(ord, word)) for word in words)
+
+    def add(
         self,
-        prompt: str | Sequence[int],
-        params: SamplingParams,
+        request: GenerateRequest,
         *,
-        facts: RequestFacts | None = None,
-        cache_salt: str | None = None,
-        kv_transfer_params: dict[str, object] | None = None,
+        arrived_at: int,  # noqa: ARG002
         is_streamed: bool = True,
-        timeout_seconds: float | None = None,
-        client: str = "",
-        pooling: PoolingParams | None = None,
+        ends_at: int | None = None,
         data_parallel_rank: int | None = None,
     ) -> FakeStream:
-        self.clients.append(client)
+        tokens, params = request.prompt_token_ids, request.params
         self.ranks.append(data_parallel_rank)
         if self.failure is not None:
             raise EngineDeadError(self.failure)
-        tokens = [ord(one) if isinstance(one, str) else one for one in prompt]
         if not tokens:
             raise RequestError("the prompt is empty", param="prompt")
         if len(tokens) + (params.max_tokens or 1) > self.facts.max_model_len:
@@ -374,17 +397,8 @@ class FakeEngine:
                 len(tokens), self.facts.max_model_len, max_tokens=params.max_tokens
             )
         self.check_room(params.n)
-        stream = FakeStream(
-            self,
-            tokens,
-            params,
-            self._completed(facts or RequestFacts()),
-            is_streamed,
-            cache_salt,
-            kv_transfer_params,
-            timeout_seconds,
-            pooling,
-        )
+        facts = self._completed(request.facts)
+        stream = FakeStream(self, request, facts, is_streamed, ends_at)
         self.streams.append(stream)
         self.submitted.set()
         return stream
@@ -413,6 +427,17 @@ class FakeEngine:
         if isinstance(reply, Exception):
             raise reply
         return (cast("R", reply),)
+
+    @property
+    def observers(self) -> Observing:
+        return cast("Observing", self)
+
+    def listens(self, hook: str) -> bool:
+        """Whether anybody listens to a hook of the server."""
+        return {
+            "http_answered": self.needs_http,
+            "records_logged": self.needs_records,
+        }[hook]
 
     def add_routes(self, routes_of: RoutesOf) -> None:
         for path, handler in self.pages.items():

@@ -2,9 +2,9 @@
 
 from hookline.config import EngineConfig
 from hookline_server.cli.options.arguments import engine_config, read_arguments
-from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.options.loggers import default_loggers
-from hookline_server.cli.options.server import SERVER_OPTIONS
+from hookline_server.cli.options.server import server_options
 from hookline_server.settings import ServerSettings
 
 
@@ -12,7 +12,7 @@ def options_of(command: list[str]) -> tuple[EngineConfig, ServerSettings]:
     """Returns what the server makes of a command that begins with `serve`."""
     serve, *argv = command
     assert serve == "serve"
-    options = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
+    options = [*server_options(), *engine_options()]
     arguments = read_arguments(
         serve,
         "",

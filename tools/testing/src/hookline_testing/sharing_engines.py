@@ -14,7 +14,7 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.core.building import build_executor
 from hookline.core.engine_core import EngineCore
-from hookline.worker.startup_timer import StartupTimer
+from hookline.startup_timer import StartupTimer
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.sharing import keep_step
 from hookline_ranks.processes.ring import make_bell

@@ -7,7 +7,6 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    KVEventsConfig,
     ParallelConfig,
     SchedulerConfig,
     SimulationConfig,
@@ -16,7 +15,7 @@ from hookline.core.engine_core import EngineCore
 from hookline.cost import ModelCost
 from hookline.events import StepOutput
 from hookline.frozen import EMPTY
-from hookline.request import EngineRequest, RequestFacts
+from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.extension import SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
@@ -79,7 +78,7 @@ def simulated_core(
         executor=ExecutorConfig(name="simulated", simulation=simulation),
         parallel=ParallelConfig(pipeline_parallel_size=stages),
         engine_index=engine_index,
-        kv_events=KVEventsConfig(enable_kv_cache_events=has_cache_events),
+        follows_cache=has_cache_events,
     )
     shape = ModelShape(
         architecture="Simulated",
@@ -108,9 +107,9 @@ def engine_request(
     cache_salt: str | None = None,
     prompt_logprobs: int | None = None,
     session_id: str | None = None,
-) -> EngineRequest:
+) -> GenerateRequest:
     """Returns a request as the front end sends it."""
-    return EngineRequest(
+    return GenerateRequest(
         request_id=request_id,
         prompt_token_ids=list(prompt),
         params=SamplingParams(max_tokens=max_tokens, prompt_logprobs=prompt_logprobs),

@@ -5,20 +5,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from transformers import PreTrainedModel
 
-from hookline.models.attention import KeysAndValues
 from hookline.models.decoder.layer import DecoderLayer, kernel_norm
 from hookline.models.decoder.layer_ops import LayerOps, StepReplay
-from hookline.models.decoder.parts import DecoderParts, NotDecoder, find_parts
+from hookline.models.decoder.parts import DecoderParts, NotDecoder
 from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
 from hookline.models.forward_output import (
     ForwardOutput,
     concat_features,
     features_before,
 )
-from hookline.models.layer_span import span_of
-from hookline.models.probe import Probed
+from hookline.models.layer_shapes import KeysAndValues, ModelLayers
 from hookline_kernels.head_shape import HeadShape
 from hookline_kernels.modules.norms import FastNorm
 from hookline_kernels.modules.pre_norm import PreNorm, Product
@@ -54,8 +51,8 @@ class Decoder:
 
     def __init__(
         self,
-        model: PreTrainedModel,
-        probed: Probed,
+        parts: DecoderParts,
+        shapes: ModelLayers,
         ops: LayerOps,
         *,
         block_size: int,
@@ -63,7 +60,7 @@ class Decoder:
         cache_dtype: torch.dtype | None = None,
         feature_layers: tuple[int, ...] = (),
     ) -> None:
-        """Builds the decoder from a model, whose modules stay usable.
+        """Builds the decoder from a model's modules, which stay usable.
 
         The KV cache has the dtype of the model, or `cache_dtype`.
 
@@ -71,19 +68,18 @@ class Decoder:
             NotDecoder: The model has another structure.
             KernelError: No kernels support it on this machine.
         """
-        parts = find_parts(model)
-        shapes = _head_shapes(probed, block_size, model.dtype, cache_dtype)
+        dtype, like = parts.like.dtype, parts.like
+        heads = _head_shapes(shapes, block_size, dtype, cache_dtype)
         self._embed, self._ops = parts.embed, ops
         self._replay: StepReplay | None = None
-        width = model.config.get_text_config().hidden_size
-        self._like = torch.empty(1, width, dtype=model.dtype, device=model.device)
+        self._like = like
         self._rotary = ops.rotary_table(
-            parts.rotary, self._like[0, :1], shapes[0].dim, max_model_len
+            parts.rotary, like[0, :1], heads[0].dim, max_model_len
         )
-        self._layers = _layers(parts, shapes, probed, ops)
+        self._layers = _layers(parts, heads, shapes, ops)
         self._head = _Head.of(parts, ops)
         self.feature_layers = feature_layers
-        self._first_layer = span_of(model).start
+        self._first_layer = parts.first_layer
         self.is_capturable = all(layer.is_capturable for layer in self._layers)
         give_back_clean_pages()
 
@@ -195,7 +191,7 @@ class _Head:
 
 
 def _head_shapes(
-    probed: Probed,
+    shapes: ModelLayers,
     block_size: int,
     dtype: torch.dtype,
     cache_dtype: torch.dtype | None,
@@ -206,7 +202,7 @@ def _head_shapes(
         NotDecoder: They differ in width.
     """
     widths = {
-        width for each in probed.layers for width in (each.key_dim, each.value_dim)
+        width for each in shapes.layers for width in (each.key_dim, each.value_dim)
     }
     if len(widths) > 1:
         raise NotDecoder("its heads differ in width")
@@ -219,16 +215,19 @@ def _head_shapes(
             dtype=dtype,
             cache_dtype=cache_dtype,
         )
-        for cache in probed.layers
+        for cache in shapes.layers
     ]
 
 
 def _layers(
-    parts: DecoderParts, shapes: Sequence[HeadShape], probed: Probed, ops: LayerOps
+    parts: DecoderParts,
+    heads: Sequence[HeadShape],
+    shapes: ModelLayers,
+    ops: LayerOps,
 ) -> list[DecoderLayer]:
     return [
         DecoderLayer(layer, shape, attention, ops)
         for layer, shape, attention in zip(
-            parts.layers, shapes, probed.attention, strict=True
+            parts.layers, heads, shapes.attention, strict=True
         )
     ]

@@ -5,7 +5,7 @@ from torch import nn
 
 from hookline.models.decoder.layer_ops import LayerOps
 from hookline.models.decoder.parts import LayerParts, NotDecoder
-from hookline.models.probe import LayerAttention
+from hookline.models.layer_shapes import LayerAttention
 from hookline_kernels import Attend
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 from hookline_kernels.metadata import CosSin, LayerMetadata

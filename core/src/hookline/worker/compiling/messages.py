@@ -1,4 +1,4 @@
-"""What a process that compiles kernels reports, one JSON object a line."""
+"""What a process that compiles kernels reports."""
 
 import msgspec
 

@@ -1,14 +1,15 @@
 """Compiles the kernels of one engine: `python -m hookline.worker.compiling.process`.
 
-Its argument is the process id of its owner, and standard input has the engine's
-configuration. It loads the model with few layers and tries what an engine would, with
-every kernel that is missing compiled in another process, and reports on standard
-output. It ends with its owner.
+Its owner sends the engine's configuration, and is sent reports. It loads the model with
+few layers and tries what an engine would, with every kernel that is missing compiled in
+another process.
 """
 
 import os
 import signal
 import sys
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -20,6 +21,7 @@ from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.description import describe
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.spec_decode.proposer import Proposer
+from hookline.startup_timer import StartupTimer
 from hookline.worker.compiling.messages import (
     CompilationEnded,
     CompilationRefused,
@@ -27,35 +29,38 @@ from hookline.worker.compiling.messages import (
     KernelCompiled,
 )
 from hookline.worker.executor import Executor
-from hookline.worker.executor_factory import (
-    RANKS,
-    RUNS_MODEL,
-    ExecutorContext,
-    load_executor_factory,
-)
-from hookline.worker.startup_timer import StartupTimer
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import RANKS, RUNS_MODEL, load_executor_factory
 from hookline.worker.uniproc_factory import import_for
 from hookline_kernels import KernelError
 from hookline_kernels.compile_farm import CompileFarm
 from hookline_kernels.missing import when_missing
 from hookline_kernels.runtime.kernel_cache import writable_cache
 from hookline_kernels.token_mask import choose_masking
+from hookline_processes.owner import Owner, run_supervised
 
-OWNER_CHECK_SECONDS = 1.0
+_END_SECONDS = 5.0
+"""Time for processes of the farm to end before this one ends without them."""
 
 
-def main(owner: int) -> int:
+def main(owner: Owner, _: Sequence[str]) -> int:
     """Compiles, and returns the exit status: 0 also for a refusal."""
-    config = msgspec.json.decode(sys.stdin.buffer.read(), type=EngineConfig)
-    farm = CompileFarm(_cores(), _report_kernel)
+    if (data := owner.receive()) is None:
+        return 0  # the owner has gone already
+    config = msgspec.msgpack.decode(data, type=EngineConfig)
+
+    def report(message: CompilerMessage) -> None:
+        owner.send(msgspec.msgpack.encode(message))
+
+    farm = CompileFarm(_cores(), lambda *facts: report(KernelCompiled(*facts)))
     _end_with(owner, farm)
     try:
         folder = writable_cache()
         kernels = _compile(config, farm)
     except (ConfigError, ModelLoadError, KernelError) as error:
-        _report(CompilationRefused(str(error)))
+        report(CompilationRefused(str(error)))
     else:
-        _report(CompilationEnded(str(folder), kernels))
+        report(CompilationEnded(str(folder), kernels))
     finally:
         farm.close()
         _end_as_usual()
@@ -104,15 +109,16 @@ def _executor(context: ExecutorContext) -> Executor:
     Ranks have kernels of their own sizes, and sum by further ones.
     """
     # Imported once it is known which parts of torch are left out.
+    from hookline.worker.building import build_worker  # noqa: PLC0415
     from hookline.worker.rank_context import SINGLE_RANK  # noqa: PLC0415
     from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
     parallel, ranks = context.config.parallel, SINGLE_RANK
-    if parallel.tensor_parallel_size > 1 or parallel.spreads_experts:
+    if parallel.tensor_parallel_size > 1 or context.config.spreads_experts:
         make_single_rank = load_executor_factory(RANKS).make_single_rank
         assert make_single_rank is not None
         ranks = make_single_rank(context.config)
-    return UniprocExecutor(context, ranks)
+    return UniprocExecutor(build_worker(context, ranks))
 
 
 def _small(config: EngineConfig) -> EngineConfig:
@@ -141,37 +147,28 @@ def _small(config: EngineConfig) -> EngineConfig:
     )
 
 
-def _end_with(owner: int, farm: CompileFarm) -> None:
-    """Ends this process and those of the farm soon after the owner, or when asked."""
+def _end_with(owner: Owner, farm: CompileFarm) -> None:
+    """Ends this process and those of the farm with the owner, or when asked."""
 
     def end(*_: object) -> None:
         farm.close()
         os._exit(1)  # an exception would be taken for a failed trial
 
-    def check(*_: object) -> None:
-        if os.getppid() != owner:
-            end()
-
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    signal.signal(signal.SIGALRM, check)
-    signal.setitimer(signal.ITIMER_REAL, OWNER_CHECK_SECONDS, OWNER_CHECK_SECONDS)
+    owner.watch(_end_by_signal)
+
+
+def _end_by_signal() -> None:
+    """Has the main thread end the farm, which is for no other."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_END_SECONDS)
 
 
 def _end_as_usual() -> None:
-    signal.setitimer(signal.ITIMER_REAL, 0)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
 
-def _report_kernel(variant: str, seconds: float, succeeded: bool) -> None:
-    _report(KernelCompiled(variant, seconds, succeeded))
-
-
-def _report(message: CompilerMessage) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
-    sys.stdout.buffer.flush()
-
-
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(run_supervised(main, ignored=()))

@@ -17,11 +17,10 @@ import torch
 
 from hookline.config.engine import EngineConfig
 from hookline.config.executor import Kernels
-from hookline.models.probe import LayerCache
+from hookline.models.layer_shapes import LayerCache
 from hookline.spec_decode.draft_cache import Span
 from hookline.spec_decode.proposer import Proposer, has_layers
-from hookline.worker.memory import bytes_of_blocks
-from hookline.worker.paged_cache import PagedCache
+from hookline.worker.paged_cache import PagedCache, bytes_of_blocks
 from hookline_kernels import AttentionMetadata, Platform
 
 Int32 = npt.NDArray[np.int32]

@@ -31,10 +31,9 @@ class LogitsProcessors:
     def __init__(
         self,
         max_num_seqs: int,
-        builtin: Sequence[LogitsProcessor],
-        plugins: Sequence[LogitsProcessor] = (),
+        processors: Sequence[LogitsProcessor] = (),
     ) -> None:
-        self._processors = [*builtin, *plugins]
+        self._processors = tuple(processors)
         self._reporting = [
             each for each in self._processors if isinstance(each, ReportingProcessor)
         ]

@@ -4,12 +4,18 @@ import numpy as np
 import numpy.typing as npt
 
 from hookline.step.plan import AdmittedSequence
-from hookline.worker.sampling.float32 import positive_float32
 from hookline.worker.sampling.logits_processors import LogitsProcessors
-from hookline.worker.sampling.processors import builtin_processors
 from hookline.worker.sampling.randomness import split_mix
 
 Float32 = npt.NDArray[np.float32]
+
+_LEAST = float(np.finfo(np.float32).tiny)
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def positive_float32(value: float) -> float:
+    """Clamps a positive number so that float32 rounds it neither to 0 nor infinity."""
+    return min(max(value, _LEAST), _LARGEST)
 
 
 class SamplingState:
@@ -35,12 +41,10 @@ class SamplingState:
         seed: int,
         processors: LogitsProcessors | None = None,
     ) -> None:
-        """Creates the state of an empty batch; `processors` default to the built-in."""
+        """Creates the state of an empty batch; without `processors`, none apply."""
         self._vocab_size = vocab_size
         self._engine_seed = seed
-        self.processors = processors or LogitsProcessors(
-            max_num_seqs, builtin_processors(max_num_seqs, vocab_size)
-        )
+        self.processors = processors or LogitsProcessors(max_num_seqs)
         self.temperature: Float32 = np.zeros(max_num_seqs, np.float32)
         self.top_k = np.full(max_num_seqs, vocab_size, np.int64)
         self.top_p: Float32 = np.ones(max_num_seqs, np.float32)

@@ -14,10 +14,8 @@ import numpy.typing as npt
 from hookline.clock import NANOSECONDS, Clock
 from hookline.config import SimulationConfig
 from hookline.frozen import EMPTY
-from hookline.kv_transfer.orders import TransferReport
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
-from hookline.sections import NO_SECTIONS, Sections
 from hookline.spec_decode.proposer import DraftRequest
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
@@ -63,13 +61,13 @@ class SimulatedExecutor:
             shape: The simulated model.
             guard: Asks a proposer for drafts; None without speculation.
             control: Chooses the number of drafts; None always takes the maximum.
-            cache: Simulated KV that a connector moves; None without one.
+            cache: Simulated KV that extensions move; None without any.
             extensions: Extensions that have results without a model, by their names.
             stages: Number of pipeline stages, each with an equal part of a step's time.
         """
         self.shape = shape
         if cache is not None:
-            self.shape = replace(shape, kv_layout=cache.layout)
+            self.shape = replace(shape, rank_sections=[cache.sections])
         self._cache = cache
         self._extensions = extensions
         self._guard = guard
@@ -109,8 +107,6 @@ class SimulatedExecutor:
 
     def wake_up(self) -> None:
         self._sleep_level = None
-        if self._cache is not None:
-            self._cache.restore()
 
     def close(self) -> None:
         self._sequences.clear()
@@ -122,15 +118,19 @@ class SimulatedExecutor:
     def _execute(self, plan: StepPlan) -> StepResult:
         assert self._sleep_level is None, "no step may be executed during sleep"
         step_ns, ends_at = self._times.popleft()
+        sections: dict[str, object] = {}
         if self._cache is not None:
             self._cache.begin(plan)
             if not plan.request_ids:
-                return StepResult(transfers=self._cache.end())
+                self._cache.end(sections)
+                return StepResult(sections=sections)
         self._change_batch(plan)
         self._clock.sleep(max(0, ends_at - self._clock.now()) / NANOSECONDS)
         prompt_logprobs = self._prompt_logprobs(plan)
         tokens, prefilled = self._compute(plan)
-        transfers = self._read(tokens)
+        self._read(tokens, sections)
+        if prefilled:
+            self._add_sections(prefilled, sections)
         proposed_at = self._clock.now()
         drafts = self._propose(ComputedStep.of(plan, tokens, step_ns), tokens)
         return StepResult(
@@ -146,8 +146,7 @@ class SimulatedExecutor:
             draft_ns=self._clock.now() - proposed_at,
             most_drafts=self._most_drafts,
             proposer_failures=self._guard.take_failures() if self._guard else {},
-            transfers=transfers,
-            sections=self._sections(prefilled) if prefilled else NO_SECTIONS,
+            sections=sections,
         )
 
     def _change_batch(self, plan: StepPlan) -> None:
@@ -180,13 +179,13 @@ class SimulatedExecutor:
                 tokens[request_id] = sequence.verify(drafts, self.shape.vocab_size)
         return tokens, prefilled
 
-    def _sections(self, prefilled: Collection[AdmittedSequence]) -> Sections:
-        """Returns what extensions make of complete prompts."""
-        found = (
-            (name, extension.simulated(prefilled))
-            for name, extension in self._extensions.items()
-        )
-        return {name: section for name, section in found if section is not None}
+    def _add_sections(
+        self, prefilled: Collection[AdmittedSequence], sections: dict[str, object]
+    ) -> None:
+        """Adds what extensions make of complete prompts."""
+        for name, extension in self._extensions.items():
+            if (section := extension.simulated(prefilled)) is not None:
+                sections[name] = section
 
     def _prompt_logprobs(self, plan: StepPlan) -> dict[int, list[TokenLogprobs]]:
         """Returns entries of the prompt tokens that follow those of the step."""
@@ -207,16 +206,16 @@ class SimulatedExecutor:
             sequence = self._sequences[request_id]
             self._cache.write(request_id, sequence.token_ids, sequence.num_computed)
 
-    def _read(self, tokens: dict[int, list[int]]) -> TransferReport | None:
-        """Ends the step's transfers; falsifies tokens of requests with wrong KV."""
+    def _read(self, tokens: dict[int, list[int]], sections: dict[str, object]) -> None:
+        """Falsifies tokens of requests with wrong KV, and has extensions end."""
         if self._cache is None:
-            return None
+            return
         for request_id, new in tokens.items():
             self._write(request_id)  # accepted drafts
             sequence = self._sequences[request_id]
             if not self._cache.is_right(request_id, sequence.num_computed):
                 new[:] = [(token + 1) % self.shape.vocab_size for token in new]
-        return self._cache.end()
+        self._cache.end(sections)
 
     @property
     def _most_drafts(self) -> int:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from hookline.config.kv_events import KVEventsEncoding
 from hookline.events import CacheEvent
+from hookline_kv_events.config import KVEventsEncoding
 from hookline_kv_events.map_wire import MapEncoder
 from hookline_kv_events.wire import ArrayEncoder
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import zmq
 
 from hookline.config.engine_paths import path_of_engine
-from hookline.config.kv_events import LOOPBACK, OPTION, KVEventsConfig
 from hookline.exceptions import ConfigError
+from hookline_kv_events.config import LOOPBACK, OPTION, KVEventsConfig
 
 END = (-1).to_bytes(8, "big", signed=True)
 """Sequence number that ends a replay."""

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 
 from hookline.frontend.observation import Observers
-from hookline.transport.forked_children import release_in_forked_children
 from hookline.transport.ipc import IpcTransport, ipc_address
 from hookline.transport.mailbox import Mailbox
 from hookline.transport.transport import Party, Role
@@ -26,6 +25,7 @@ from hookline_observer.messages import (
     ToFrontEnd,
     ToObserver,
 )
+from hookline_processes.forked_children import release_folder_in_forked_children
 
 MOST_CLIENTS = 64
 ALIVE_SECONDS = 1.0
@@ -65,7 +65,7 @@ class ObserverHost:
         self._observers = observers
         self._merged = merged
         self._transport = IpcTransport(folder, OBSERVER)
-        release_in_forked_children(folder, self._pipes)
+        release_folder_in_forked_children(folder)
         self._mailbox: Mailbox[ToObserver] = Mailbox(
             self._transport,
             OBSERVER,
@@ -96,9 +96,6 @@ class ObserverHost:
         for client in self._clients.values():
             client.close()
         self._transport.close(0.5)
-
-    def _pipes(self) -> list[int]:
-        return []  # but the sockets
 
     def _take(self, index: int, message: ToObserver) -> None:
         if isinstance(message, Join):

@@ -10,7 +10,6 @@ import msgspec
 from hookline.clock import NANOSECONDS, Clock, SystemClock
 from hookline.exceptions import HooklineError
 from hookline.observer_context import ObserverAddress
-from hookline.transport.forked_children import release_in_forked_children
 from hookline.transport.ipc import IpcTransport, ipc_address
 from hookline.transport.mailbox import Mailbox
 from hookline.transport.transport import Party, Role
@@ -23,6 +22,7 @@ from hookline_observer.messages import (
     ToFrontEnd,
 )
 from hookline_observer.outbox import Outbox
+from hookline_processes.forked_children import release_folder_in_forked_children
 
 OBSERVER = Party(Role.OBSERVER, 0)
 
@@ -98,7 +98,7 @@ class ObserverLink:
             msgspec.msgpack.Decoder(ToFrontEnd),
             lambda peer: address.key if peer == OBSERVER else None,
         )
-        release_in_forked_children(address.folder, self._pipes)
+        release_folder_in_forked_children(address.folder)
         there = ipc_address(address.folder, OBSERVER)
         self._transport.connect(OBSERVER, there, max_waiting=_MOST_FRAMES)
 
@@ -141,9 +141,6 @@ class ObserverLink:
         self._thread.join(_END_SECONDS)
         self._mailbox.send(OBSERVER, Leave(), waits=False)
         self._transport.close(linger_seconds)
-
-    def _pipes(self) -> list[int]:
-        return []  # but the sockets
 
     def _run(self) -> None:
         is_last = False

@@ -231,7 +231,7 @@ class Begin(msgspec.Struct, frozen=True):
 
 
 class Begun(msgspec.Struct, frozen=True):
-    """The reply to `Begin`, through a pipe.
+    """The reply to `Begin`.
 
     Attributes:
         kind: Empty if the loggers run; otherwise why they do not: `config` or

@@ -1,7 +1,6 @@
 """Starts the observer process, replaces it when it ends, and ends it."""
 
 import logging
-import os
 import shutil
 import signal
 import threading
@@ -12,25 +11,24 @@ from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, HooklineError
 from hookline.frozen import plain
 from hookline.observer_context import ObserverAddress
-from hookline.transport.forked_children import release_in_forked_children
 from hookline.transport.ipc import private_folder
 from hookline.transport.mailbox import make_key
 from hookline_observer.beginning import wait_until_begun
 from hookline_observer.messages import Begin
 from hookline_observer.process import (
-    FAREWELL_SECONDS,
     FLUSH_SECONDS,
     HUNG_SECONDS,
+    SHUTDOWN_GRACE_SECONDS,
 )
-from hookline_processes.frames import framed
+from hookline_processes.forked_children import release_folder_in_forked_children
 from hookline_processes.restarts import RestartBudget
-from hookline_processes.supervised import OwnedProcess
+from hookline_processes.supervised import Supervised
 from hookline_processes.watcher import Watcher
 from hookline_registry import RegistryError
 
 MODULE = "hookline_observer.process"
 RESTARTS_PER_HOUR = 10
-END_SECONDS = FLUSH_SECONDS + 2 * FAREWELL_SECONDS
+END_SECONDS = FLUSH_SECONDS + 2 * SHUTDOWN_GRACE_SECONDS
 _LOOK_SECONDS = 0.2
 _WATCHER_SECONDS = 10.0
 """Time for the watching thread to give up a replacement that is being started."""
@@ -62,9 +60,9 @@ class ObserverProcess:
         self._incarnation = 0
         self._is_closing = threading.Event()
         self._folder = private_folder()
-        self._latest: OwnedProcess | None = None
+        self._latest: Supervised | None = None
         self._budget = RestartBudget(RESTARTS_PER_HOUR)
-        release_in_forked_children(self._folder, self._pipes)
+        release_folder_in_forked_children(self._folder)
         try:
             self._start()
         except BaseException:
@@ -95,16 +93,12 @@ class ObserverProcess:
         if self._is_closing.is_set():
             return
         self._watcher.close(_WATCHER_SECONDS)
-        self._process.ask_to_end()
-        self._process.end(timeout_seconds)
+        self._process.hang_up()
+        self._process.close(timeout_seconds)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _pipes(self) -> list[int]:
-        pipe = None if self._latest is None else self._latest.pipe
-        return [] if pipe is None else [pipe]
-
     @property
-    def _process(self) -> OwnedProcess:
+    def _process(self) -> Supervised:
         assert self._latest is not None, "the constructor has started it"
         return self._latest
 
@@ -119,44 +113,24 @@ class ObserverProcess:
         begin = Begin(self._key, self._incarnation, self._config, self._pages)
         body = msgspec.msgpack.encode(begin, enc_hook=plain)
         try:
-            said = self._launch()
+            # From here on it is the latest one, which `close` ends.
+            self._latest = Supervised(MODULE, (self._folder,), name="observer")
         except OSError as error:
             detail = f"its process cannot be started: {error}"
             raise ConfigError("observer-process", detail) from error
         try:
-            self._process.tell(framed(body))
-            wait_until_begun(said, self._process, self._is_closing)
+            self._process.send(body)
+            wait_until_begun(self._process, self._is_closing)
         except BaseException:
             self._process.kill()
-            self._process.ask_to_end()
-            self._process.end(0.0)
+            self._process.close(0.0)
             raise
-        finally:
-            os.close(said)
-
-    def _launch(self) -> int:
-        """Starts a process; returns the pipe through which it says how it began.
-
-        From here on it is the latest one, which `close` ends.
-        """
-        said, begun = os.pipe()
-        try:
-            self._latest = OwnedProcess(
-                MODULE, (self._folder, begun), name="observer", pass_fds=(begun,)
-            )
-        except BaseException:
-            os.close(said)
-            raise
-        finally:
-            os.close(begun)
-        return said
 
     def _look(self) -> bool:
         """Replaces the process if it has ended; False if that is not allowed again."""
         if (reason := self._process.end_reason) is None:
             return True
-        self._process.ask_to_end()
-        self._process.end(0.0)
+        self._process.close(0.0)
         return self._replace(_plainer(reason))
 
     def _replace(self, reason: str) -> bool:

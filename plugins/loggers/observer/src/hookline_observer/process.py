@@ -1,9 +1,7 @@
 """The observer process: `python -m hookline_observer.process`.
 
-Its arguments are the folder of the sockets, the descriptor on which it says that it has
-begun, the process id of its owner, and the descriptor and the level of the log. Through
-its standard input the owner sends `Begin`, and holds the other end: once that closes,
-or the owner has ended, the process hands what it has got to the loggers and ends.
+Its argument is the folder of the sockets. The owner sends `Begin`, and is sent `Begun`.
+Once the owner has gone, the process hands what it has got to the loggers and ends.
 """
 
 import os
@@ -12,8 +10,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Protocol, cast
@@ -29,13 +27,11 @@ from hookline_observer.merging import MergedNotices
 from hookline_observer.messages import Alive, Begin, Begun
 from hookline_observer.pages_address import pages_socket
 from hookline_processes.forked_children import let_signals_end_children
-from hookline_processes.frames import read_frame
-from hookline_processes.log_forwarding import forwarding_log
-from hookline_processes.owner import wait_for_owners_end
+from hookline_processes.owner import Owner, run_supervised
 from hookline_registry import RegistryError
 
 FLUSH_SECONDS = 5.0
-FAREWELL_SECONDS = 1.0
+SHUTDOWN_GRACE_SECONDS = 1.0
 """Time for the loggers once all front ends have had them flushed."""
 
 HUNG_SECONDS = 60
@@ -82,44 +78,33 @@ class NoPages:
         """Does nothing."""
 
 
-def main(arguments: list[str]) -> int:
+def main(owner: Owner, arguments: Sequence[str]) -> int:
     """Runs the process and returns its exit status."""
-    folder, (begun, owner, log_end, level) = Path(arguments[0]), map(int, arguments[1:])
-    with forwarding_log(log_end, level):
-        return _run(folder, begun, owner)
-
-
-def _run(folder: Path, begun: int, owner: int) -> int:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the owner decides when to end
-    stdin = sys.stdin.fileno()
-    if not (message := read_frame(stdin)):
+    folder = Path(arguments[0])
+    if (message := owner.receive()) is None:
         return 0  # the owner has gone already
     begin = msgspec.msgpack.decode(message, type=Begin)
     let_signals_end_children()  # which plugins fork
     is_ending = threading.Event()
-    for target, arguments in (
-        (_end_with_owner, (stdin, owner, folder, is_ending)),
-        (_show_life, ()),
-    ):
-        threading.Thread(target=target, args=arguments, daemon=True).start()
+    owner.watch(partial(_end, owner, folder, is_ending))
+    threading.Thread(target=_show_life, daemon=True).start()
     try:
         observers = Observers(begin.config)
         pages = _serve_pages(begin.pages)(observers, pages_socket(folder))
     except ConfigError as error:
-        return _refuse(begun, Begun("config", error.option, error.detail))
+        return _refuse(owner, Begun("config", error.option, error.detail))
     except RegistryError as error:
-        return _refuse(begun, Begun("registry", "", str(error)))
+        return _refuse(owner, Begun("registry", "", str(error)))
     hooks = tuple(sorted(observers.hooks))
     alive = Alive(begin.incarnation, hooks, pages.routes, pages.paths)
     merged = MergedNotices(observers, pages.stats, restarts=begin.incarnation - 1)
     host = ObserverHost(folder, begin.key, alive, observers, merged)
-    _say(begun, Begun())
+    owner.send(msgspec.msgpack.encode(Begun()))
     try:
         host.serve(is_ending.is_set)
     finally:
         pages.close()
-        observers.close(FAREWELL_SECONDS if host.is_left else FLUSH_SECONDS)
+        observers.close(SHUTDOWN_GRACE_SECONDS if host.is_left else FLUSH_SECONDS)
         host.close()
         _remove_if_orphaned(folder, owner)
     return 0
@@ -132,34 +117,25 @@ def _serve_pages(path: str) -> ServePages:
     return cast("ServePages", EntryPoint("pages", path, group="").load())
 
 
-def _remove_if_orphaned(folder: Path, owner: int) -> None:
+def _remove_if_orphaned(folder: Path, owner: Owner) -> None:
     """Removes the folder if the owner was killed, and had no time to.
 
-    Its pipe closes a moment before it is gone, so this is tried twice.
+    Its channel closes a moment before it is gone, so this is tried twice.
     """
-    if os.getppid() != owner:
+    if os.getppid() != owner.pid:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _say(descriptor: int, begun: Begun) -> None:
-    with suppress(BrokenPipeError):
-        os.write(descriptor, msgspec.msgpack.encode(begun))
-    os.close(descriptor)
-
-
-def _refuse(descriptor: int, begun: Begun) -> int:
-    _say(descriptor, begun)
+def _refuse(owner: Owner, begun: Begun) -> int:
+    owner.send(msgspec.msgpack.encode(begun))
     return 1
 
 
-def _end_with_owner(
-    stdin: int, owner: int, folder: Path, is_ending: threading.Event
-) -> None:
-    wait_for_owners_end(stdin, owner)
+def _end(owner: Owner, folder: Path, is_ending: threading.Event) -> None:
+    """Has the process end; returns if a logger keeps it alive."""
     is_ending.set()
     _remove_if_orphaned(folder, owner)
-    time.sleep(FLUSH_SECONDS + FAREWELL_SECONDS)
-    os._exit(0)  # a logger keeps the process alive
+    time.sleep(FLUSH_SECONDS + SHUTDOWN_GRACE_SECONDS)
 
 
 def _show_life() -> None:
@@ -174,4 +150,4 @@ def _show_life() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run_supervised(main))

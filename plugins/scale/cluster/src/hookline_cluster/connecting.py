@@ -8,6 +8,12 @@ from hookline.exceptions import ConfigError
 from hookline.transport.engine_client import EngineClient
 from hookline.transport.native import connect_in_process
 from hookline_cluster.clients.owner_client import OwnerClient
+from hookline_cluster.config.cluster import (
+    ClusterConfig,
+    check_autoscale,
+    local_engines,
+)
+from hookline_cluster.config.expert_spread import check_processes
 from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.link_keys import LinkKeys, read_secret
@@ -31,11 +37,13 @@ def connect(config: EngineConfig) -> EngineClient:
         ModelLoadError: The model cannot be loaded or served.
         EngineDeadError: An engine ended before it was ready, or did not come in time.
     """
-    if config.remote_indices:
-        return _connect_machines(config, config.per_engine(), None)
+    check_autoscale(config)
+    if ClusterConfig.of(config).remote_indices:
+        return _connect_machines(config, local_engines(config), None)
     if config.in_process:
+        check_processes(config)
         return connect_in_process(config)
-    return ElasticClient(*config.per_engine())
+    return ElasticClient(*local_engines(config))
 
 
 def connect_shared(config: EngineConfig) -> SharedClient:
@@ -46,8 +54,9 @@ def connect_shared(config: EngineConfig) -> SharedClient:
         ModelLoadError: The model cannot be loaded or served.
         EngineDeadError: An engine ended before it was ready, or did not come in time.
     """
-    configs = config.per_engine()
-    if not config.remote_indices:
+    check_autoscale(config)
+    configs = local_engines(config)
+    if not ClusterConfig.of(config).remote_indices:
         return ElasticClient(*configs)
     relay = ClientRelay()
     try:
@@ -64,7 +73,7 @@ def _connect_machines(
         raise ConfigError(
             "in-process", "cannot be combined with engines on other machines"
         )
-    is_placed = config.machines.is_placed
+    is_placed = ClusterConfig.of(config).machines.is_placed
     remote = place_engines(config, relay) if is_placed else _listen(config, relay)
     try:
         return _joined(remote, local)
@@ -74,9 +83,10 @@ def _connect_machines(
 
 
 def _listen(config: EngineConfig, relay: ClientRelay | None) -> RemoteClient:
-    secret = read_secret(config.machines.secret_file)
+    machines = ClusterConfig.of(config).machines
+    secret = read_secret(machines.secret_file)
     keys = None if secret is None else LinkKeys.derive(secret)
-    endpoint = endpoint_of(config.machines, has_secret=secret is not None)
+    endpoint = endpoint_of(machines, has_secret=secret is not None)
     return RemoteClient(config, TcpHub(endpoint, keys, relay), relay)
 
 

@@ -1,12 +1,12 @@
 """The process of one of several engines: `python -m hookline_cluster.engine_process`.
 
 It is that of `hookline.transport.engine_process`, but that other clients may attach to
-it, and that its arguments have the links to engines that share its experts, in JSON,
-before the owner's process id.
+it, and that its last argument are the links to engines that share its experts, in JSON.
 """
 
 import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import msgspec
 
 from hookline.transport.engine_process import main
 from hookline_cluster.clients.engine_wire import SharedEngineWire
-from hookline_processes.log_forwarding import forwarding_log
+from hookline_processes.owner import Owner, run_supervised
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.sharing import share_experts
 
@@ -25,20 +25,19 @@ def keep_to_itself(experts: ExpertLinks | None) -> None:
         os.set_inheritable(descriptor, False)
 
 
-if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    engine_index, owner_index = map(int, sys.argv[2:4])
-    experts = msgspec.json.decode(sys.argv[4], type=ExpertLinks | None)
-    owner_pid, log_end, level = map(int, sys.argv[5:])
+def _main(owner: Owner, arguments: Sequence[str]) -> int:
+    folder, engine_index, owner_index, links = arguments
+    experts = msgspec.json.decode(links, type=ExpertLinks | None)
     keep_to_itself(experts)
-    with forwarding_log(log_end, level):
-        sys.exit(
-            main(
-                folder,
-                engine_index,
-                owner_index,
-                owner_pid,
-                make_wire=SharedEngineWire,
-                adapt=None if experts is None else partial(share_experts, experts),
-            )
-        )
+    return main(
+        owner,
+        Path(folder),
+        int(engine_index),
+        int(owner_index),
+        make_wire=SharedEngineWire,
+        adapt=None if experts is None else partial(share_experts, experts),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run_supervised(_main))

@@ -21,6 +21,7 @@ from hookline_cluster.capabilities import (
     SecondaryClientNews,
 )
 from hookline_cluster.clients.observation import SecondaryClientObservers
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.migration import RequestMigration
 from hookline_cluster.news import (
     EngineLeaving,
@@ -67,7 +68,9 @@ class ClusterExtension:
             observers = SecondaryClientObservers(observers)
         self.saturations = SaturationWatch(observers) if follows_saturation else None
         self.observers: Observing = self.saturations or observers
-        self.router = BalancedRouter(parts.engines, config.parallel.load_balancing)
+        self.router = BalancedRouter(
+            parts.engines, ClusterConfig.of(config).load_balancing
+        )
         self.scaling = self._make_scaling()
         is_fixed = client.owns_engines and client.capability(ElasticEngines) is None
         self.look = None if is_fixed else self.scaling.look
@@ -162,7 +165,7 @@ class ClusterExtension:
                 number,
                 self._parts.engines,
                 self.saturations.value,
-                self._config.parallel,
+                ClusterConfig.of(self._config),
                 self._parts.clock,
             )
 
@@ -181,7 +184,7 @@ class ClusterExtension:
 def extend(config: EngineConfig, parts: FrontEndParts) -> ClusterExtension:
     """Returns the extension of a new front end."""
     is_ours = parts.engines.client.owns_engines
-    follows = is_ours and config.parallel.autoscale is not None
+    follows = is_ours and ClusterConfig.of(config).autoscale is not None
     return ClusterExtension(config, parts, follows_saturation=follows)
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from hookline.events import StepOutput
-from hookline.frontend.client_request import ClientRequest, Completion
+from hookline.frontend.client_request import ClientRequest, CompletionState
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.observing import Observing
 from hookline.frontend.supervisor import resubmit
@@ -55,10 +55,10 @@ class RequestMigration:
             return
         targets = self._targets(source)
         taken: Counter[EngineState] = Counter()
-        begun: list[tuple[EngineState, Completion]] = []
+        begun: list[tuple[EngineState, CompletionState]] = []
         for request in requests:
             source.outputs.release(request)
-            target = self._router.move(request.prepared, targets)
+            target = self._router.move(request.inner, targets)
             request.engine_index = target.index
             completions = target.outputs.take_over(request)
             taken[target] += len(completions)

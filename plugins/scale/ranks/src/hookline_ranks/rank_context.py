@@ -6,18 +6,19 @@ import msgspec
 import torch
 from transformers import PreTrainedConfig
 
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.models.model_part import ModelPart
 from hookline.stats import NO_RANKS, RankUse
-from hookline.step.plan import StepResult
+from hookline.step.plan import StepPlan, StepResult
+from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward, PassingForward
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.rank_context import RankContext
 from hookline.worker.sampling.step_sampler import StepSampler
-from hookline.worker.stopwatch import Stopwatch
-from hookline.worker.transfers.transferring import Transferring
+from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_ranks.gathered_forward import GatheredForward
 from hookline_ranks.rank_parts import RankParts
 from hookline_ranks.sharding.rank_part import RankDivider
@@ -140,7 +141,7 @@ class DividedRankContext(RankContext):
         feed: Feed,
         stopwatch: Stopwatch,
         cache: PagedCache,
-        transferring: Transferring | None,
+        extensions: FollowedRows | None,
     ) -> StageRunner | None:
         """Implements `RankContext`."""
         stages = self._parts.stages
@@ -154,11 +155,19 @@ class DividedRankContext(RankContext):
             links=stages,
             stopwatch=stopwatch,
             cache=cache,
-            transferring=transferring,
+            extensions=extensions,
         )
 
-    def end_step(self, result: StepResult) -> StepResult:
+    def around_step(self, compute: Compute) -> Compute:
         """Implements `RankContext`."""
+
+        def computed(plan: StepPlan) -> StepResult:
+            return self._end_step(compute(plan))
+
+        return computed
+
+    def _end_step(self, result: StepResult) -> StepResult:
+        """Adds what has passed between ranks to a step's result."""
         if (stages := self._parts.stages) is not None:
             forward_ns = result.forward_ns + stages.forward_ns
             result = replace(result, forward_ns=forward_ns)

@@ -22,12 +22,12 @@ def single_rank(config: EngineConfig) -> DividedRankContext:
         KernelError: No compiler is installed.
     """
     parallel, parts = config.parallel, RankParts()
-    size, engines = parallel.tensor_parallel_size, parallel.data_parallel_size
+    size, engines = parallel.tensor_parallel_size, len(config.engine_indices)
     if size > 1:
         exchange = import_compiled("hookline_kernels.cpu.rank_exchange")
         exchange.compile_for_ranks()
         parts = replace(parts, group=SingleRankGroup(size))
-    if parallel.spreads_experts:
+    if config.spreads_experts:
         meeting = import_compiled("hookline_kernels.cpu.rank_meeting")
         meeting.meeting_kernel()
         place = ExpertPlace(rank=0, size=size * engines, engines=engines)

@@ -2,19 +2,26 @@
 
 import os
 
-from hookline.config import MachinesConfig
+from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
+from hookline_cluster.config.cluster import ClusterConfig
 
 _VARIABLE = "RAY_ADDRESS"
 
 
-def cluster_address(machines: MachinesConfig) -> str | None:
+def given_address(config: EngineConfig) -> str | None:
+    """Returns the address that an option or the environment names; None without."""
+    machines = ClusterConfig.of(config).machines
+    return machines.ray_address or os.environ.get(_VARIABLE) or None
+
+
+def cluster_address(config: EngineConfig) -> str | None:
     """Returns the address of the cluster; None if one is to be started here.
 
     Raises:
         ConfigError: It is an address of Ray's client.
     """
-    address = machines.ray_address or os.environ.get(_VARIABLE) or None
+    address = given_address(config)
     if address is not None and "://" in address:
         raise ConfigError(
             "ray-address",

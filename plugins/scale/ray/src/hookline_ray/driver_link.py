@@ -1,7 +1,6 @@
 """The owner's side of a Ray driver process."""
 
 import logging
-import os
 import queue
 import threading
 from contextlib import suppress
@@ -10,8 +9,7 @@ import msgspec
 
 from hookline.exceptions import EngineDeadError
 from hookline.frozen import plain
-from hookline_processes.frames import framed, read_frame
-from hookline_processes.supervised import OwnedProcess
+from hookline_processes.supervised import Supervised
 from hookline_ray.messages import Ended, FromDriver, NotOpened, Open, Opened, ToDriver
 
 _MODULE = "hookline_ray.driver_process"
@@ -53,7 +51,7 @@ class DriverLink:
     def revive(self) -> bool:
         """Starts another process if this one has ended; False if it cannot."""
         if self.end_reason is not None:
-            self._process.ask_to_end()  # closes its pipe
+            self._process.close(0.0)
             try:
                 self._process = self._start()
             except OSError as error:
@@ -63,7 +61,7 @@ class DriverLink:
 
     def tell(self, command: ToDriver) -> None:
         # A command is small, and the driver reads it in a thread of its own.
-        self._process.tell(framed(msgspec.msgpack.encode(command, enc_hook=plain)))
+        self._process.send(msgspec.msgpack.encode(command, enc_hook=plain))
 
     def take_end(self) -> Ended | None:
         """Returns the next end of an actor that the driver has told."""
@@ -75,8 +73,8 @@ class DriverLink:
 
     def close(self) -> None:
         """Ends the process, and with it all actors; may be called twice."""
-        self._process.ask_to_end()
-        self._process.end(_GRACE_SECONDS)
+        self._process.hang_up()
+        self._process.close(_GRACE_SECONDS)
 
     def _opened(self) -> str:
         with suppress(queue.Empty):
@@ -85,7 +83,7 @@ class DriverLink:
                 return event.address
             if isinstance(event, NotOpened):
                 raise EngineDeadError(f"{self._cluster} cannot be used: {event.reason}")
-            self._process.end(_GRACE_SECONDS)
+            self._process.close(_GRACE_SECONDS)
             raise EngineDeadError(
                 f"the Ray driver process has ended: {self.end_reason}"
             )
@@ -98,28 +96,20 @@ class DriverLink:
         address = self._opening.address
         return f"the Ray cluster {address}" if address else "a Ray cluster of its own"
 
-    def _start(self) -> OwnedProcess:
-        reading, writing = os.pipe()
-        try:
-            process = OwnedProcess(_MODULE, [writing], name="ray", pass_fds=[writing])
-        except BaseException:
-            os.close(reading)
-            raise
-        finally:
-            os.close(writing)
+    def _start(self) -> Supervised:
+        process = Supervised(_MODULE, name="ray")
         threading.Thread(
-            target=self._read_events, args=[reading], name="ray-events", daemon=True
+            target=self._receive_events, args=[process], name="ray-events", daemon=True
         ).start()
-        process.tell(framed(msgspec.msgpack.encode(self._opening)))
+        process.send(msgspec.msgpack.encode(self._opening))
         return process
 
-    def _read_events(self, descriptor: int) -> None:
-        while data := read_frame(descriptor):
+    def _receive_events(self, process: Supervised) -> None:
+        while (data := process.receive()) is not None:
             try:
                 event = msgspec.msgpack.decode(data, type=FromDriver)
             except msgspec.MsgspecError as error:
                 _log.error("the Ray driver sent what is no event: %s", error)
             else:
                 self._events.put(event)
-        os.close(descriptor)
         self._events.put(None)

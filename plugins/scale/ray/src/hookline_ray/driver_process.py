@@ -1,8 +1,7 @@
 """The Ray driver: `python -m hookline_ray.driver_process`.
 
-Its arguments are the descriptor to which it writes events, the process id of its
-owner, and the descriptor and the level of the log. Commands come through
-standard input. Once that closes, the actors and this process end.
+Commands come from its owner, and events go there. Once the owner has gone, the actors
+and this process end.
 
 Ray has a process of its own, because it ends the process of a driver whose cluster it
 has lost, and so that its threads and memory are not the server's or the engine's.
@@ -10,16 +9,15 @@ has lost, and so that its threads and memory are not the server's or the engine'
 
 import os
 import queue
-import signal
 import sys
 import threading
+from collections.abc import Sequence
 
 import msgspec
 import ray
 from ray.exceptions import RayError
 
-from hookline_processes.frames import framed, read_frame, write_all
-from hookline_processes.log_forwarding import forwarding_log
+from hookline_processes.owner import Owner, run_supervised
 from hookline_ray.driver import Driver
 from hookline_ray.messages import FromDriver, NotOpened, Open, Opened, ToDriver
 
@@ -29,24 +27,24 @@ _OBJECT_STORE_BYTES = 80_000_000
 """Nearly the least: messages of engines do not go through Ray's object store."""
 
 
-def main(events: int) -> int:
+def main(owner: Owner, _: Sequence[str]) -> int:
     """Serves until the owner goes away."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the owner decides when to end
     commands: queue.SimpleQueue[ToDriver | None] = queue.SimpleQueue()
-    threading.Thread(target=_read_commands, args=[commands], daemon=True).start()
+    threading.Thread(
+        target=_receive_commands, args=[owner, commands], daemon=True
+    ).start()
     opening = commands.get()
     if not isinstance(opening, Open):
         return 0  # the owner has gone already
     try:
         address = _connect(opening.address)
     except (ConnectionError, ValueError, RuntimeError, RayError) as error:
-        _send(events, NotOpened(" ".join(str(error).split())))
+        _send(owner, NotOpened(" ".join(str(error).split())))
         return 1
-    _send(events, Opened(address))
+    _send(owner, Opened(address))
     driver = Driver(opening)
     try:
-        _serve(driver, commands, events)
+        _serve(driver, commands, owner)
     finally:
         driver.close()
         ray.shutdown()
@@ -54,7 +52,7 @@ def main(events: int) -> int:
 
 
 def _serve(
-    driver: Driver, commands: "queue.SimpleQueue[ToDriver | None]", events: int
+    driver: Driver, commands: "queue.SimpleQueue[ToDriver | None]", owner: Owner
 ) -> None:
     while True:
         while not commands.empty():
@@ -64,7 +62,7 @@ def _serve(
             if not isinstance(command, Open):
                 driver.carry_out(command)
         for ended in driver.look(_LOOK_SECONDS):
-            _send(events, ended)
+            _send(owner, ended)
 
 
 def _connect(address: str | None) -> str:
@@ -84,9 +82,10 @@ def _connect(address: str | None) -> str:
     return found
 
 
-def _read_commands(commands: "queue.SimpleQueue[ToDriver | None]") -> None:
-    stdin = sys.stdin.fileno()
-    while data := read_frame(stdin):
+def _receive_commands(
+    owner: Owner, commands: "queue.SimpleQueue[ToDriver | None]"
+) -> None:
+    while (data := owner.receive()) is not None:
         commands.put(msgspec.msgpack.decode(data, type=ToDriver))
     commands.put(None)
     # Ray may be waiting for a cluster that is gone.
@@ -94,11 +93,9 @@ def _read_commands(commands: "queue.SimpleQueue[ToDriver | None]") -> None:
     os._exit(0)
 
 
-def _send(events: int, message: FromDriver) -> None:
-    write_all(events, framed(msgspec.msgpack.encode(message)))
+def _send(owner: Owner, message: FromDriver) -> None:
+    owner.send(msgspec.msgpack.encode(message))
 
 
 if __name__ == "__main__":
-    events, _, log_end, level = map(int, sys.argv[1:])
-    with forwarding_log(log_end, level):
-        sys.exit(main(events))
+    sys.exit(run_supervised(main))

@@ -1,17 +1,14 @@
 """The executor `ray`: each rank of an engine is an actor on a Ray cluster."""
 
-import os
 import sys
 from dataclasses import replace
 
 from hookline.config import Device, EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.worker.executor import Executor
-from hookline.worker.executor_factory import (
-    RUNS_MODEL,
-    ExecutorContext,
-    ExecutorFactory,
-)
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
+from hookline_ray.addresses import given_address
 
 _OPTION = "executor"
 
@@ -51,9 +48,8 @@ def _check(config: EngineConfig) -> None:
         raise ConfigError(_OPTION, "ray requires Linux")
     if config.executor.device is Device.CUDA:
         raise ConfigError(_OPTION, "ray places ranks by CPUs, not on device cuda")
-    machines, engines = config.machines, config.parallel.data_parallel_size
-    has_cluster = machines.ray_address or os.environ.get("RAY_ADDRESS")
-    if engines > 1 and not has_cluster:
+    engines = len(config.engine_indices)
+    if engines > 1 and given_address(config) is None:
         raise ConfigError(
             "ray-address",
             f"is required for {engines} engines with the executor ray: each would "

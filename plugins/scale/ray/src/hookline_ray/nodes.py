@@ -2,6 +2,7 @@
 
 from hookline.config import Device, EngineConfig
 from hookline.exceptions import ConfigError
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.engine_nodes import NodeEnded
 from hookline_ray.addresses import cluster_address
 from hookline_ray.driver_link import DriverLink
@@ -18,16 +19,16 @@ def open_nodes(config: EngineConfig) -> "RayNodes":
         ConfigError: An option does not fit.
         EngineDeadError: The cluster cannot be reached.
     """
-    machines = config.machines
+    cluster = ClusterConfig.of(config)
     if config.executor.device is Device.CUDA:
         raise ConfigError(_BACKEND, "ray places engines by CPUs, not on device cuda")
     threads = config.executor.threads or 1
     opening = Open(
-        address=cluster_address(machines),
+        address=cluster_address(config),
         kind=Kind.ENGINE,
-        indices=tuple(config.remote_indices),
+        indices=tuple(cluster.remote_indices),
         cpus=threads * config.parallel.world_size,
-        deadline_seconds=machines.join_timeout,
+        deadline_seconds=cluster.machines.join_timeout,
     )
     return RayNodes(opening)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import ray
 
-from hookline_processes.supervised import OwnedProcess
+from hookline_processes.supervised import Supervised
 
 _LOOK_SECONDS = 0.1
 _GRACE_SECONDS = 2.0
@@ -19,7 +19,7 @@ class Program(NamedTuple):
         module: Name of the module.
         arguments: Its first arguments.
         name: Name of the process in log records, such as `engine 0`.
-        told: What is written to its standard input.
+        told: The message that it is sent.
     """
 
     module: str
@@ -31,9 +31,8 @@ class Program(NamedTuple):
 class ProcessActor:
     """Starts a process and waits for its end.
 
-    The process ends with the actor, because it holds the other end of a pipe. Steps are
-    computed there and not in the actor, so that they end in the middle when the
-    connection to whoever wants them is lost.
+    The process ends with the actor. Steps are computed there and not in the actor, so
+    that they end in the middle when the connection to whoever wants them is lost.
     """
 
     def address(self) -> str:
@@ -54,11 +53,11 @@ class ProcessActor:
         last = _LastError()
         logging.basicConfig(level=level, handlers=[logging.StreamHandler(), last])
         logging.getLogger("hookline").setLevel(level)
-        process = OwnedProcess(program.module, program.arguments, name=program.name)
-        process.tell(program.told)
+        process = Supervised(program.module, program.arguments, name=program.name)
+        process.send(program.told)
         while (reason := process.end_reason) is None:
             time.sleep(_LOOK_SECONDS)
-        process.end(_GRACE_SECONDS)
+        process.close(_GRACE_SECONDS)
         return f"{reason}: {last.message}" if last.message else reason
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.config.machines import MachinesConfig
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.enlistment import Enlistment
 from hookline_ray.messages import Start, StartRank
 from hookline_ray.process_actor import Program
@@ -45,6 +45,8 @@ def _among(config: EngineConfig, engines: int) -> EngineConfig:
 
     They divide its memory.
     """
-    most = config.parallel.data_parallel_size  # engines that were added are beyond it
-    machines: MachinesConfig = replace(config.machines, size_local=min(engines, most))
-    return replace(config, machines=machines)
+    cluster = ClusterConfig.of(config)
+    most = cluster.num_engines  # engines that were added are beyond it
+    machines = replace(cluster.machines, size_local=min(engines, most))
+    cluster = replace(cluster, machines=machines)
+    return replace(config, sections={**config.sections, cluster.key: cluster})

@@ -1,6 +1,7 @@
 """Ranks as actors, seen from their executor."""
 
 from hookline.config import EngineConfig
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.ranks.connected_ranks import RankEnded
 from hookline_cluster.ranks.rank_messages import RankEnlistment
 from hookline_ray.addresses import cluster_address
@@ -24,11 +25,11 @@ class RayRankNodes:
             EngineDeadError: The cluster cannot be reached.
         """
         opening = Open(
-            address=cluster_address(config.machines),
+            address=cluster_address(config),
             kind=Kind.RANK,
             indices=tuple(range(config.parallel.world_size)),
             cpus=config.executor.threads or 1,
-            deadline_seconds=config.machines.join_timeout,
+            deadline_seconds=ClusterConfig.of(config).machines.join_timeout,
         )
         self._running: set[int] = set()
         self._driver = DriverLink(opening)

@@ -8,7 +8,7 @@ from hookline.payloads import TrainingReport
 from hookline_drafting.training import TrainingSettings, train_draft
 from hookline_server.cli.options.arguments import engine_config, read_arguments
 from hookline_server.cli.options.derived import derived
-from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.output import say
 
 TRAIN_DRAFT_OPTIONS = tuple(derived(TrainingSettings, "training", group="training"))
@@ -19,7 +19,7 @@ def run(argv: list[str]) -> int:
     arguments = read_arguments(
         "train-draft",
         "Trains a draft model for speculative decoding, such as Medusa heads.",
-        [*TRAIN_DRAFT_OPTIONS, *ENGINE_OPTIONS],
+        [*TRAIN_DRAFT_OPTIONS, *engine_options()],
         argv,
         default_loggers=(),
     )

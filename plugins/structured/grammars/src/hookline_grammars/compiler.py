@@ -17,7 +17,7 @@ from hookline_grammars.messages import (
     Reply,
     too_slow,
 )
-from hookline_processes.limits import LENGTH_BYTES
+from hookline_processes.owner import Owner
 
 _SHARE = 0.7
 """Part of the remaining time that a backend gets if there is another one after it."""
@@ -29,7 +29,7 @@ class Compiler:
     def __init__(
         self,
         names: Sequence[str],
-        serve: Callable[[socket.socket], None],
+        serve: Callable[[Owner], None],
         cpu_seconds: float,
     ) -> None:
         """Forks nothing yet.
@@ -70,6 +70,11 @@ class Compiler:
                 break
         return Refused("; ".join(reasons), spent, is_limit=is_limit)
 
+    def kill(self) -> None:
+        """Kills the fork, from another thread, before the process ends."""
+        if self._fork is not None:
+            self._fork.kill()
+
     def close(self) -> None:
         """Ends the fork."""
         if self._fork is not None:
@@ -79,7 +84,7 @@ class Compiler:
         self._fork = self._fork or CompilingFork(self._serve)
         reply = self._fork.reply(msgspec.msgpack.encode(attempt), owner)
         if isinstance(reply, bytes):
-            decoded = self._decoder.decode(memoryview(reply)[LENGTH_BYTES:])
+            decoded = self._decoder.decode(reply)
             assert isinstance(decoded, Compiled | Refused)
             return decoded
         self._fork = None

@@ -11,13 +11,14 @@ import signal
 import socket
 from collections.abc import Callable
 
-from hookline_processes.limits import LENGTH_BYTES, end_with_owner, next_frame
+from hookline_processes.frames import FrameError, read_frame, write_frame
+from hookline_processes.owner import Owner
 
 
 class CompilingFork:
-    """A fork of this process that answers one frame with one frame at a time."""
+    """A fork of this process that answers one message with one at a time."""
 
-    def __init__(self, serve: Callable[[socket.socket], None]) -> None:
+    def __init__(self, serve: Callable[[Owner], None]) -> None:
         """Forks; the fork calls `serve`, and ends when that returns or raises."""
         self._channel, theirs = socket.socketpair()
         with theirs:
@@ -25,50 +26,52 @@ class CompilingFork:
             self._pid = os.fork()
             if not self._pid:
                 self._channel.close()
-                _serve_and_exit(serve, theirs, owner)
-        self._incoming = self._channel.makefile("rb")
+                _serve_and_exit(serve, theirs.detach(), owner)
 
     def reply(self, request: bytes, owner: socket.socket) -> bytes | int:
         """Forwards a message and waits for the reply.
 
         Args:
-            request: The message, without its length.
+            request: The message.
             owner: Socket of the process that waits for the reply; it becomes readable
                 when that process gives up.
 
         Returns:
-            The reply's frame, or the fork's exit code if it ended without a reply.
+            The reply, or the fork's exit code if it ended without a reply.
         """
         try:
-            self._channel.sendall(len(request).to_bytes(LENGTH_BYTES, "little"))
-            self._channel.sendall(request)
+            write_frame(self._channel.fileno(), request)
         except OSError:
             return self.end()
         ready, _, _ = select.select([self._channel, owner], [], [])
-        data = next_frame(self._incoming) if self._channel in ready else None
-        if data is None:
-            return self.end(kill=self._channel not in ready)
-        return len(data).to_bytes(LENGTH_BYTES, "little") + data
+        if self._channel not in ready:
+            return self.end()
+        try:
+            reply = read_frame(self._channel.fileno())
+        except FrameError:  # it ended while it wrote
+            reply = None
+        return self.end(kill=False) if reply is None else reply
+
+    def kill(self) -> None:
+        """Kills the fork; from any thread, as long as it is not reaped."""
+        os.kill(self._pid, signal.SIGKILL)
 
     def end(self, *, kill: bool = True) -> int:
         """Ends the fork, reaps it, and returns its exit code."""
         if kill:
-            os.kill(self._pid, signal.SIGKILL)
+            self.kill()
         _, status = os.waitpid(self._pid, 0)
-        self._incoming.close()
         self._channel.close()
         return os.waitstatus_to_exitcode(status)
 
 
-def _serve_and_exit(
-    serve: Callable[[socket.socket], None], channel: socket.socket, owner: int
-) -> None:
+def _serve_and_exit(serve: Callable[[Owner], None], channel: int, pid: int) -> None:
     """Runs the fork; its code is 1 unless `serve` returns."""
     code = 1
     try:
-        os.close(0)  # the owner's socket: whoever holds it keeps it open
-        end_with_owner(owner)
-        serve(channel)
+        owner = Owner(pid, channel)
+        owner.watch()
+        serve(owner)
         code = 0
     finally:
         os._exit(code)

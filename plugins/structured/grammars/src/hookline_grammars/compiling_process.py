@@ -1,9 +1,6 @@
 """The engine's end of a compiling process: starts it, talks to it, ends it."""
 
-import socket
-import subprocess
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -18,8 +15,8 @@ from hookline_grammars.messages import (
     Reply,
     too_slow,
 )
-from hookline_processes.limits import frame, start_child, take_frame
-from hookline_processes.supervised import end_by_force
+from hookline_processes.limits import small_environment
+from hookline_processes.supervised import Output, Supervised
 
 _START_SECONDS = 120.0
 """Time limit for creating the backend, on a busy machine."""
@@ -27,7 +24,6 @@ _SLOWEST = 20.0
 """Wall-clock seconds allowed per second of processor time, on a busy machine."""
 _LEAVE_SECONDS = 1.0
 """Time for the process to end its fork before it is killed itself."""
-_CHUNK_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,22 +49,15 @@ class CompilingProcess:
             OSError: It cannot be started.
         """
         self._limits = limits
-        self._incoming = bytearray()
         self._decoder: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
-        self._channel, theirs = socket.socketpair()
-        try:
-            self._process = start_child(
-                "hookline_grammars.process",
-                setup_fd,
-                theirs,
-                cpu_seconds=limits.cpu_seconds,
-                memory_bytes=limits.memory_bytes,
-            )
-        except BaseException:
-            self._channel.close()
-            raise
-        finally:
-            theirs.close()
+        self._process = Supervised(
+            "hookline_grammars.process",
+            (setup_fd, limits.cpu_seconds, limits.memory_bytes),
+            name="the grammar compiler",
+            pass_fds=(setup_fd,),
+            environment=small_environment(),
+            output=Output.NONE,
+        )
 
     def wait_until_ready(self) -> str:
         """Waits for the backend; returns why it failed, or an empty text."""
@@ -83,11 +72,8 @@ class CompilingProcess:
     def compile(self, spec: GrammarSpec) -> Compiled | Refused:
         """Compiles a grammar; if the process ends meanwhile, `has_ended` is True."""
         begun = time.perf_counter()
-        try:
-            self._channel.sendall(frame(spec))
-            reply = self._reply(self._limits.cpu_seconds * _SLOWEST)
-        except OSError:
-            reply = None
+        self._process.send(msgspec.msgpack.encode(spec))
+        reply = self._reply(self._limits.cpu_seconds * _SLOWEST)
         if isinstance(reply, Compiled | Refused):
             return reply
         reason = self._death(ENDED)
@@ -95,46 +81,29 @@ class CompilingProcess:
 
     @property
     def has_ended(self) -> bool:
-        return self._process.poll() is not None
+        return self._process.exit_code is not None
 
     def hang_up(self) -> None:
         """Lets the process end its fork and itself; may be called in any thread."""
-        with suppress(OSError):  # it is closed
-            self._channel.shutdown(socket.SHUT_RDWR)
+        self._process.hang_up()
 
     def close(self) -> None:
         """Ends the process and reaps it; may be called twice."""
-        self.hang_up()
-        try:
-            self._process.wait(_LEAVE_SECONDS)
-        except subprocess.TimeoutExpired:
-            end_by_force(self._process, "the grammar compiler")
-        self._channel.close()
+        self._process.hang_up()
+        self._process.close(_LEAVE_SECONDS)
 
     def _death(self, otherwise: str) -> str:
         """Ends the process if it is still running; returns the cause in words."""
-        was_late = self._process.poll() is None
+        was_late = not self.has_ended
         self.close()
         return too_slow(self._limits.cpu_seconds) if was_late else otherwise
 
     def _reply(self, seconds: float) -> Reply | None:
         """Returns the next reply; None at a timeout or if the process has ended."""
-        deadline = time.monotonic() + seconds
-        while (whole := take_frame(self._incoming)) is None:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return None
-            self._channel.settimeout(left)
-            try:
-                data = self._channel.recv(_CHUNK_BYTES)
-            except OSError:
-                return None
-            if not data:
-                with suppress(subprocess.TimeoutExpired):
-                    self._process.wait(_LEAVE_SECONDS)
-                return None
-            self._incoming += data
+        data = self._process.receive(seconds)
+        if data is None:
+            return None
         try:
-            return self._decoder.decode(whole)
+            return self._decoder.decode(data)
         except msgspec.MsgspecError:  # not what it is written to say
             return None

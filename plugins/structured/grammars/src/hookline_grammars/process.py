@@ -1,15 +1,13 @@
-"""Compiles grammars: `python -m hookline_grammars.process FD SECONDS BYTES OWNER`.
+"""Compiles grammars: `python -m hookline_grammars.process FD SECONDS BYTES`.
 
-FD is a file with the `Setup`, OWNER the process id of the engine. Standard input is a
-socket: specifications come in, replies go out, and the process ends when the engine
-closes it or has ended. A fork of it compiles: the kernel ends that when a grammar
-takes more than SECONDS of processor time, whatever the backend does, and refuses memory
-beyond BYTES.
+FD is a file with the `Setup`. Specifications come from the engine that owns the
+process, and replies go there. A fork of it compiles: the kernel ends that when a
+grammar takes more than SECONDS of processor time, whatever the backend does, and
+refuses memory beyond BYTES.
 """
 
 import gc
 import os
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -36,15 +34,14 @@ from hookline_grammars.messages import (
 )
 from hookline_grammars.trial import DeadEndError, Trial, Way
 from hookline_processes.limits import (
-    end_with_owner,
-    frame,
     limit_memory,
-    next_frame,
     processor_time,
     whole_file,
 )
+from hookline_processes.owner import Owner, run_supervised
 from hookline_registry import Failure, isolate
 
+_REAP_SECONDS = 0.5
 _NICENESS = 5
 """Lets the engine's steps go first."""
 MOST_BYTES = 32 * 2**20
@@ -53,43 +50,49 @@ _MOST_REASON = 500
 """Maximum characters of a backend's reason."""
 
 
-def main(setup_fd: int, cpu_seconds: float, memory_bytes: int, owner: int) -> None:
-    """Has grammars compiled until the engine closes the socket, or has ended."""
-    end_with_owner(owner)
+def main(owner: Owner, arguments: Sequence[str]) -> int:
+    """Has grammars compiled until the engine hangs up, or has ended."""
+    setup_fd, cpu_seconds, memory_bytes = arguments
     os.nice(_NICENESS)
-    setup = msgspec.msgpack.decode(whole_file(setup_fd), type=Setup)
-    with socket.socket(fileno=0) as channel, channel.makefile("rb") as incoming:
-        context = _context(setup)
-        backends = isolate(_backends, setup.backends, context)
-        if isinstance(backends, Failure):
-            channel.sendall(frame(Broken(backends.summary)))
-            return
-        gc.freeze()  # so that forks share these objects
-        channel.sendall(frame(Ready()))
-        serve = partial(_serve, backends, context, memory_bytes)
-        compiler = Compiler(setup.backends, serve, cpu_seconds)
-        decoder = msgspec.msgpack.Decoder(GrammarSpec)
-        while (data := next_frame(incoming)) is not None:
-            reply = compiler.reply(decoder.decode(data), channel)
-            channel.sendall(frame(reply))
-        compiler.close()
+    setup = msgspec.msgpack.decode(whole_file(int(setup_fd)), type=Setup)
+    context = _context(setup)
+    backends = isolate(_backends, setup.backends, context)
+    if isinstance(backends, Failure):
+        owner.send(msgspec.msgpack.encode(Broken(backends.summary)))
+        return 0
+    serve = partial(_serve, backends, context, int(memory_bytes))
+    compiler = Compiler(setup.backends, serve, float(cpu_seconds))
+    owner.watch(partial(_end, compiler))
+    gc.freeze()  # so that forks share these objects
+    owner.send(msgspec.msgpack.encode(Ready()))
+    decoder = msgspec.msgpack.Decoder(GrammarSpec)
+    while (data := owner.receive()) is not None:
+        reply = compiler.reply(decoder.decode(data), owner.channel)
+        owner.send(msgspec.msgpack.encode(reply))
+    compiler.close()
+    return 0
+
+
+def _end(compiler: Compiler) -> None:
+    """Kills the fork, and leaves the main thread a moment to reap it."""
+    compiler.kill()
+    time.sleep(_REAP_SECONDS)
 
 
 def _serve(
     backends: Sequence[GrammarBackend],
     context: BackendContext,
     memory_bytes: int,
-    channel: socket.socket,
+    owner: Owner,
 ) -> None:
     """Compiles the grammars that arrive; runs in the fork."""
     limit_memory(memory_bytes)
     decoder = msgspec.msgpack.Decoder(Attempt)
     trial = Trial(context)
-    with channel.makefile("rb") as incoming:
-        while (data := next_frame(incoming)) is not None:
-            attempt = decoder.decode(data)
-            backend = backends[attempt.backend]
-            channel.sendall(frame(_compile(backend, attempt, trial)))
+    while (data := owner.receive()) is not None:
+        attempt = decoder.decode(data)
+        reply = _compile(backends[attempt.backend], attempt, trial)
+        owner.send(msgspec.msgpack.encode(reply))
 
 
 def _context(setup: Setup) -> BackendContext:
@@ -144,4 +147,4 @@ def compiled_and_tried(
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    sys.exit(run_supervised(main))

@@ -15,7 +15,7 @@ from hookline_server.cli.options.arguments import (
     engine_config,
     read_arguments,
 )
-from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.options.generate import DEFAULT_MAX_TOKENS, GENERATE_OPTIONS
 from hookline_server.cli.output import say
 from hookline_server.cli.standard_input import close_standard_input
@@ -28,7 +28,7 @@ def run(argv: list[str]) -> int:
     arguments = read_arguments(
         "generate",
         "Completes prompts without a server.",
-        [*GENERATE_OPTIONS, *ENGINE_OPTIONS],
+        [*GENERATE_OPTIONS, *engine_options()],
         argv,
         default_loggers=(),
     )

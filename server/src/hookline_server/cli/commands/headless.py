@@ -6,7 +6,6 @@ import threading
 from types import FrameType
 
 from hookline.config import EngineConfig
-from hookline.exceptions import ConfigError
 from hookline.transport.cluster import require_cluster
 from hookline_server.children import kill_children
 from hookline_server.cli.output import say
@@ -25,19 +24,9 @@ def run_headless(config: EngineConfig, settings: ServerSettings) -> int:
         ConfigError: The head node's address or the secret does not fit, a backend
             starts the engines, or each machine has a server of its own.
     """
-    if config.machines.is_one_of_many:
-        raise ConfigError(
-            "headless",
-            f"cannot be combined with {config.machines.mode}: each server has its API",
-        )
-    if config.machines.is_placed:
-        raise ConfigError(
-            "data-parallel-backend",
-            f"{config.machines.backend} starts engines itself: leave out --headless",
-        )
     node = require_cluster("headless").headless_node(config)
     stopping = _stopped_by_signals()
-    indices = ", ".join(map(str, config.local_indices))
+    indices = ", ".join(map(str, node.indices))
     say(f"Hookline runs engines for the head node at {node.address}: {indices}")
     is_well = node.run(stopping, settings.shutdown_timeout)
     return 0 if is_well else FAILURE

@@ -16,7 +16,7 @@ from hookline_server.cli.engine_starter import engine_starter
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.arguments import engine_config, read_arguments
 from hookline_server.cli.options.batch import BATCH_OPTIONS, SHORT
-from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.options.loggers import default_loggers
 from hookline_server.cli.output import complain, say
 from hookline_server.cli.standard_input import close_standard_input
@@ -38,7 +38,7 @@ def run(argv: list[str]) -> int:
     arguments = read_arguments(
         "run-batch",
         "Runs the requests of a file, in OpenAI's batch format, without a server.",
-        [*BATCH_OPTIONS, *ENGINE_OPTIONS],
+        [*BATCH_OPTIONS, *engine_options()],
         [SHORT.get(each, each) for each in argv],
         default_loggers=loggers,
         operand="model",

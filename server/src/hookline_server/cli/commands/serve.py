@@ -7,7 +7,6 @@ from contextlib import closing
 
 from aiohttp import web
 
-from hookline.config.scalable import check_autoscale
 from hookline_kernels.runtime.settled_heap import settle_heap
 from hookline_server.api_servers.parent import Parent
 from hookline_server.auth.exposure import warn_if_open
@@ -15,9 +14,9 @@ from hookline_server.cli.commands.banner import banner
 from hookline_server.cli.commands.headless import run_headless
 from hookline_server.cli.engine_starter import engine_starter, owner_starter
 from hookline_server.cli.options.arguments import engine_config, read_arguments
-from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.options.loggers import default_loggers
-from hookline_server.cli.options.server import HEADLESS, SERVER_OPTIONS
+from hookline_server.cli.options.server import HEADLESS, server_options
 from hookline_server.cli.output import say
 from hookline_server.cli.secrets import (
     options_from_environment,
@@ -40,7 +39,7 @@ def run(argv: list[str]) -> int:
     arguments = read_arguments(
         "serve",
         "Starts the server with the OpenAI API.",
-        [*SERVER_OPTIONS, *ENGINE_OPTIONS],
+        [*server_options(), *engine_options()],
         [*_from_environment(), *argv],
         default_loggers=default_loggers(),
         operand="model",
@@ -50,7 +49,6 @@ def run(argv: list[str]) -> int:
     if HEADLESS.target in arguments.given:
         with closing(set_up_log(settings.log_level, settings.log_format)):
             return run_headless(config, settings)
-    check_autoscale(config)
     choose_parsers(settings.replies)  # mistakes are found before the model loads
     listening = _listening(settings)
     release_in_forked_children(listening.all)

@@ -7,7 +7,7 @@ from hookline.worker.compiling.compiler_process import CompilerProcess
 from hookline.worker.compiling.messages import CompilationRefused, KernelCompiled
 from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.options.arguments import engine_config, read_arguments
-from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.output import say
 
 
@@ -16,7 +16,7 @@ def run(argv: list[str]) -> int:
     arguments = read_arguments(
         "warm-up",
         "Compiles the kernels that a model needs into the cache, several at a time.",
-        ENGINE_OPTIONS,
+        engine_options(),
         argv,
         default_loggers=(),
     )

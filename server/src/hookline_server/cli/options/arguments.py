@@ -111,7 +111,7 @@ def engine_config(arguments: Arguments, *, in_process: bool) -> EngineConfig:
         stat_loggers=arguments.loggers,
         options=_logger_options(arguments),
     )
-    in_process = in_process and config.parallel.data_parallel_size == 1
+    in_process = in_process and not config.prefers_processes
     made = dataclasses.replace(
         config,
         observers=observers,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from hookline.config.sections import missing_distribution
 from hookline.did_you_mean import did_you_mean
 from hookline_server.auth.key_file import line_of
 from hookline_server.cli.errors import UsageError
@@ -23,6 +24,8 @@ def file_arguments(path: str, options: Iterable[Option]) -> list[str]:
     for key, value in read_file(path).items():
         # An option of a logger can also be written with its dot.
         flag = key.replace(".", "-")
+        if flag not in known and (reason := missing_distribution(flag)) is not None:
+            raise UsageError(f"{path}: {flag} {reason}")
         if flag not in known:
             raise UsageError(f"{path}: unknown option {key!r}{_hint(key, known)}")
         arguments += _arguments(path, known[flag], value)

@@ -42,20 +42,23 @@ CONFIG_FILE_OPTION = Option(
     "precedence.",
 )
 
-_DERIVED = tuple(derived(EngineConfig, "config"))
 
-TENANT_OPTIONS = tuple(each for each in _DERIVED if each.group == TENANTS)
-"""Options that only a server has."""
+def engine_options() -> list[Option]:
+    """Returns the engine's options, those of installed sections included.
+
+    Raises:
+        RegistryError: A section is broken.
+    """
+    found = [each for each in derived(EngineConfig, "config") if each.group != TENANTS]
+    return [*map(_on_the_command_line, found), *OTLP_OPTIONS, CONFIG_FILE_OPTION]
+
+
+def tenant_options() -> list[Option]:
+    """Returns the engine's options that only a server has."""
+    return [each for each in derived(EngineConfig, "config") if each.group == TENANTS]
 
 
 def _on_the_command_line(option: Option) -> Option:
     if option.target == TRACE_RATIO:
         return replace(option, flag=FLAGS[option.flag], default="1")
     return option
-
-
-ENGINE_OPTIONS = (
-    *(_on_the_command_line(each) for each in _DERIVED if each.group != TENANTS),
-    *OTLP_OPTIONS,
-    CONFIG_FILE_OPTION,
-)

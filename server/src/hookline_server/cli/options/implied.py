@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import cast
 
-from hookline.config.autoscale import EngineRange
-from hookline.config.parallel import MOST_ENGINES
 from hookline.exceptions import ConfigError
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.derived import SHORTHAND
@@ -12,8 +10,6 @@ from hookline_server.cli.options.engine import TRACE_RATIO, TRACES_ENDPOINT
 
 DEFAULT_MAX_TENANTS = 50
 
-AUTOSCALE = "config.parallel.autoscale"
-NUM_ENGINES = "config.parallel.data_parallel_size"
 TENANTS = "config.observers.metrics.tenants"
 MAX_TENANTS = "config.observers.metrics.max_tenants"
 TENANT_SOURCES = ("server.tenant_header", "server.api_keys", "server.tenant_keys")
@@ -30,18 +26,8 @@ def completed(given: Mapping[str, object]) -> dict[str, object]:
         **_shorthands(given),
         **_traces(given),
         **_tenants(given),
-        **_engines(given),
         **given,
     }
-
-
-def _engines(given: Mapping[str, object]) -> dict[str, object]:
-    """A server that scales has as many engines as it must, unless told otherwise."""
-    limits = given.get(AUTOSCALE)
-    if not isinstance(limits, EngineRange):
-        return {}
-    # A range that is not possible is an error of its own option.
-    return {NUM_ENGINES: min(max(1, limits.minimum), MOST_ENGINES)}
 
 
 def _shorthands(given: Mapping[str, object]) -> dict[str, object]:

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn, cast
 
+from hookline.config.sections import missing_distribution
 from hookline.did_you_mean import did_you_mean
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.merging import merged
@@ -39,6 +40,9 @@ class Parser(argparse.ArgumentParser):
         if first.startswith("-"):
             if (instead := advice(first.replace("_", "-"))) is not None:
                 raise UsageError(f"{first} is not an option of Hookline: {instead}")
+            flag = first.replace("_", "-")
+            if (reason := missing_distribution(flag.removeprefix("--"))) is not None:
+                raise UsageError(f"{flag} {reason}")
             # Without values: a misspelt option may be followed by a key.
             shown = " ".join(each.partition("=")[0] for each in flagged)
             hint = did_you_mean(first.replace("_", "-"), self.flags)

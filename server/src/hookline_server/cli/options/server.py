@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from hookline_server.cli.options.derived import derived
-from hookline_server.cli.options.engine import TENANT_OPTIONS
+from hookline_server.cli.options.engine import tenant_options
 from hookline_server.cli.options.implied import DEFAULT_MAX_TENANTS, TENANTS
 from hookline_server.cli.options.option import Kind, Option
 from hookline_server.settings import ServerSettings
@@ -40,8 +40,11 @@ HEADLESS = Option(
     "no server here; options of the server are ignored.",
 )
 
-SERVER_OPTIONS = (
-    HEADLESS,
-    *derived(ServerSettings, "server", group="server"),
-    *(_of_a_server(each) for each in TENANT_OPTIONS),
-)
+
+def server_options() -> list[Option]:
+    """Returns the options of `hookline serve` that are not the engine's."""
+    return [
+        HEADLESS,
+        *derived(ServerSettings, "server", group="server"),
+        *map(_of_a_server, tenant_options()),
+    ]

@@ -5,19 +5,19 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from hookline.config import CacheConfig, HashAlgorithm, LoadBalancing
+from hookline.config import CacheConfig, HashAlgorithm
 from hookline.events import BlocksRemoved, BlocksStored, CacheChanges, CacheCleared
-from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.router import Choice, Reason
 from hookline.frontend.turns import Turns
 from hookline.kv_cache.hashing import BlockHasher
 from hookline.payloads import EngineFacts
-from hookline.request import RequestFacts
+from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
 from hookline_cluster.balancing.balancer import Balancer
 from hookline_cluster.balancing.making import make_balancer
 from hookline_cluster.balancing.prefix import LEEWAY, MOST_TOKENS
 from hookline_cluster.balancing.prefix_view import PrefixView
+from hookline_cluster.config import LoadBalancing
 from hookline_testing.payloads import make_started
 
 BLOCK = 16
@@ -43,15 +43,11 @@ def balancer(balancing: LoadBalancing, engines: int = 2) -> Balancer:
     return make_balancer(balancing, {index: facts(index) for index in range(engines)})
 
 
-def prompt(*blocks: int, salt: str | None = None) -> PreparedRequest:
+def prompt(*blocks: int, salt: str | None = None) -> GenerateRequest:
     """A prompt of full blocks, each of one token id, and one token more."""
     token_ids = [each for each in blocks for _ in range(BLOCK)]
-    return PreparedRequest(
-        prompt_token_ids=[*token_ids, 1],
-        params=SamplingParams(),
-        bad_words_token_ids=(),
-        facts=RequestFacts(),
-        cache_salt=salt,
+    return GenerateRequest(
+        prompt_token_ids=[*token_ids, 1], params=SamplingParams(), cache_salt=salt
     )
 
 
@@ -65,7 +61,7 @@ def hashes(*blocks: int) -> list[bytes]:
 
 
 def chosen(
-    of: Balancer, engines: Sequence[Engine], prompts: Sequence[PreparedRequest]
+    of: Balancer, engines: Sequence[Engine], prompts: Sequence[GenerateRequest]
 ) -> list[Choice]:
     return [of.choose(engines, each) for each in prompts]
 

@@ -17,7 +17,7 @@ from hookline.config import (
 from hookline.core.commands import Add, Call, IsSleeping, Reply, Sleep
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
-from hookline.request_ids import RequestIds
+from hookline.request_ids import first_id
 from hookline.transport.engine_client import (
     EngineDied,
     EngineReplaced,
@@ -77,7 +77,7 @@ def ends_a_request(message: Received) -> bool:
 def test_it_sends_requests_and_calls_of_its_own(owner: OwnerClient) -> None:
     """It knows the engine's facts, and gets the tokens and the reply."""
     with closing(AttachedClient(owner.invite(1))) as guest:
-        guest.send(0, Add(engine_request(RequestIds(1).next(), [3, 4], 20)))
+        guest.send(0, Add(engine_request(first_id(1), [3, 4], 20)))
         received = received_until(guest, ends_a_request)
         guest.send(0, Call(1, 7, IsSleeping()))
         reply = first(guest, Reply)
@@ -92,11 +92,11 @@ def test_the_owner_gets_the_ends_of_an_expelled_clients_requests(
     owner: OwnerClient,
 ) -> None:
     """They are aborted, and their blocks are free; other clients' run on."""
-    theirs = RequestIds(1).next()
+    theirs = first_id(1)
     guest, other = AttachedClient(owner.invite(1)), AttachedClient(owner.invite(2))
     with closing(guest), closing(other):
         guest.send(0, Add(engine_request(theirs, [3, 4], 1000)))
-        other.send(0, Add(engine_request(RequestIds(2).next(), [5, 6], 100)))
+        other.send(0, Add(engine_request(first_id(2), [5, 6], 100)))
         received_until(
             guest, lambda each: isinstance(each, StepOutput) and bool(each.new_tokens)
         )
@@ -125,7 +125,7 @@ def test_it_hears_of_a_death_and_of_the_new_process(owner: OwnerClient) -> None:
         owner.replace(0, 0.0)
         first(owner, EngineReplaced)
         replaced = first(guest, EngineReplaced)
-        guest.send(0, Add(engine_request(RequestIds(1).next(), [3, 4], 5)))
+        guest.send(0, Add(engine_request(first_id(1), [3, 4], 5)))
         received_until(guest, ends_a_request)
 
     assert heard == death._replace(is_replaced=True)
@@ -182,7 +182,7 @@ def test_the_owner_learns_what_an_expelled_client_was_told(
     owner: OwnerClient,
 ) -> None:
     """The ends of its requests, which it may not have told anyone."""
-    told = RequestIds(1).next()
+    told = first_id(1)
     with closing(AttachedClient(owner.invite(1))) as guest:
         guest.send(0, Add(engine_request(told, [3, 4], 3)))
         received_until(guest, ends_a_request)

@@ -9,13 +9,13 @@ from hookline.events import (
     StepOutput,
 )
 from hookline.finish_cause import Aborted, LengthReached
-from hookline.request_ids import RequestIds
+from hookline.request_ids import first_id
 from hookline.stats import SchedulerStats
 from hookline_cluster.clients.other_clients_load import OtherClientsLoad
 from hookline_cluster.clients.output_split import split_output
 
-OWN = RequestIds(0).next()
-ONE, OTHER = RequestIds(1).next(), RequestIds(2).next()
+OWN = first_id(0)
+ONE, OTHER = first_id(1), first_id(2)
 
 
 def output(**events: object) -> StepOutput:

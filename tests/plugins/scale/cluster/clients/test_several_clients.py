@@ -18,7 +18,7 @@ from hookline.config import (
 )
 from hookline.core.commands import Add, Call, Reply, ResetPrefixCache
 from hookline.events import StepOutput
-from hookline.request_ids import RequestIds, client_of
+from hookline.request_ids import client_of, first_id
 from hookline.transport.ipc import IpcTransport, ipc_address
 from hookline.transport.launched_engine import LaunchedEngine
 from hookline.transport.mailbox import Mailbox
@@ -104,7 +104,7 @@ def ids_in(output: StepOutput) -> set[int]:
 
 def test_each_client_gets_its_own_events(owner: OwnerClient) -> None:
     """Both receive the engine's state; records and events go to one of them."""
-    mine, theirs = RequestIds(0).next(), RequestIds(1).next()
+    mine, theirs = first_id(0), first_id(1)
     guest = Guest(owner._folder, owner._launched[0].key)
     with closing(guest.transport):
         guest.mailbox.send(ENGINE, Attach(guest.transport.address))
@@ -139,7 +139,7 @@ def test_a_client_that_detaches_does_not_affect_others(owner: OwnerClient) -> No
     guest = Guest(owner._folder, owner._launched[0].key)
     guest.mailbox.send(ENGINE, Attach(guest.transport.address))
     guest.receive()
-    guest.mailbox.send(ENGINE, Add(engine_request(RequestIds(1).next(), [3, 4], 20)))
+    guest.mailbox.send(ENGINE, Add(engine_request(first_id(1), [3, 4], 20)))
     guest.receive()
     guest.mailbox.send(ENGINE, Detach())
     guest.transport.close(linger_seconds=1.0)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline.config import MachinesConfig
 from hookline.exceptions import ConfigError
+from hookline_cluster.config import MachinesConfig
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.link_keys import LinkKeys, read_secret
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from hookline.config import EngineConfig, MachinesConfig
+from hookline.config import EngineConfig
 from hookline.events import ClockPair
 from hookline.exceptions import EngineDeadError
 from hookline.models.description import find_folder
@@ -21,6 +21,7 @@ from hookline.transport.engine_client import (
 )
 from hookline.transport.messages import Ready
 from hookline_cluster.clients.attached_client import AttachedClient
+from hookline_cluster.config import ClusterConfig, MachinesConfig
 from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.engine_nodes import NodeEnded
@@ -96,7 +97,7 @@ class ThreadNodes:
 
 def serve(config: EngineConfig, secret: bytes, stopping: threading.Event) -> None:
     """Joins the head node as an engine, and answers pings."""
-    endpoint = endpoint_of(config.machines, has_secret=True)
+    endpoint = endpoint_of(ClusterConfig.of(config).machines, has_secret=True)
     keys = LinkKeys.derive(secret)
     wire = RemoteWire(endpoint, keys, config.engine_index, lambda: None)
     try:
@@ -153,8 +154,13 @@ def test_engines_join_by_what_they_are_told(nodes: ThreadNodes) -> None:
         client.wait()
 
         assert sorted(client.engines) == nodes.running == [0, 1]
-        assert {each.machines.address for each in nodes.configs} == {"127.0.0.1"}
-        assert len({each.machines.rpc_port for each in nodes.configs}) == 1
+        assert {ClusterConfig.of(each).machines.address for each in nodes.configs} == {
+            "127.0.0.1"
+        }
+        assert (
+            len({ClusterConfig.of(each).machines.rpc_port for each in nodes.configs})
+            == 1
+        )
         assert not client.returns(0)
 
 

@@ -17,7 +17,7 @@ from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.models.description import find_folder
 from hookline.models.folder_digest import digest_of_folder
-from hookline.request_ids import RequestIds
+from hookline.request_ids import first_id
 from hookline.transport.engine_client import (
     EngineDied,
     EngineReplaced,
@@ -150,7 +150,7 @@ def first(guest: AttachedClient, kind: type[N]) -> N:
 
 def run_request(guest: AttachedClient, tokens: int) -> list[StepOutput]:
     """Sends a request; returns what comes until its end."""
-    request_id = RequestIds(guest.index).next()
+    request_id = first_id(guest.index)
     guest.send(0, Add(engine_request(request_id, [3, 4], tokens)))
     outputs: list[StepOutput] = []
     while not outputs or not outputs[-1].finished:
@@ -202,7 +202,7 @@ def test_the_requests_of_a_guest_that_has_ended_are_aborted(head: Head) -> None:
     """The owner gets their ends, and those that it had been told; others go on."""
     guest, other = head.guest(1), head.guest(2)
     run_request(guest, 3)
-    guest.send(0, Add(engine_request(RequestIds(1).next(), [3, 4], 1000)))
+    guest.send(0, Add(engine_request(first_id(1), [3, 4], 1000)))
     while not first(guest, StepOutput).new_tokens:
         pass
     head.client.expel(1)

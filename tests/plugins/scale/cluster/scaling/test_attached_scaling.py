@@ -15,7 +15,7 @@ from hookline.config import (
 )
 from hookline.core.commands import Add
 from hookline.events import StepOutput
-from hookline.request_ids import RequestIds
+from hookline.request_ids import first_id
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.news import (
@@ -63,7 +63,7 @@ def grow(owner: ElasticClient) -> None:
 
 def run_request(guest: AttachedClient, engine_index: int, tokens: int = 5) -> None:
     """Sends a request, and waits for its end."""
-    request_id = RequestIds(guest.index).next()
+    request_id = first_id(guest.index)
     guest.send(engine_index, Add(engine_request(request_id, [3, 4], tokens)))
     ended = False
     while not ended:
@@ -128,7 +128,7 @@ def test_a_client_that_is_killed_is_not_awaited(owner: ElasticClient) -> None:
     with closing(guest):
         grow(owner)
         first(guest, EngineJoined)
-        guest.send(1, Add(engine_request(RequestIds(1).next(), [3, 4], 1000)))
+        guest.send(1, Add(engine_request(first_id(1), [3, 4], 1000)))
         while not first(guest, StepOutput).new_tokens:
             pass
         owner.vacate(1)

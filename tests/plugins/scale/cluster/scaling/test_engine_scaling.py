@@ -5,14 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from hookline.clock import VirtualClock
-from hookline.config import (
-    LoadBalancing,
-)
 from hookline.core.commands import ResetPrefixCache
 from hookline.exceptions import EngineDeadError, RequestError
 from hookline.frontend.scaling_state import ScalingState
 from hookline.outputs import RequestOutput
 from hookline.stats import Residue
+from hookline_cluster.config import LoadBalancing
 from hookline_testing.elastic_front_end import ElasticFrontEnd
 from hookline_testing.oracle import Oracle
 

@@ -4,19 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from hookline.clock import VirtualClock
-from hookline.config import (
-    Device,
-    EngineConfig,
-    ExecutorConfig,
-    MachinesConfig,
-    ParallelConfig,
-)
-from hookline.config.autoscale import EngineRange
-from hookline.config.scalable import check_autoscale, check_scalable
+from hookline.config import Device, EngineConfig, ExecutorConfig
 from hookline.core.commands import Sleep
 from hookline.exceptions import (
     ConfigError,
@@ -29,6 +22,8 @@ from hookline.exceptions import (
 from hookline.frontend.scaling_state import ScalingState
 from hookline.outputs import RequestOutput
 from hookline.stats import SchedulerStats
+from hookline_cluster.config import ClusterConfig, EngineRange, MachinesConfig
+from hookline_cluster.config.cluster import check_autoscale, check_scalable
 from hookline_cluster.scaling.autoscaler import Autoscaler
 from hookline_cluster.scaling.policy import ScalingPolicy
 from hookline_cluster.scaling.scaling import Scaling
@@ -36,7 +31,14 @@ from hookline_testing.elastic_front_end import ElasticFrontEnd
 from hookline_testing.oracle import Oracle
 
 CONFIG = EngineConfig(in_process=False)
-SCALED = replace(CONFIG, parallel=ParallelConfig(autoscale=EngineRange(1, 4)))
+
+
+def of_cluster(**options: Any) -> EngineConfig:
+    """A server whose section `cluster` has these values."""
+    return replace(CONFIG, sections={"cluster": ClusterConfig(**options)})
+
+
+SCALED = of_cluster(autoscale=EngineRange(1, 4))
 
 
 @pytest.fixture
@@ -180,26 +182,22 @@ async def test_sleeping_engines_are_left_alone(elastic: ElasticFrontEnd) -> None
             await scaling.scale(2)
 
 
-MACHINES = ParallelConfig(data_parallel_size=2)
-
-
 @pytest.mark.parametrize(
     ("config", "option"),
     [
         (EngineConfig(), "in-process"),
         (
-            EngineConfig(machines=MachinesConfig(rank=0), in_process=False),
+            of_cluster(machines=MachinesConfig(rank=0)),
             "data-parallel-rank",
         ),
         (replace(CONFIG, engine="other"), "engine"),
         (
-            replace(CONFIG, parallel=MACHINES, machines=MachinesConfig(size_local=1)),
+            of_cluster(data_parallel_size=2, machines=MachinesConfig(size_local=1)),
             "data-parallel-size-local",
         ),
         (
-            replace(
-                CONFIG,
-                parallel=MACHINES,
+            of_cluster(
+                data_parallel_size=2,
                 machines=MachinesConfig(backend="ray", size_local=1),
             ),
             "data-parallel-size-local",
@@ -211,11 +209,11 @@ def test_what_is_fixed_is_refused_by_its_option(
     config: EngineConfig, option: str
 ) -> None:
     """Of calls, and at the start with `--autoscale`."""
-    parallel = replace(config.parallel, autoscale=EngineRange(1, 4))
+    cluster = replace(ClusterConfig.of(config), autoscale=EngineRange(1, 4))
     with pytest.raises(ConfigError) as refused:
         check_scalable(config)
     with pytest.raises(ConfigError, match=f"with --{option}") as scaled:
-        check_autoscale(replace(config, parallel=parallel))
+        check_autoscale(replace(config, sections={"cluster": cluster}))
     check_autoscale(config)
 
     assert refused.value.option == option

@@ -17,10 +17,11 @@ from hookline.config import (
     ParallelConfig,
 )
 from hookline.models.forward_batch import ForwardBatch
-from hookline.worker.loaded_model import LoadedModel, load
+from hookline.startup_timer import StartupTimer
+from hookline.worker.loaded_model import LoadedModel
+from hookline.worker.loading.loader import load
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.rank_context import RankContext
-from hookline.worker.startup_timer import StartupTimer
 from hookline_kernels import CPU
 from hookline_ranks.experts.whole_experts import CountTokens
 from hookline_ranks.rank_context import DividedRankContext

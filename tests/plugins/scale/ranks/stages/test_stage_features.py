@@ -11,10 +11,11 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig, ExecutorConfig, Kernels, ParallelConfig
 from hookline.models.forward_batch import ForwardBatch
 from hookline.spec_decode import SpeculativeConfig
+from hookline.startup_timer import StartupTimer
 from hookline.worker.forward import PassingForward
-from hookline.worker.loaded_model import LoadedModel, load
+from hookline.worker.loaded_model import LoadedModel
+from hookline.worker.loading.loader import load
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.startup_timer import StartupTimer
 from hookline_kernels import CPU
 from hookline_ranks.rank_context import DividedRankContext
 from hookline_ranks.rank_parts import RankParts

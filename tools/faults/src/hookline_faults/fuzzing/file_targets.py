@@ -23,7 +23,6 @@ from hookline.core.commands import Call, Finish, ResetPrefixCache
 from hookline.core.recording import FileRecorder, RecordingHeader, read_recording
 from hookline.exceptions import HooklineError
 from hookline.finish_cause import Aborted
-from hookline.kv_transfer import KVLayout
 from hookline.models.description import describe, find_folder
 from hookline.models.loading import load_model
 from hookline.text.probing import probe_tokenizer
@@ -33,6 +32,7 @@ from hookline.transport.messages import Failed, Start
 from hookline.transport.transport import Party, Role
 from hookline_cluster.clients.messages import Attach, Detach, ToEngine
 from hookline_faults.fuzzing.mutator import mutated
+from hookline_kv_transfer import KVLayout
 from hookline_server.auth.key_file import read_keys
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.config_file import read_file

@@ -12,12 +12,7 @@ from tokenizers import decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from hookline.clock import VirtualClock
-from hookline.config import (
-    EngineConfig,
-    LoadBalancing,
-    ObserverConfig,
-    ParallelConfig,
-)
+from hookline.config import EngineConfig, ObserverConfig
 from hookline.core.commands import Command
 from hookline.frontend.client_request import Deliver
 from hookline.frontend.front_end import FrontEnd
@@ -26,6 +21,7 @@ from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import Tokenizer, byte_level_alphabet
 from hookline.transport.engine_client import EngineInfo, Received
+from hookline_cluster.config import ClusterConfig, LoadBalancing
 from hookline_cluster.extension import extend
 from hookline_metrics import Recorder
 from hookline_testing.simulation import VOCAB_SIZE
@@ -93,7 +89,7 @@ class SimulatedFrontEnd:
         self._clock = clock
         config = EngineConfig(
             observers=ObserverConfig(stat_loggers=()),
-            parallel=ParallelConfig(load_balancing=balancing),
+            sections={"cluster": ClusterConfig(load_balancing=balancing)},
         )
         self.front_end = FrontEnd(
             client,

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from hookline.config import LoadBalancing, SimulationConfig
+from hookline.config import SimulationConfig
+from hookline_cluster.config import LoadBalancing
 
 STEP_TIMES = SimulationConfig(
     step_seconds=0.008, prefill_token_seconds=0.000025, decode_request_seconds=0.00015

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from hookline.events import CacheChanges
-from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.router import Choice
 from hookline.frontend.turns import Turns
 from hookline.payloads import EngineFacts
+from hookline.request import GenerateRequest
 
 
 class Candidate(Protocol):
@@ -28,17 +28,17 @@ class Balancer(Protocol):
     """Chooses among engines; for one thread."""
 
     def choose(
-        self, candidates: Sequence[Candidate], prepared: PreparedRequest
+        self, candidates: Sequence[Candidate], request: GenerateRequest
     ) -> Choice:
         """Returns the choice for a request, which is then sent.
 
         Args:
             candidates: Two or more engines.
-            prepared: The request.
+            request: The request.
         """
         ...
 
-    def sent(self, engine_index: int, prepared: PreparedRequest) -> None:
+    def sent(self, engine_index: int, request: GenerateRequest) -> None:
         """Takes note of a request for which nothing was chosen, such as a client's."""
         ...
 
@@ -65,7 +65,7 @@ class BlindBalancer:
     def __init__(self) -> None:
         self._turns: Turns[int] = Turns()
 
-    def sent(self, engine_index: int, prepared: PreparedRequest) -> None:
+    def sent(self, engine_index: int, request: GenerateRequest) -> None:
         pass
 
     def cache_changed(self, engine_index: int, changes: CacheChanges) -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from hookline.config import LoadBalancing
 from hookline.payloads import EngineFacts
 from hookline_cluster.balancing.balancer import Balancer
 from hookline_cluster.balancing.prefix import PrefixBalancer
 from hookline_cluster.balancing.round_robin import RoundRobinBalancer
 from hookline_cluster.balancing.score import ScoreBalancer
+from hookline_cluster.config import LoadBalancing
 
 
 def make_balancer(

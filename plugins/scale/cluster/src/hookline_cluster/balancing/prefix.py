@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from hookline.config import HashAlgorithm
 from hookline.events import CacheChanges
-from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.router import Choice, Reason
 from hookline.frontend.turns import Turns
 from hookline.kv_cache.hashing import BlockHasher
 from hookline.payloads import EngineFacts
+from hookline.request import GenerateRequest
 from hookline_cluster.balancing.balancer import Candidate
 from hookline_cluster.balancing.prefix_view import PrefixView
 
@@ -44,9 +44,9 @@ class PrefixBalancer:
         self._turns: Turns[int] = Turns()
 
     def choose(
-        self, candidates: Sequence[Candidate], prepared: PreparedRequest
+        self, candidates: Sequence[Candidate], request: GenerateRequest
     ) -> Choice:
-        hashes = self._hashes(prepared)
+        hashes = self._hashes(request)
         loads = {each.index: each.load for each in candidates}
         cached = self._view.num_cached(hashes)
         least, most = min(loads.values()), max(cached[index] for index in loads)
@@ -60,8 +60,8 @@ class PrefixBalancer:
             return Choice(index, Reason.PREFIX if most else Reason.LOAD)
         return Choice(index, Reason.SPILL)
 
-    def sent(self, engine_index: int, prepared: PreparedRequest) -> None:
-        self._view.add(engine_index, self._hashes(prepared))
+    def sent(self, engine_index: int, request: GenerateRequest) -> None:
+        self._view.add(engine_index, self._hashes(request))
 
     def cache_changed(self, engine_index: int, changes: CacheChanges) -> None:
         self._view.change(engine_index, changes)
@@ -75,12 +75,12 @@ class PrefixBalancer:
     def left(self, engine_index: int) -> None:
         self._view.leave(engine_index)
 
-    def _hashes(self, prepared: PreparedRequest) -> list[bytes]:
+    def _hashes(self, request: GenerateRequest) -> list[bytes]:
         hashes: list[bytes] = []
         self._hasher.extend(
             hashes,
-            prepared.prompt_token_ids[: self._most],
-            lora=prepared.facts.lora,
-            cache_salt=prepared.cache_salt,
+            request.prompt_token_ids[: self._most],
+            lora=request.facts.lora,
+            cache_salt=request.cache_salt,
         )
         return hashes

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.router import Choice, Reason
+from hookline.request import GenerateRequest
 from hookline_cluster.balancing.balancer import BlindBalancer, Candidate
 
 
@@ -11,9 +11,9 @@ class RoundRobinBalancer(BlindBalancer):
     """Chooses the engine that was chosen longest ago, whatever its load."""
 
     def choose(
-        self, candidates: Sequence[Candidate], prepared: PreparedRequest
+        self, candidates: Sequence[Candidate], request: GenerateRequest
     ) -> Choice:
-        del prepared
+        del request
         return Choice(
             self._turns.next([each.index for each in candidates]), Reason.TURN
         )

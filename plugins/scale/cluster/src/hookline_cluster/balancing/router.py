@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from hookline.config import LoadBalancing
 from hookline.events import CacheChanges
 from hookline.frontend.engine_set import EngineSet, EngineState
-from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.router import Choice, EngineRouter, Reason, ailments
+from hookline.request import GenerateRequest
 from hookline_cluster.balancing.making import make_balancer
+from hookline_cluster.config import LoadBalancing
 
 
 class BalancedRouter(EngineRouter):
@@ -25,10 +25,10 @@ class BalancedRouter(EngineRouter):
         return [each for each in self._engines.running if not any(ailments(each))]
 
     def move(
-        self, prepared: PreparedRequest, among: Sequence[EngineState]
+        self, request: GenerateRequest, among: Sequence[EngineState]
     ) -> EngineState:
         """Returns the one of these engines that gets a request whose own one ended."""
-        choice = self._one_of(among, prepared)
+        choice = self._one_of(among, request)
         return self._chosen(choice._replace(reason=Reason.MOVED))
 
     def cache_changed(self, engine_index: int, changes: CacheChanges) -> None:
@@ -45,10 +45,10 @@ class BalancedRouter(EngineRouter):
         """Takes note that an engine has ended and is forgotten."""
         self._balancer.left(engine_index)
 
-    def _sent(self, engine_index: int, prepared: PreparedRequest) -> None:
-        self._balancer.sent(engine_index, prepared)
+    def _sent(self, engine_index: int, request: GenerateRequest) -> None:
+        self._balancer.sent(engine_index, request)
 
     def _one_of_several(
-        self, able: Sequence[EngineState], prepared: PreparedRequest
+        self, able: Sequence[EngineState], request: GenerateRequest
     ) -> Choice:
-        return self._balancer.choose(able, prepared)
+        return self._balancer.choose(able, request)

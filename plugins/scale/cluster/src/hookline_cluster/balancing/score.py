@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.router import Choice, Reason
+from hookline.request import GenerateRequest
 from hookline_cluster.balancing.balancer import BlindBalancer, Candidate
 
 
@@ -11,8 +11,8 @@ class ScoreBalancer(BlindBalancer):
     """Chooses the engine of least load; equally loaded ones take turns."""
 
     def choose(
-        self, candidates: Sequence[Candidate], prepared: PreparedRequest
+        self, candidates: Sequence[Candidate], request: GenerateRequest
     ) -> Choice:
-        del prepared
+        del request
         loads = {each.index: each.load for each in candidates}
         return Choice(self._turns.least(list(loads), loads.__getitem__), Reason.LOAD)

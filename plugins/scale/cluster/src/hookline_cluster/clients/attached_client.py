@@ -132,7 +132,7 @@ class AttachedClient:
         self._check_any_left()
         deadline = time.monotonic() + timeout_seconds
         while True:
-            self._bury_silent()
+            self._mark_silent_dead()
             if self._ready:
                 return self._ready.popleft()
             left = max(0.0, deadline - time.monotonic())
@@ -155,7 +155,7 @@ class AttachedClient:
         awaited = set()
         for seat in seats:
             if seat.down is not None:
-                self._bury(seat.down)
+                self._mark_dead(seat.down)
             else:
                 awaited.add(seat.engine_index)
                 self._attach(seat)
@@ -218,7 +218,7 @@ class AttachedClient:
     def _take_seat(self, seat: Seat) -> EngineAvailable | None:
         index = seat.engine_index
         if (ending := self._ending.get(index)) is not None:
-            self._bury(ending[0])
+            self._mark_dead(ending[0])
         if self._keys.get(Party(Role.ENGINE, index)) == seat.key:
             return EngineAvailable(index)  # a process that is known
         self._attach(seat)
@@ -226,7 +226,7 @@ class AttachedClient:
 
     def _take_gone(self, index: int) -> None:
         if (ending := self._ending.get(index)) is not None:
-            self._bury(ending[0])
+            self._mark_dead(ending[0])
         self._deaths.pop(index, None)
         self.engines.pop(index, None)
         # Its key stays for what may still be on its way.
@@ -240,14 +240,14 @@ class AttachedClient:
             return EngineReplaced(index, info)
         return EngineJoined(index, info)
 
-    def _bury_silent(self) -> None:
+    def _mark_silent_dead(self) -> None:
         """Reports the ends of engines that have had their last words."""
         now = time.monotonic()
         for down, since in list(self._ending.values()):
             if now - since > _LAST_WORDS_SECONDS:
-                self._bury(down)
+                self._mark_dead(down)
 
-    def _bury(self, down: EngineDown) -> None:
+    def _mark_dead(self, down: EngineDown) -> None:
         index = down.engine_index
         self._ending.pop(index, None)
         self._deaths[index] = down

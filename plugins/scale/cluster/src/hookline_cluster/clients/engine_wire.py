@@ -15,6 +15,7 @@ from hookline.transport.mailbox import Mail
 from hookline.transport.messages import Ready
 from hookline_cluster.clients.messages import ToEngine
 from hookline_cluster.clients.served_clients import FromClient, ServedClients
+from hookline_cluster.config.cluster import ClusterConfig
 
 
 class SharedEngineWire(EngineWire):
@@ -36,7 +37,7 @@ class SharedEngineWire(EngineWire):
 
     def receive_config(self) -> EngineConfig:
         config = super().receive_config()
-        if config.parallel.autoscale is not None:
+        if ClusterConfig.of(config).autoscale is not None:
             self._clients.count_others()
         return config
 

@@ -79,7 +79,7 @@ class OwnerClient(ProcessClient):
 
     def _begin(self) -> None:
         configs = self._configs.values()
-        sharing = [e.engine_index for e in configs if e.parallel.spreads_experts]
+        sharing = [e.engine_index for e in configs if e.spreads_experts]
         self._experts = ExpertMemory(sharing)
         self._secondary = SecondaryClients(
             self._folder, self._me, self._transport, self._tell
@@ -107,11 +107,11 @@ class OwnerClient(ProcessClient):
             return EngineDied(index, of_peer, DeathKind.PEER)
         return super()._death(index, reason)
 
-    def _bury(self, death: EngineDied) -> EngineDied:
-        buried = super()._bury(death)
+    def _mark_dead(self, death: EngineDied) -> EngineDied:
+        marked = super()._mark_dead(death)
         for peer in self._experts.ended(death):
             self._launched[peer].kill()
-        return buried
+        return marked
 
     def _key_of(self, peer: Party) -> bytes | None:
         if peer.role is Role.CLIENT:

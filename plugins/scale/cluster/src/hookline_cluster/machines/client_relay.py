@@ -4,11 +4,11 @@ import shutil
 
 import zmq
 
-from hookline.transport.forked_children import release_in_forked_children
 from hookline.transport.ipc import IpcTransport, private_folder
 from hookline.transport.mailbox import key_in
 from hookline.transport.transport import Party, Role
 from hookline_cluster.clients.served_clients import SECONDARY_CLIENT_FRAMES
+from hookline_processes.forked_children import release_folder_in_forked_children
 
 _INDEX_BYTES = 4
 
@@ -36,7 +36,7 @@ class ClientRelay:
         self.transport = IpcTransport(self.folder, Party(Role.CLIENT, 0))
         self._engines: dict[bytes, Party] = {}
         self._overrun: set[int] = set()
-        release_in_forked_children(self.folder, self._pipes)
+        release_folder_in_forked_children(self.folder)
 
     @property
     def address(self) -> str:
@@ -81,9 +81,6 @@ class ClientRelay:
         is_sent = self.transport.send(client, frame, waits=False)
         if not is_sent and self.transport.has(client):
             self._overrun.add(client.index)
-
-    def _pipes(self) -> list[int]:
-        return []  # but the sockets
 
     def close(self) -> None:
         """Closes the sockets and removes their folder; may be called twice."""

@@ -4,9 +4,8 @@ import ipaddress
 import socket
 from dataclasses import dataclass
 
-from hookline.config import MachinesConfig
-from hookline.config.machines import LOOPBACK, RPC_PORT
 from hookline.exceptions import ConfigError
+from hookline_cluster.config.machines import LOOPBACK, RPC_PORT, MachinesConfig
 from hookline_cluster.machines.link_keys import SECRET_OPTION
 
 _ADDRESS = "data-parallel-address"

@@ -4,7 +4,7 @@ import msgspec
 
 from hookline.config import EngineConfig
 from hookline.frozen import plain
-from hookline_processes.frames import framed, read_frame
+from hookline_processes.owner import Owner
 
 
 class Enlistment(msgspec.Struct, frozen=True):
@@ -19,11 +19,11 @@ class Enlistment(msgspec.Struct, frozen=True):
     secret: bytes | None
 
     def packed(self) -> bytes:
-        """Returns it with its length, for a pipe."""
-        return framed(msgspec.msgpack.encode(self, enc_hook=plain))
+        """Returns it in msgpack."""
+        return msgspec.msgpack.encode(self, enc_hook=plain)
 
     @classmethod
-    def read(cls, descriptor: int) -> "Enlistment | None":
-        """Waits for one in a pipe; None at the pipe's end."""
-        data = read_frame(descriptor)
+    def receive(cls, owner: Owner) -> "Enlistment | None":
+        """Waits for the owner's; None if it has gone."""
+        data = owner.receive()
         return msgspec.msgpack.decode(data, type=cls) if data else None

@@ -7,6 +7,8 @@ import time
 from enum import Enum
 
 from hookline.config import EngineConfig
+from hookline.exceptions import ConfigError
+from hookline_cluster.config.cluster import ClusterConfig, local_engines
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.enlistment import Enlistment
 from hookline_cluster.machines.link_keys import read_secret
@@ -16,7 +18,7 @@ from hookline_cluster.machines.remote_engine_process import (
     UNFIT,
 )
 from hookline_processes.restarts import RestartBudget
-from hookline_processes.supervised import OwnedProcess
+from hookline_processes.supervised import Supervised
 
 _MODULE = "hookline_cluster.machines.remote_engine_process"
 _LOOK_SECONDS = 0.1
@@ -43,7 +45,7 @@ class _Engine:
         restarts = config.supervision.engine_restart
         self._budget = RestartBudget(restarts)
         self._due = 0.0
-        self._process: OwnedProcess | None = None
+        self._process: Supervised | None = None
 
     def look(self) -> None:
         """Starts the process when it is due, and finds out what ended it."""
@@ -53,17 +55,17 @@ class _Engine:
         if self.fate is _Fate.RUNS and process is not None:
             code, reason = process.exit_code, process.end_reason
             if code is not None and reason is not None:
-                process.end(_GRACE_SECONDS)
+                process.close(_GRACE_SECONDS)
                 self._take_end(code, reason)
 
     def _start(self) -> None:
         name = f"engine {self.index}"
         try:
-            self._process = OwnedProcess(_MODULE, (self.index,), name=name)
+            self._process = Supervised(_MODULE, (self.index,), name=name)
         except OSError as error:
             self._retry(f"its process cannot be started: {error}")
             return
-        self._process.tell(self._enlistment)
+        self._process.send(self._enlistment)
         self.fate = _Fate.RUNS
 
     def drain(self) -> None:
@@ -76,8 +78,8 @@ class _Engine:
     def end(self) -> None:
         """Ends the process at once."""
         if self._process is not None and self.fate is _Fate.RUNS:
-            self._process.ask_to_end()
-            self._process.end(_GRACE_SECONDS)
+            self._process.hang_up()
+            self._process.close(_GRACE_SECONDS)
 
     def _take_end(self, code: int, reason: str) -> None:
         if code == DISMISSED:
@@ -119,12 +121,25 @@ class HeadlessNode:
             config: This machine's configuration.
 
         Raises:
-            ConfigError: The head node's address or the secret does not fit.
+            ConfigError: The head node's address or the secret does not fit, a backend
+                starts the engines, or each machine has a server of its own.
         """
-        secret = read_secret(config.machines.secret_file)
-        endpoint = endpoint_of(config.machines, has_secret=secret is not None)
+        machines = ClusterConfig.of(config).machines
+        if machines.is_one_of_many:
+            raise ConfigError(
+                "headless",
+                f"cannot be combined with {machines.mode}: each server has its API",
+            )
+        if machines.is_placed:
+            raise ConfigError(
+                "data-parallel-backend",
+                f"{machines.backend} starts engines itself: leave out --headless",
+            )
+        secret = read_secret(machines.secret_file)
+        endpoint = endpoint_of(machines, has_secret=secret is not None)
         self.address = str(endpoint)
-        self._engines = [_Engine(each, secret) for each in config.per_engine()]
+        self.indices = ClusterConfig.of(config).local_indices
+        self._engines = [_Engine(each, secret) for each in local_engines(config)]
 
     def run(self, stopping: threading.Event, drain_seconds: float) -> bool:
         """Serves until the head node says goodbye, all have failed, or `stopping`.

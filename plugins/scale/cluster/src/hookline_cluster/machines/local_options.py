@@ -9,8 +9,10 @@ import msgspec
 from hookline.config import EngineConfig
 from hookline.config.options import ConfigOption, options_of
 from hookline.frozen import plain
+from hookline_cluster.config.cluster import ClusterConfig
 
 T = TypeVar("T")
+_SECTIONS = "sections"
 
 LOCAL_FLAGS = frozenset(
     {
@@ -27,13 +29,11 @@ LOCAL_FLAGS = frozenset(
 )
 """Options that each machine has for itself, or else the head node's."""
 
-_ENGINES_OF_THIS_MACHINE = "machines"
-
 
 def shared_options(config: EngineConfig) -> dict[str, str]:
     """Returns all options that were given and concern all machines, as JSON by flag."""
     return {
-        each.flag: _json(_value(config, each.path))
+        each.flag: _json(_value(config, each))
         for each in options_of(EngineConfig)
         if each.flag not in LOCAL_FLAGS and _is_given(config, each)
     }
@@ -46,7 +46,7 @@ def contradiction(head: EngineConfig, given: Mapping[str, str]) -> str | None:
         head: The head node's configuration.
         given: The other machine's shared options.
     """
-    own = {each.flag: each.path for each in options_of(EngineConfig)}
+    own = {each.flag: each for each in options_of(EngineConfig)}
     for flag, theirs in given.items():
         ours = _json(_value(head, own[flag])) if flag in own else "unknown"
         if ours != theirs:
@@ -59,32 +59,41 @@ def localized(head: EngineConfig, local: EngineConfig) -> EngineConfig:
 
     The name of the model in the API stays the head node's, whatever its folder is here.
     """
+    cluster = dataclasses.replace(
+        ClusterConfig.of(head), machines=ClusterConfig.of(local).machines
+    )
     made = dataclasses.replace(
         head,
-        machines=local.machines,
+        sections={**local.sections, **head.sections, ClusterConfig.key: cluster},
         model=dataclasses.replace(head.model, served_model_name=head.model.served_name),
     )
     for each in _given_here(local):
-        made = _replaced(made, each.path, _value(local, each.path))
+        made = _replaced(made, each.path, _value(local, each))
     return made
 
 
 def _given_here(local: EngineConfig) -> Iterator[ConfigOption]:
     for each in options_of(EngineConfig):
         is_local = each.flag in LOCAL_FLAGS
-        is_copied = each.path[0] == _ENGINES_OF_THIS_MACHINE
+        is_copied = each.path[0] == _SECTIONS
         if is_local and not is_copied and _is_given(local, each):
             yield each
 
 
 def _is_given(config: EngineConfig, each: ConfigOption) -> bool:
-    return _value(config, each.path) != each.default
+    return _value(config, each) != each.default
 
 
-def _value(config: object, path: Sequence[str]) -> object:
-    for name in path:
-        config = getattr(config, name)
-    return config
+def _value(config: EngineConfig, each: ConfigOption) -> object:
+    found: object = config
+    for name in each.path:
+        if not isinstance(found, Mapping):
+            found = getattr(found, name)
+        elif name in found:  # a section, which is plain data if it was sent
+            found = found[name]
+        else:
+            return each.default
+    return found
 
 
 def _replaced(config: T, path: Sequence[str], value: object) -> T:

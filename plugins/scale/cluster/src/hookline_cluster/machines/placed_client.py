@@ -15,6 +15,7 @@ from hookline.transport.engine_client import (
     Received,
 )
 from hookline_cluster.capabilities import ElasticEngines
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.engine_nodes import EngineNodes, NodeEnded
 from hookline_cluster.machines.remote_client import DRAIN_SECONDS, RemoteClient
@@ -61,7 +62,7 @@ class PlacedClient(Elastic, RemoteClient):
         self._nodes = nodes
         self._start = start
         self._due: dict[int, float] = {}
-        for index in config.remote_indices:
+        for index in ClusterConfig.of(config).remote_indices:
             self._start(index)
 
     def capability(self, kind: type[T]) -> T | None:
@@ -116,21 +117,21 @@ class PlacedClient(Elastic, RemoteClient):
             self._losses.setdefault(index, (time.monotonic() + DRAIN_SECONDS, death))
             return None
         died = EngineDied(index, reason, DeathKind.START)
-        super()._bury(died)
+        super()._mark_dead(died)
         return died
 
-    def _bury(self, death: EngineDied) -> EngineDied | None:
+    def _mark_dead(self, death: EngineDied) -> EngineDied | None:
         presence = self._seats[death.engine_index].presence
         if presence is Presence.ABSENT:
             self._losses.pop(death.engine_index, None)
             return None
-        buried = super()._bury(death)
+        marked = super()._mark_dead(death)
         self._nodes.stop(death.engine_index)
         if self._is_waiting:
             self._given_up = f"engine {death.engine_index}: {death.reason}"
         elif presence is Presence.STARTING:
             return death._replace(kind=DeathKind.START)
-        return buried
+        return marked
 
     # -- engines that come and go --------------------------------------------------
 

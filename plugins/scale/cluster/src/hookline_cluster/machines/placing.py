@@ -8,12 +8,11 @@ from typing import cast
 from hookline.config import (
     EngineConfig,
     ExecutorConfig,
-    MachinesConfig,
     ModelConfig,
 )
-from hookline.config.parallel import ParallelConfig
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import ENGINE_NODES
+from hookline_cluster.config import ClusterConfig, MachinesConfig
 from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.engine_nodes import EngineNodes
@@ -37,8 +36,9 @@ def place_engines(
         EngineDeadError: The machines cannot be reached.
         RegistryError: The backend is not installed, or broken.
     """
-    open_nodes = hook_of(ENGINE_NODES, config.machines.backend)
-    secret = read_secret(config.machines.secret_file)
+    machines = ClusterConfig.of(config).machines
+    open_nodes = hook_of(ENGINE_NODES, machines.backend)
+    secret = read_secret(machines.secret_file)
     nodes = cast("EngineNodes", open_nodes(context=config))
     try:
         secret = secret or secrets.token_bytes(_SECRET_BYTES)
@@ -59,7 +59,7 @@ def place_by(
     Raises:
         ConfigError: The address or the port does not fit.
     """
-    given = config.machines
+    given = ClusterConfig.of(config).machines
     machines = replace(given, address=given.address or nodes.address)
     endpoint = endpoint_of(machines, has_secret=True)
     if given.rpc_port is None:
@@ -82,14 +82,17 @@ def _start(
 
 def _of_machine(head: EngineConfig, machines: MachinesConfig) -> EngineConfig:
     """Returns another machine's configuration; it gets the rest from the head node."""
-    return EngineConfig(
-        model=ModelConfig(model=head.model.model, tokenizer=head.model.tokenizer),
-        executor=ExecutorConfig(threads=head.executor.threads),
-        parallel=ParallelConfig(data_parallel_size=head.parallel.data_parallel_size),
+    there = ClusterConfig(
+        data_parallel_size=ClusterConfig.of(head).num_engines,
         machines=MachinesConfig(
             size_local=1,
             address=machines.address,
             rpc_port=machines.rpc_port,
             join_timeout=machines.join_timeout,
         ),
+    )
+    return EngineConfig(
+        model=ModelConfig(model=head.model.model, tokenizer=head.model.tokenizer),
+        executor=ExecutorConfig(threads=head.executor.threads),
+        sections={ClusterConfig.key: there},
     )

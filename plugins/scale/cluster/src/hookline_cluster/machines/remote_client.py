@@ -33,6 +33,7 @@ from hookline_cluster.capabilities import (
 )
 from hookline_cluster.clients.messages import AttachDetails, Expel, OfSecondaryClients
 from hookline_cluster.clients.secondary_clients import news_of_secondary_client
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.joining import NodeAdmission
 from hookline_cluster.machines.link_messages import (
@@ -94,7 +95,10 @@ class RemoteClient:
         self.engines: dict[int, EngineInfo] = {}
         self._config = config
         self._hub = hub
-        self._seats = {index: RemoteSeat(index) for index in config.remote_indices}
+        self._seats = {
+            index: RemoteSeat(index)
+            for index in ClusterConfig.of(config).remote_indices
+        }
         digest = digest_of_folder(find_folder(config.model.model))
         self._admission = NodeAdmission(config, self._seats, digest)
         self._mailbox: Mailbox[ToHead] = Mailbox(
@@ -117,7 +121,9 @@ class RemoteClient:
         Raises:
             EngineDeadError: Some are not there in time, or this client was closed.
         """
-        seconds = self._config.machines.join_timeout + self.patience_seconds
+        seconds = (
+            ClusterConfig.of(self._config).machines.join_timeout + self.patience_seconds
+        )
         deadline = time.monotonic() + seconds
         reminder = 0.0
         while (missing := self._missing) or not (others is None or others.is_set()):
@@ -306,7 +312,7 @@ class RemoteClient:
                 reason, kind = f"{subject}: {detail}", DeathKind.START
             case _:
                 assert_never(message)
-        return self._bury(EngineDied(seat.index, reason, kind))
+        return self._mark_dead(EngineDied(seat.index, reason, kind))
 
     def _take_leaving(self, seat: RemoteSeat) -> EngineLeaving:
         if self._secondary is not None:
@@ -364,9 +370,9 @@ class RemoteClient:
     def _take_loss(self) -> EngineDied | None:
         now = time.monotonic()
         due = [death for at, death in self._losses.values() if at <= now]
-        return self._bury(due[0]) if due else None
+        return self._mark_dead(due[0]) if due else None
 
-    def _bury(self, death: EngineDied) -> EngineDied | None:
+    def _mark_dead(self, death: EngineDied) -> EngineDied | None:
         seat = self._seats[death.engine_index]
         self._losses.pop(seat.index, None)
         was_ready = seat.presence is Presence.READY

@@ -1,17 +1,16 @@
 """An engine on another machine, a process of its own that is run as a module.
 
-Its arguments are the index of the engine, the process id of the headless node that owns
-it, and the file descriptor and the level of the log. The owner writes an `Enlistment`
-to standard input. Once that closes, or the owner has ended, the process ends; so it
-does when the link to the head node is lost, whatever it computes. Its owner then starts
-another one, so that nothing of the old one is left.
+Its argument is the index of the engine. The headless node that owns it sends an
+`Enlistment` first. It ends with its owner, and when the link to the head node is lost,
+whatever it computes. Its owner then starts another one, so that nothing of the old one
+is left.
 """
 
 import logging
 import os
 import signal
 import sys
-import threading
+from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
@@ -24,13 +23,13 @@ from hookline.exceptions import ConfigError, HooklineError, ModelLoadError
 from hookline.models.description import find_folder
 from hookline.models.folder_digest import digest_of_folder
 from hookline.transport.messages import Ready
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.enlistment import Enlistment
 from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.remote_wire import RemoteWire
 from hookline_kernels.runtime.openmp import wait_patiently
-from hookline_processes.log_forwarding import forwarding_log
-from hookline_processes.owner import wait_for_owners_end
+from hookline_processes.owner import Owner, run_supervised
 
 DISMISSED, FAILED, LOST, UNFIT = 0, 1, 3, 4
 """Exit status: the head node or the owner ended it, it failed, it lost the head node,
@@ -93,19 +92,16 @@ class _Engine:
             self._wire.send(message)
 
 
-def main(engine_index: int, owner_pid: int) -> int:
+def main(owner: Owner, arguments: Sequence[str]) -> int:
     """Serves until the head node or the owner goes away."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner decides when to end
+    engine_index = int(arguments[0])
     wait_patiently()
-    stdin = sys.stdin.fileno()
-    if (enlisted := Enlistment.read(stdin)) is None:
+    if (enlisted := Enlistment.receive(owner)) is None:
         return DISMISSED  # the owner has gone already
-    threading.Thread(
-        target=_end_with_owner, args=[stdin, owner_pid], daemon=True
-    ).start()
+    owner.watch()
     secret = enlisted.secret
     keys = None if secret is None else LinkKeys.derive(secret)
-    machines = enlisted.config.machines
+    machines = ClusterConfig.of(enlisted.config).machines
     endpoint = endpoint_of(machines, has_secret=keys is not None)
     wire = RemoteWire(endpoint, keys, engine_index, _end_without_head)
     try:
@@ -127,12 +123,6 @@ def _end_without_head() -> None:
     os._exit(LOST)
 
 
-def _end_with_owner(stdin: int, owner_pid: int) -> None:
-    wait_for_owners_end(stdin, owner_pid)
-    os._exit(DISMISSED)
-
-
 if __name__ == "__main__":
-    engine_index, owner_pid, log_end, level = map(int, sys.argv[1:])
-    with forwarding_log(log_end, level):
-        sys.exit(main(engine_index, owner_pid))
+    # SIGTERM lets it leave.
+    sys.exit(run_supervised(main, ignored=[signal.SIGINT]))

@@ -16,6 +16,7 @@ from hookline.transport.mailbox import Mailbox
 from hookline.transport.messages import Failed, Ready, StartFailed
 from hookline.transport.transport import Party, Role
 from hookline_cluster.clients.served_clients import FromClient, ServedClients
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.endpoint import Endpoint
 from hookline_cluster.machines.link_keys import SECRET_OPTION, LinkKeys
 from hookline_cluster.machines.link_messages import (
@@ -85,7 +86,7 @@ class RemoteWire:
             EngineDeadError: The head node is not there in time.
             SchemaVersionError: The head node has another version.
         """
-        seconds = config.machines.join_timeout
+        seconds = ClusterConfig.of(config).machines.join_timeout
         given = shared_options(config)
         host, own = socket.gethostname(), version("hookline")
         request = Join(host, os.getpid(), own, model_digest, given)
@@ -97,7 +98,7 @@ class RemoteWire:
                 self._mailbox = self._make_mailbox(Role.ENGINE, answer.key)
                 self._mailbox.is_shaking_hands = False
                 self._clients = self._serve_clients()
-                if answer.config.parallel.autoscale is not None:
+                if ClusterConfig.of(answer.config).autoscale is not None:
                     self._clients.count_others()
                 return localized(answer.config, config)
             self._check_handshakes()

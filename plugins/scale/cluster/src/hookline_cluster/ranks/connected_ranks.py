@@ -16,6 +16,7 @@ from hookline.exceptions import ConfigError, RankError
 from hookline.models.description import find_folder
 from hookline.models.folder_digest import digest_of_folder
 from hookline.transport.transport import Party, Role
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.endpoint import Endpoint
 from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.tcp import TcpHub
@@ -195,7 +196,7 @@ class ConnectedRanks:
     def _await_hellos(self, config: EngineConfig) -> None:
         folder = find_folder(config.model.model)
         own = digest_of_folder(folder)
-        seconds = config.machines.join_timeout + CONNECT_SECONDS
+        seconds = ClusterConfig.of(config).machines.join_timeout + CONNECT_SECONDS
         end = time.monotonic() + seconds
         while len(self._hellos) < len(self._inboxes):
             self._turn(_LOOK_SECONDS)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from hookline_processes.frames import framed, read_frame
+from hookline_processes.owner import Owner
 
 
 class RankEnlistment(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,13 +31,13 @@ class RankEnlistment(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes
 
     def packed(self) -> bytes:
-        """Returns it with its length, for a pipe."""
-        return framed(msgspec.msgpack.encode(self))
+        """Returns it in msgpack."""
+        return msgspec.msgpack.encode(self)
 
     @classmethod
-    def read(cls, descriptor: int) -> "RankEnlistment | None":
-        """Waits for one in a pipe; None at the pipe's end."""
-        data = read_frame(descriptor)
+    def receive(cls, owner: Owner) -> "RankEnlistment | None":
+        """Waits for the owner's; None if it has gone."""
+        data = owner.receive()
         return msgspec.msgpack.decode(data, type=cls) if data else None
 
 

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.config import ParallelConfig
 from hookline.core.failure import FailureBarrier
 from hookline.frontend.engine_set import EngineSet, EngineState
+from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.scaling.policy import Scaler, ScalingPolicy, ScalingReason
 from hookline_cluster.scaling.scaling import Scaling
 
@@ -137,7 +137,7 @@ def start_autoscaling(
     scaling: Scaling,
     engines: EngineSet,
     saturation_of: Callable[[int], float],
-    config: ParallelConfig,
+    config: ClusterConfig,
     clock: Clock,
 ) -> None:
     """Starts a task that decides, which ends with `scaling`, if that is configured."""
@@ -147,7 +147,7 @@ def start_autoscaling(
     scaling.adopt(asyncio.create_task(autoscaler.run()))
 
 
-def policy_of(config: ParallelConfig) -> ScalingPolicy | None:
+def policy_of(config: ClusterConfig) -> ScalingPolicy | None:
     """Returns the configured policy; None if the number of engines does not change."""
     if (limits := config.autoscale) is None:
         return None

@@ -73,7 +73,7 @@ class ElasticClient(Elastic, OwnerClient):
             del self._launched[index]
         self.engines.pop(index, None)
         self._deaths.pop(index, None)
-        self._last_words.pop(index, None)
+        self._drain_grace.pop(index, None)
         if self._ended is not None and self._ended.engine_index == index:
             self._ended = None
         self._secondary.left(index)

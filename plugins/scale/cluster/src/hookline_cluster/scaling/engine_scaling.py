@@ -5,11 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.config.parallel import MOST_ENGINES
 from hookline.frontend.calls import PendingCalls
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.observing import Observing
-from hookline.frontend.scaling_state import ScalingState
+from hookline.frontend.scaling_state import MOST_ENGINES, ScalingState
 from hookline.payloads import REMOVED
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_cluster.balancing.router import BalancedRouter
@@ -213,7 +212,7 @@ class EngineScaling:
         is_idle = not (
             engine.accounting.num_in_flight
             or engine.num_told
-            or engine.stats.transfers.held_blocks
+            or engine.stats.kv_blocks_used
         )
         is_ours = self._elastic.is_vacated(engine.index)
         return is_idle and is_ours and not self._calls.has_open(engine.index)

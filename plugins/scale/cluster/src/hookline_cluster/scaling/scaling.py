@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 
 from hookline.config import EngineConfig
-from hookline.config.parallel import MOST_ENGINES
-from hookline.config.scalable import check_scalable
 from hookline.exceptions import (
     ConfigError,
     DrainTimeoutError,
@@ -18,9 +16,10 @@ from hookline.exceptions import (
 )
 from hookline.front_end_parts import ScalingCause, ScalingStats
 from hookline.frontend.engine_set import EngineSet
-from hookline.frontend.scaling_state import ScalingReport, ScalingState
+from hookline.frontend.scaling_state import MOST_ENGINES, ScalingReport, ScalingState
 from hookline.transport.engine_client import EngineClient
 from hookline_cluster.capabilities import ElasticEngines
+from hookline_cluster.config.cluster import ClusterConfig, check_scalable
 from hookline_cluster.scaling.engine_scaling import EngineScaling
 
 DRAIN_SECONDS = 300.0
@@ -85,7 +84,7 @@ class Scaling:
     def stats(self) -> ScalingStats:
         """The state in numbers."""
         state, counts = self.state, self._scaling.counts
-        limits = self._config.parallel.autoscale
+        limits = ClusterConfig.of(self._config).autoscale
         return ScalingStats(
             serving=len(state.serving),
             starting=len(state.starting),
@@ -172,7 +171,7 @@ class Scaling:
     def _check(self, number: int) -> None:
         check_scalable(self._config)
         check_owner(self._engines.client)
-        if (limits := self._config.parallel.autoscale) is not None:
+        if (limits := ClusterConfig.of(self._config).autoscale) is not None:
             raise ConfigError(
                 "autoscale", f"{limits} chooses the number of engines by load"
             )

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import msgspec
 
 from hookline.exceptions import RankError
-from hookline_processes.supervised import OwnedProcess
+from hookline_processes.supervised import Supervised
 from hookline_ranks.processes.links import RankLinks
 from hookline_registry import Failure, isolate
 
@@ -39,7 +39,7 @@ class RankProcesses:
         """
         self._links = links
         self._on_end = on_end
-        self._processes: list[OwnedProcess] = []
+        self._processes: list[Supervised] = []
         self._failure: tuple[int, str] | None = None
         self._closing = os.eventfd(0, os.EFD_CLOEXEC)
         self._has_begun = threading.Event()
@@ -83,8 +83,7 @@ class RankProcesses:
         deadline = time.monotonic() + _GRACE_SECONDS
         for process in self._processes:
             left = 0.0 if self._failure is not None else deadline - time.monotonic()
-            process.end(max(0.0, left))
-            process.ask_to_end()
+            process.close(max(0.0, left))
 
     def _start_all(self) -> None:
         for links in self._links:
@@ -114,8 +113,8 @@ class RankProcesses:
         self._on_end()
 
 
-def _start(links: RankLinks) -> OwnedProcess:
-    return OwnedProcess(
+def _start(links: RankLinks) -> Supervised:
+    return Supervised(
         _MODULE,
         [msgspec.json.encode(links).decode()],
         name=f"rank {links.rank}",

@@ -8,15 +8,15 @@ from typing import Protocol
 import msgspec
 
 from hookline.clock import SystemClock
-from hookline.config import EngineConfig
+from hookline.config.engine import EngineConfig
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.frozen import plain
+from hookline.startup_timer import StartupTimer
 from hookline.stats import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.importing import import_torch
-from hookline.worker.startup_timer import StartupTimer
 from hookline_ranks.processes.ends import RankEnd
 from hookline_ranks.processes.messages import (
     Allocate,
@@ -135,9 +135,9 @@ class RankServer:
         result = self._worker.execute(_with_shared(plan))
         self._end.end_step()
         if not self._end.is_output:
-            if result.transfers is None:
+            if not result.sections:
                 return None
-            result = StepResult(transfers=result.transfers)
+            result = StepResult(sections=result.sections)
         return Computed(result, time.perf_counter_ns() - started)
 
     def _set_up(self, config: EngineConfig) -> None:

@@ -3,18 +3,16 @@
 from dataclasses import replace
 
 from hookline.clock import Clock
-from hookline.config import EngineConfig
-from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
-from hookline.exceptions import ConfigError
-from hookline.kv_transfer.connector import WorkerConnector
-from hookline.plugin_loading.connectors import load_worker_connector
+from hookline.config.engine import EngineConfig
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.spec_decode.proposer import needs_hidden_states
 from hookline.spec_decode.tree import tree_of
-from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
-from hookline.worker.startup_timer import StartupTimer
+from hookline.startup_timer import StartupTimer
+from hookline.worker.building import build_worker
+from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor_factory import RUNS_MODEL
 from hookline.worker.worker import Worker
 from hookline_ranks.processes.ends import RankEnd
 from hookline_ranks.rank_context import DividedRankContext
@@ -27,7 +25,7 @@ def rank_config(config: EngineConfig, end: RankEnd) -> EngineConfig:
     that none may compute with other kernels than the rest, or try them, meanwhile.
     """
     executor, parallel = config.executor, config.parallel
-    if parallel.world_size > 1 or parallel.spreads_experts:
+    if parallel.world_size > 1 or config.spreads_experts:
         executor = replace(executor, serve_while_compiling=False)
     parallel = replace(parallel, rank=end.rank, ranks_here=end.ranks_here)
     return replace(config, parallel=parallel, executor=executor)
@@ -44,8 +42,6 @@ def make_worker(
     Raises:
         ConfigError: A plugin is unknown or broken.
     """
-    connector = load_worker_connector(config)
-    check_connector(config, connector)
     proposer = load_proposer(config, RUNS_MODEL)
     config = settle_drafts(config, proposer)
     looks_inside = proposer is not None and needs_hidden_states(proposer)
@@ -60,26 +56,6 @@ def make_worker(
         clock=clock,
         timer=timer,
         proposer=proposer,
-        connector=connector,
         extensions=load_extensions(config, is_rank=True),
     )
-    return Worker(context, DividedRankContext(config, parts))
-
-
-def check_connector(config: EngineConfig, connector: WorkerConnector | None) -> None:
-    """Raises `ConfigError` if it does not work with as many ranks."""
-    transfer, size = config.kv_transfer, config.parallel.world_size
-    if transfer is None or connector is None or size == 1:
-        return
-    if not connector.capabilities.works_in_ranks:
-        raise ConfigError(
-            KV_TRANSFER_OPTION,
-            f"{transfer.kv_connector!r} does not work with several ranks "
-            "(tensor-parallel-size, pipeline-parallel-size)",
-        )
-    has_others = config.parallel.num_here < size
-    if has_others and not connector.capabilities.works_on_machines:
-        raise ConfigError(
-            KV_TRANSFER_OPTION,
-            f"{transfer.kv_connector!r} does not work with ranks on several machines",
-        )
+    return build_worker(context, DividedRankContext(config, parts))

@@ -7,7 +7,7 @@ from hookline.models.description import describe
 from hookline.models.loading import load_model
 from hookline.models.shared_weights import shared_weights
 from hookline.spec_decode.target import TargetModel
-from hookline.worker.machine import choose_machine
+from hookline.worker.machines.choosing import choose_machine
 
 _ATTENTION = "eager"
 """The plain implementation, which supports every model's variant of attention."""

@@ -1,0 +1,92 @@
+"""Sections of a configuration that installed distributions bring, with their options.
+
+A section is a frozen dataclass whose fields are options. The core never reads one: its
+owner does, with `of`, in whatever process it is.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Self, cast
+
+import msgspec
+
+from hookline.plugins.calling import hook_of
+from hookline.plugins.kinds import CONFIG_SECTION
+from hookline_registry import installed
+
+if TYPE_CHECKING:  # which has sections
+    from hookline.config.engine import EngineConfig
+
+_SECTIONS = {
+    "autoscale": ("cluster", "hookline-cluster"),
+    "data-parallel-": ("cluster", "hookline-cluster"),
+    "kv-events-config": ("kv_events", "hookline-kv-events"),
+    "load-balancing": ("cluster", "hookline-cluster"),
+    "ray-address": ("cluster", "hookline-cluster"),
+}
+"""Our sections and their distributions, by the beginnings of their options' flags."""
+
+
+class ConfigSection:
+    """Base of sections.
+
+    Attributes:
+        key: Name of the section's entry point, and its key in `EngineConfig.sections`.
+        group: Heading of its options in the help.
+    """
+
+    key: ClassVar[str]
+    group: ClassVar[str]
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, config: "EngineConfig") -> Self:
+        """Returns the section of a configuration: its defaults if nothing was set.
+
+        Raises:
+            ConfigError: A value that has come from another process does not fit.
+        """
+        found = config.sections.get(cls.key, {})
+        return found if isinstance(found, cls) else msgspec.convert(found, cls)
+
+    def check(self, config: "EngineConfig") -> None:
+        """Checks the section against the rest of the configuration.
+
+        Raises:
+            ConfigError: An option cannot be combined with another one.
+        """
+
+    def derived(self, config: "EngineConfig") -> Mapping[str, object]:
+        """Returns fields of `EngineConfig` that are no options and follow from this."""
+        del config
+        return {}
+
+
+def installed_sections() -> dict[str, type[ConfigSection]]:
+    """Returns the installed sections, by their keys; imports them.
+
+    Raises:
+        RegistryError: One is broken, or two distributions claim a key.
+    """
+    return {
+        each.name: cast("type[ConfigSection]", hook_of(CONFIG_SECTION, each.name)())
+        for each in installed(CONFIG_SECTION.group)
+    }
+
+
+def missing_distribution(flag: str) -> str | None:
+    """Returns what an option lacks that no installed distribution has.
+
+    Args:
+        flag: Name of the option, without leading dashes.
+
+    Returns:
+        A clause that names the distribution; None if it would not help.
+    """
+    present = {each.name for each in installed(CONFIG_SECTION.group)}
+    for start, (key, distribution) in _SECTIONS.items():
+        if flag.startswith(start) and key not in present:
+            return (
+                f"requires the distribution {distribution}, which is not installed or "
+                "not allowed"
+            )
+    return None

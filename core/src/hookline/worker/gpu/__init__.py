@@ -1,1 +1,0 @@
-"""The worker's parts for GPUs: graphs, pinned inputs, memory."""

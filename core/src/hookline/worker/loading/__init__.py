@@ -1,0 +1,1 @@
+"""Loads models for a worker, and chooses how to compute them."""

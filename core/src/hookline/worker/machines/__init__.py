@@ -1,0 +1,1 @@
+"""The machines that a worker serves on: memory, threads, graphs, and its kernels."""

@@ -1,0 +1,164 @@
+"""Serves on CPUs: threads, pages of main memory, and kernels that are compiled late."""
+
+import gc
+import logging
+from dataclasses import replace
+from functools import partial
+
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import Kernels
+from hookline.spec_decode.proposer import Proposer
+from hookline.startup_timer import StartupTimer
+from hookline.stats import ThreadUse
+from hookline.step.plan import StepPlan, StepResult
+from hookline.worker.allocation import Allocation
+from hookline.worker.compiling.compiler_process import CompilerProcess
+from hookline.worker.compiling.upgrade import KernelUpgrade
+from hookline.worker.executor import Compute
+from hookline.worker.loaded_model import LoadedModel
+from hookline.worker.machine import Serving
+from hookline.worker.machines.memory import blocks_that_fit
+from hookline.worker.machines.profile import main_memory_room
+from hookline.worker.runner_maker import RunnerMaker
+from hookline_kernels import CPU, KernelError, import_compiled
+from hookline_kernels.runtime.allocator import return_freed_memory
+from hookline_kernels.runtime.page_warmer import PageWarmer
+from hookline_kernels.runtime.settled_heap import settle_heap
+from hookline_kernels.runtime.threads.choosing import is_chosen
+from hookline_kernels.runtime.threads.governor import ThreadGovernor
+
+_log = logging.getLogger(__name__)
+
+_PREFAULT_TOKENS = 1 << 16
+_MOST_PREFAULT = 1 << 30
+
+_Upgrade = KernelUpgrade[tuple[RunnerMaker, Allocation]]
+
+
+class CpuMachine:
+    """Implements `Machine`: the process's share of the CPUs and of main memory."""
+
+    platform = CPU
+
+    def __init__(self, isa: str = "") -> None:
+        self.isa = isa
+        self._warmer: PageWarmer | None = None
+        self._upgrade: _Upgrade | None = None
+        self._governor: ThreadGovernor | None = None
+
+    def device_steps(
+        self,
+        config: EngineConfig,
+        model: LoadedModel,
+        proposer: Proposer | None,
+        obstacle: str,
+    ) -> None:
+        """Returns None: inputs stay where they are."""
+
+    def count_blocks(self, maker: RunnerMaker, timer: StartupTimer) -> int:
+        """Implements `Machine`."""
+        return blocks_that_fit(maker, timer, main_memory_room)
+
+    def tune(self, worker: Serving) -> Compute:
+        """Faults in pages, has kernels compiled, and shares the cores with others."""
+        if self._warmer is None:
+            prefault = worker.config.cache.kv_cache_prefault
+            self._warmer = _warmer(worker.allocated, prefault)
+        compute = worker.compute
+        if worker.maker.model.with_kernels is not None:
+            compiler = CompilerProcess(worker.config, is_background=True)
+            upgrade = _Upgrade(compiler, partial(_with_kernels, worker))
+            self._upgrade = upgrade
+            compute = partial(self._compute_meanwhile, worker, upgrade)
+        self._governor = self._governor or _governor(worker)
+        settle_heap()
+        return compute if self._governor is None else governed(self._governor, compute)
+
+    def rest(self) -> None:
+        """Implements `Machine`."""
+        self._close_upgrade()
+        if self._warmer is not None:
+            self._warmer.close()
+            self._warmer = None
+        gc.unfreeze()
+
+    def return_memory(self) -> None:
+        """Implements `Machine`."""
+        return_freed_memory()
+
+    def close(self) -> None:
+        """Implements `Machine`."""
+        self.rest()
+        if self._governor is not None:
+            self._governor.close()
+
+    def _compute_meanwhile(
+        self, worker: Serving, upgrade: _Upgrade, plan: StepPlan
+    ) -> StepResult:
+        """Computes a step by torch, or takes over the kernels once they are there."""
+        if (built := upgrade.take()) is None:
+            is_compiling = upgrade.is_running
+            return replace(worker.compute(plan), kernels_compiling=is_compiling)
+        gc.unfreeze()
+        self._close_upgrade()
+        worker.use(*built)
+        maker, kept = worker.maker, worker.allocated
+        forward = maker.model.forward
+        _log.info("kernels are in use: %s", maker.kernels_in_use(forward, kept.cache))
+        return worker.execute(plan)
+
+    def _close_upgrade(self) -> None:
+        if self._upgrade is not None:
+            self._upgrade.close()
+            self._upgrade = None
+
+
+def governed(governor: ThreadGovernor, compute: Compute) -> Compute:
+    """Returns what computes steps with as many threads as there are cores for."""
+
+    def computed(plan: StepPlan) -> StepResult:
+        governor.begin_step()
+        result = compute(plan)
+        return replace(result, thread_use=ThreadUse(*governor.end_step()))
+
+    return computed
+
+
+def _governor(worker: Serving) -> ThreadGovernor | None:
+    """Returns None where no team of threads computes steps."""
+    config = worker.config
+    is_torch = config.executor.kernels is Kernels.TORCH
+    if is_torch or worker.maker.model.with_kernels is not None:
+        return None
+    try:
+        team = import_compiled("hookline_kernels.cpu.team").thread_team()
+    except KernelError:  # torch computes alone; a warning has said so
+        return None
+    fixed = is_chosen(config.executor.threads)
+    return ThreadGovernor(team, is_fixed=fixed, engines=config.num_concurrent)
+
+
+def _warmer(kept: Allocation, prefault: int | None) -> PageWarmer | None:
+    """Starts to fault in the first pages of the KV cache.
+
+    Args:
+        kept: The memory.
+        prefault: Bytes to fault in; None chooses: a small model must not hold a GiB
+            that it may never use.
+    """
+    memory = [side for sides in kept.cache.sides() for side in sides]
+    if prefault is None:
+        tokens = kept.num_blocks * kept.cache.keys[0].shape[1]
+        token_bytes = sum(each.nbytes for each in memory) // tokens
+        prefault = min(_PREFAULT_TOKENS * token_bytes, _MOST_PREFAULT)
+    return PageWarmer(memory, prefault) if prefault else None
+
+
+def _with_kernels(worker: Serving) -> tuple[RunnerMaker, Allocation]:
+    """Builds what the next step may use; runs beside steps that do not."""
+    model = worker.maker.model
+    assert model.with_kernels is not None
+    model = replace(model, forward=model.with_kernels(), with_kernels=None)
+    maker = worker.maker.with_kernels(model)
+    cache = worker.allocated.cache.with_kernels()
+    return maker, replace(worker.allocated, cache=cache, feed=maker.feed(cache))
