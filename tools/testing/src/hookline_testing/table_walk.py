@@ -6,6 +6,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 Test = Callable[..., None]
+_FAULTS = (
+    AssertionError,
+    AttributeError,
+    LookupError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What a faulty row may raise."""
 
 
 def for_each_row(
@@ -38,7 +47,7 @@ def for_each_row(
             for values in every:
                 try:
                     test(**dict(zip(given, values, strict=True)), **fixtures)
-                except Exception as error:  # noqa: BLE001 - all rows are looked at
+                except _FAULTS as error:
                     named = row_name(*values)
                     error.add_note(f"of the row {named}")
                     faults.append(error)
