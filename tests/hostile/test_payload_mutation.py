@@ -28,7 +28,7 @@ PROPOSER = (
     SPOILING
     + """
 from hookline import hookimpl
-from hookline.spec_decode import Drafts, ProposerCapabilities
+from hookline_drafting import Drafts, ProposerCapabilities
 
 
 def write(array):

@@ -16,7 +16,7 @@ from hookline.config import (
 )
 from hookline.config.extensions import KV_TRANSFER
 from hookline.cost import ModelCost
-from hookline.events import StepRecord
+from hookline.events import StepRecord, VerifiedDrafts
 from hookline.exceptions import ConfigError
 from hookline.finish_cause import Aborted, Failed, Rejected
 from hookline.front_end_parts import (
@@ -44,12 +44,12 @@ from hookline.payloads import (
     HttpAnswered,
     HttpExchange,
     PageStats,
-    StartupPhase,
 )
 from hookline.request import RequestFacts
 from hookline.request_limits import LIMITS
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, Slo, SloMiss
+from hookline.startup_timer import StartupPhase
 from hookline.stats import (
     BlockEviction,
     ExpertStats,
@@ -75,6 +75,7 @@ from hookline_metrics.connector_events import (
     TierLookup,
     TierMove,
 )
+from hookline_metrics.drafts import DRAFT_USE, DraftUse
 from hookline_metrics.transfer_stats import (
     KVLoad,
     TierStats,
@@ -178,13 +179,7 @@ STEP = StepRecord(
     attention_pairs=128,
     sampled_requests=3,
     forward_ns=6 * MILLISECOND,
-    drafts=1,
-    draft_tokens=2,
-    accepted_tokens=1,
-    accepted_by_position=[1],
-    draft_ns=2 * MILLISECOND,
-    proposer_failures={"too_many": 1},
-    most_drafts=5,
+    verified=VerifiedDrafts(1, 2, 1, (1,)),
     kernels_compiling=True,
     thread_use=ThreadUse(
         threads=2,
@@ -196,9 +191,10 @@ STEP = StepRecord(
     evicted_blocks=2,
     eviction_ns=20_000,
     sections={
+        DRAFT_USE.name: DraftUse(2 * MILLISECOND, 5, {"too_many": 1}),
         "grammars": GrammarUse(
             fill_ns=3 * MILLISECOND, apply_ns=1 * MILLISECOND, forced_tokens=4
-        )
+        ),
     },
     rank_use=RankUse(
         exchange_ns=2 * MILLISECOND,

@@ -4,13 +4,12 @@ Times are monotonic nanoseconds of the engine's process; only subtract times of 
 process. The front end turns events into the hooks of `hookspecs`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
 
 from hookline.finish_cause import FinishCause
-from hookline.frozen import EMPTY
 from hookline.request import FinishReason, TokenLogprobs
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats import (
@@ -185,6 +184,39 @@ class CacheChanges(msgspec.Struct, frozen=True, array_like=True):
     events: Sequence[CacheEvent]
 
 
+class VerifiedDrafts(msgspec.Struct, frozen=True, array_like=True):
+    """Outcome of a step's drafts.
+
+    Attributes:
+        drafts: Number of drafts verified, at most one per request.
+        draft_tokens: Number of their draft tokens.
+        accepted_tokens: Number of draft tokens accepted and added to their requests.
+        accepted_by_position: Accepted draft tokens by position in the draft, from 0.
+    """
+
+    drafts: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+    accepted_by_position: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, outcomes: Sequence[tuple[int, int]]) -> "VerifiedDrafts":
+        """Adds up (verified, accepted) numbers of draft tokens of each request."""
+        accepted = [each for _, each in outcomes]
+        return cls(
+            len(outcomes),
+            sum(count for count, _ in outcomes),
+            sum(accepted),
+            tuple(
+                sum(each > position for each in accepted)
+                for position in range(max(accepted))
+            ),
+        )
+
+
+NO_DRAFTS = VerifiedDrafts()
+
+
 class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     """One step of the engine.
 
@@ -203,8 +235,6 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
         decode_requests: Requests that computed one token, plus draft tokens.
         decode_tokens: Tokens computed for `decode_requests`, draft tokens included.
         request_tokens: (request id, tokens computed) for each scheduled request.
-        draft_tokens: Number of draft tokens verified.
-        accepted_tokens: Number of draft tokens accepted and added to their requests.
         context_tokens: Cached tokens that the scheduled requests attend to.
         attention_pairs: Number of (query, key) pairs in attention.
         sampled_requests: Requests that tokens were sampled for; with overlapping steps,
@@ -213,13 +243,7 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
             pipeline stages; 0 if not measured.
         waited_ns: Time from `scheduled_at` until the previous step's result was
             available; 0 without overlapping steps.
-        drafts: Number of drafts verified, at most one per request.
-        accepted_by_position: Accepted draft tokens by position in the draft, from 0.
-        draft_ns: Time in the proposer for the next step's drafts, part of the
-            execution.
-        proposer_failures: Failures of the proposer by cause.
-        most_drafts: Maximum draft tokens per request for the next step; 0 if
-            speculation is off.
+        verified: Outcome of its drafts.
         kernels_compiling: Torch computed it, because its kernels are being compiled.
         thread_use: The CPU threads that computed it.
         evicted_blocks: Blocks evicted from the prefix cache while it was scheduled, or
@@ -240,18 +264,12 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     decode_requests: int
     decode_tokens: int
     request_tokens: Sequence[tuple[int, int]]
-    draft_tokens: int = 0
-    accepted_tokens: int = 0
     context_tokens: int = 0
     attention_pairs: int = 0
     sampled_requests: int = 0
     forward_ns: int = 0
     waited_ns: int = 0
-    drafts: int = 0
-    accepted_by_position: Sequence[int] = ()
-    draft_ns: int = 0
-    proposer_failures: Mapping[str, int] = EMPTY
-    most_drafts: int = 0
+    verified: VerifiedDrafts = NO_DRAFTS
     kernels_compiling: bool = False
     thread_use: ThreadUse = NO_THREADS
     evicted_blocks: int = 0

@@ -160,7 +160,6 @@ class Request:
         num_stored_prompt_tokens: Number of prompt tokens that it computed and added to
             the prefix cache; again if they were evicted meanwhile.
         prompt_logprobs: Collected over the prompt's chunks, if requested.
-        draft_token_ids: Drafts of the next tokens, verified by the next step with room.
         num_drafts: Number of drafts that the step in flight verifies.
         max_computed_tokens: Highest `num_computed_tokens`; below it is recomputation.
         is_provisional: Whether keys and values that it is computed from may turn out to
@@ -178,7 +177,6 @@ class Request:
     __slots__ = (
         "block_hashes",
         "block_ids",
-        "draft_token_ids",
         "facts",
         "inner",
         "is_follower",
@@ -224,7 +222,6 @@ class Request:
         self.num_computed_tokens = 0
         self.num_pending_tokens = 0
         self.num_drafts = 0
-        self.draft_token_ids: list[int] = []
         self.max_computed_tokens = 0
         self.num_cached_tokens: int | None = None
         self.prompt_logprobs: list[TokenLogprobs] = []

@@ -6,7 +6,6 @@ import pytest
 
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, ObserverConfig
 from hookline.config.executor import ExecutorConfig
-from hookline.config.speculative import SpeculativeConfig
 from hookline.llm import LLM
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -15,7 +14,7 @@ from hookline_testing.plugin_site import PluginSite
 
 PROPOSER = """
 from hookline import hookimpl
-from hookline.spec_decode import Drafts, ProposerCapabilities
+from hookline_drafting import Drafts, ProposerCapabilities
 
 seen = []
 
@@ -95,9 +94,7 @@ def make_llm() -> LLM:
         observers=ObserverConfig(
             stat_loggers=("recorder",), options={}, heartbeat_seconds=0.05
         ),
-        speculative=SpeculativeConfig.from_mapping(
-            {"method": "drafting", "num_speculative_tokens": 1, "deep": [[1]]}
-        ),
+        speculative={"method": "drafting", "num_speculative_tokens": 1, "deep": [[1]]},
         kv_transfer={
             "kv_connector": "loading",
             "kv_connector_extra_config": {"deep": [{"a": [1]}]},

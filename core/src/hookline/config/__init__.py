@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     )
     from hookline.config.parallel import ParallelConfig
     from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
-    from hookline.config.speculative import SpeculativeConfig
     from hookline.config.supervision import StallPolicy, SupervisionConfig
 
 __all__ = [
@@ -59,7 +58,6 @@ __all__ = [
     "SchedulerConfig",
     "SimulationConfig",
     "SleepPolicy",
-    "SpeculativeConfig",
     "StallPolicy",
     "SupervisionConfig",
 ]
@@ -91,7 +89,6 @@ __getattr__ = lazy_exports(
         ),
         "hookline.config.parallel": ("ParallelConfig",),
         "hookline.config.scheduler": ("Policy", "SchedulerConfig", "SleepPolicy"),
-        "hookline.config.speculative": ("SpeculativeConfig",),
         "hookline.config.supervision": ("StallPolicy", "SupervisionConfig"),
     },
 )

@@ -8,6 +8,7 @@ from hookline.config.executor import AUTO, ExecutorConfig
 from hookline.config.extensions import (
     KV_TRANSFER_OPTION,
     POOLER_OPTION,
+    SPECULATIVE_OPTION,
     STRUCTURED_OUTPUTS_OPTION,
     check_extensions,
 )
@@ -24,7 +25,6 @@ from hookline.config.sections import (
     installed_sections,
     missing_distribution,
 )
-from hookline.config.speculative import OPTION, SpeculativeConfig
 from hookline.config.supervision import SupervisionConfig
 from hookline.exceptions import ConfigError
 
@@ -54,14 +54,14 @@ class EngineConfig:
     model: ModelConfig = section("model", ModelConfig)
     cache: CacheConfig = section("KV cache", CacheConfig)
     scheduler: SchedulerConfig = section("scheduler", SchedulerConfig)
-    speculative: SpeculativeConfig | None = option(
+    speculative: dict[str, object] | None = option(
         "Speculative decoding, such as "
         '{"method": "ngram", "num_speculative_tokens": "auto"}.',
         default=None,
-        flag="speculative-config",
+        flag=SPECULATIVE_OPTION,
         group="scheduler",
         metavar="JSON",
-        read_mapping=SpeculativeConfig.from_mapping,
+        read_mapping=dict,
     )
     kv_transfer: dict[str, object] | None = option(
         "KV connector that loads and saves KV blocks, such as "
@@ -140,12 +140,6 @@ class EngineConfig:
                 for name, value in found.derived(self).items():
                     object.__setattr__(self, name, value)
         self._check_experts()
-        if self.speculative is not None and self.scheduler.async_scheduling:
-            raise ConfigError(
-                OPTION,
-                "cannot be combined with async-scheduling: drafts depend on the "
-                "previous step's tokens, so no step can be scheduled ahead",
-            )
         if self.parallel.pipeline_parallel_size > 1:
             self._check_pipeline()
         if self.parallel.tensor_parallel_size > 1 and self.executor_name in _ONE_RANK:

@@ -12,7 +12,13 @@ from hookline.core.commands import SleepMode
 from hookline.core.engine_facts import engine_facts
 from hookline.core.making import make_scheduler
 from hookline.core.step_in_flight import StepInFlight
-from hookline.events import CacheChanges, ClockPair, StepOutput, StepRecord
+from hookline.events import (
+    CacheChanges,
+    ClockPair,
+    StepOutput,
+    StepRecord,
+    VerifiedDrafts,
+)
 from hookline.finish_cause import Aborted, FinishCause
 from hookline.frozen import EMPTY
 from hookline.request import GenerateRequest
@@ -131,8 +137,8 @@ class EngineCore:
         step = self._in_flight.popleft()
         result = step.started.result()
         executed_at = self.clock.now()
-        told = self._scheduler.update(result, executed_at)
-        record = self._record(step, result, told, executed_at)
+        outcome = self._scheduler.update(result, executed_at)
+        record = self._record(step, result, outcome, executed_at)
         output = self._emit("step", executed_at, record)
         if self._is_pipeline and len(self._in_flight) == self._lead:
             self._schedule_and_start()  # reported with the next output
@@ -171,15 +177,14 @@ class EngineCore:
         self,
         step: StepInFlight,
         result: StepResult,
-        told: Sections,
+        outcome: tuple[Sections, VerifiedDrafts],
         executed_at: int,
     ) -> StepRecord:
         waited_ns = max(0, self._last_executed - step.scheduled_at)
         self._last_executed = executed_at
         return step.record(
             result,
-            self._scheduler.verified_drafts,
-            told,
+            *outcome,
             engine_index=self.facts.engine_index,
             waited_ns=waited_ns,
             executed_at=executed_at,

@@ -26,7 +26,6 @@ def make_scheduler(
         config.scheduler,
         cache,
         max_model_len=shape.max_model_len,
-        draft_tree=shape.draft_tree,
         extensions=extensions,
         num_batches=config.num_steps_ahead + 1 if has_stages else 1,
     )

@@ -24,7 +24,7 @@ from hookline.frontend.request_account import (
     orphaned_request,
     rejected_request,
 )
-from hookline.frontend.wall_time import WallTime
+from hookline.frontend.timeline import ClockMapping
 from hookline.frozen import frozen_json
 from hookline.request import FinishReason, GenerateRequest, RequestFacts
 from hookline.request_ids import client_of
@@ -71,7 +71,7 @@ class RequestAccounting:
         self.moved = 0
         self.taken_over = 0
         self.num_waiting_tokens = 0
-        self.wall = WallTime(clock, engine_clock)
+        self.wall = ClockMapping(clock, engine_clock)
         self._clock = clock
         self._is_detailed = is_detailed
         self._keep_prompts = keep_prompts
@@ -104,7 +104,7 @@ class RequestAccounting:
         """Facts about those of the requests that are in flight.
 
         Nothing is known about those of front ends that have ended. Call it before
-        `take`, which forgets finished requests.
+        `on_step_output`, which forgets finished requests.
         """
         facts = {}
         for request_id in request_ids:
@@ -195,7 +195,7 @@ class RequestAccounting:
 
     # -- what the engine reports -------------------------------------------------
 
-    def take(self, output: StepOutput, received_at: int) -> IterationStats:
+    def on_step_output(self, output: StepOutput, received_at: int) -> IterationStats:
         """Counts the events of one output; events of unknown requests are ignored.
 
         Those of other front ends' requests come only when these front ends have ended.

@@ -94,7 +94,7 @@ class OutputProcessor:
             self._completions[completion.request_id] = completion
         return admitted
 
-    def take(self, output: StepOutput) -> tuple[IterationStats, Stopped]:
+    def on_step_output(self, output: StepOutput) -> tuple[IterationStats, Stopped]:
         """Delivers an output to clients.
 
         Returns:
@@ -118,7 +118,7 @@ class OutputProcessor:
             if (ended := self._take_end(event, now)) is not None:
                 touched[ended.request] = None
         # Outputs carry numbers, so the accounting comes before their delivery.
-        iteration = self.accounting.take(output, now)
+        iteration = self.accounting.on_step_output(output, now)
         for request in touched:
             request.deliver_output()
         return iteration, stopped
@@ -216,7 +216,7 @@ class OutputProcessor:
             completion.request.prompt_logprobs = list(event.prompt_logprobs) or None
         if completion.finish_cause is not None:
             return None
-        if (cause := completion.take(event, end)) is not None:
+        if (cause := completion.add_tokens(event, end)) is not None:
             self._close(completion, cause, now)
         return completion
 

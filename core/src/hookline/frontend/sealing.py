@@ -26,8 +26,6 @@ from hookline.stats import SchedulerStats
 def seal_record(record: StepRecord) -> None:
     """Seals a step's record."""
     force_setattr(record, "request_tokens", tuple(record.request_tokens))
-    force_setattr(record, "accepted_by_position", tuple(record.accepted_by_position))
-    force_setattr(record, "proposer_failures", frozen_map(record.proposer_failures))
     if not isinstance(record.sections, MappingProxyType):  # from another process
         force_setattr(record, "sections", frozen_json(record.sections))
 

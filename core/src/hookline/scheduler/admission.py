@@ -21,7 +21,7 @@ from hookline.scheduler.request_queues import RequestQueues
 from hookline_registry import Failure, isolate
 
 
-class Admission:
+class BatchAdmission:
     """Moves requests from the waiting queue to the batch."""
 
     def __init__(

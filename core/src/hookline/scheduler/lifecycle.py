@@ -22,6 +22,7 @@ class RequestLifecycle:
     Attributes:
         requests: Live requests by id.
         queues: The queues of requests.
+        drafts: Drafts of their next tokens, by request id.
         events: Events since the last output.
         ledger: Totals since the start.
     """
@@ -36,6 +37,7 @@ class RequestLifecycle:
     ) -> None:
         self.requests: dict[int, Request] = {}
         self.queues = queues
+        self.drafts: dict[int, list[int]] = {}
         self.events = StepEvents()
         self.ledger = Ledger()
         self._deadlines = Deadlines()
@@ -123,6 +125,7 @@ class RequestLifecycle:
         self._cache.free(request)
         request.status = RequestStatus.FINISHED
         del self.requests[request.request_id]
+        self.drafts.pop(request.request_id, None)
         self._deadlines.ended(request)
         if self.queues.fair is not None:
             self.queues.fair.ended(request)
@@ -176,7 +179,7 @@ class RequestLifecycle:
         self._cache.free(victim)
         self.queues.running.remove(victim)
         victim.status = RequestStatus.PREEMPTED
-        victim.draft_token_ids = []
+        self.drafts.pop(victim.request_id, None)
         if not victim.num_pending_tokens:
             victim.prompt_logprobs = []
         self.ledger.preempt(event)

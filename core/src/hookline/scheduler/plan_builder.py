@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from hookline.request import Request
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.step.plan import AdmittedSequence, SlotMoves, StepPlan
+from hookline.step.plan import AdmittedSequence, StepPlan
 
 
 @dataclass(slots=True)
@@ -70,7 +70,6 @@ class PlanBuilder:
         released: Sequence[int],
         *,
         has_tokens: bool = False,
-        moves: Sequence[SlotMoves] = (),
         sections: Sections = NO_SECTIONS,
     ) -> StepPlan:
         """Returns the plan of all entries.
@@ -79,7 +78,6 @@ class PlanBuilder:
             step: Number of the step.
             released: Requests that have left the batch since the last plan.
             has_tokens: Whether it tells the tokens sampled since the last plan.
-            moves: What the last pipeline stage has moved since the last plan.
             sections: What extensions add.
         """
         entries = self.entries
@@ -96,7 +94,6 @@ class PlanBuilder:
                 each.request.request_id: each.blocks for each in entries if each.blocks
             },
             new_token_ids=_new_tokens(entries) if has_tokens else {},
-            moves=moves,
             context_tokens=context,
             attention_pairs=_attention_pairs(entries, context),
             prefill_requests=len(prefills),

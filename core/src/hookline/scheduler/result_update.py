@@ -1,6 +1,6 @@
 """Processes a step's result: new tokens and ends of requests."""
 
-from hookline.events import NewTokens
+from hookline.events import NO_DRAFTS, NewTokens, VerifiedDrafts
 from hookline.finish_cause import FinishCause
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request, RequestStatus
@@ -23,14 +23,15 @@ class ResultUpdate:
         self._lifecycle = lifecycle
         self._cache = cache
         self._extensions = extensions
+        self._outcomes: list[tuple[int, int]] = []
 
-    def update(self, result: StepResult, now: int) -> Sections:
+    def update(self, result: StepResult, now: int) -> tuple[Sections, VerifiedDrafts]:
         """Appends the new tokens and ends the requests that they end.
 
         Tokens of requests that have ended since the step was planned are dropped.
 
         Returns:
-            What extensions tell observers of the step.
+            What extensions tell observers of the step, and the outcome of its drafts.
         """
         told = NO_SECTIONS
         if result.sections:
@@ -39,7 +40,8 @@ class ResultUpdate:
         for request_id, cause in result.failed.items():
             if (request := requests.get(request_id)) is not None:
                 self._lifecycle.end(request, cause, now)
-        self._keep_prompt_logprobs(result)
+        if result.prompt_logprobs:
+            self._keep_prompt_logprobs(result)
         for request_id, token_ids in result.tokens.items():
             request = requests.get(request_id)
             if request is None:
@@ -49,11 +51,19 @@ class ResultUpdate:
                 request.num_doomed_results -= 1
             else:
                 self._append(request, token_ids, result, now)
-        for request_id, draft_token_ids in result.drafts.items():
-            request = requests.get(request_id)
+        if result.drafts:
+            self._keep_drafts(result)
+        if not self._outcomes:
+            return told, NO_DRAFTS
+        verified, self._outcomes = VerifiedDrafts.of(self._outcomes), []
+        return told, verified
+
+    def _keep_drafts(self, result: StepResult) -> None:
+        """Keeps the drafts of running requests for their next steps."""
+        for request_id, drafts in result.drafts.items():
+            request = self._lifecycle.requests.get(request_id)
             if request is not None and request.status is RequestStatus.RUNNING:
-                request.draft_token_ids = draft_token_ids
-        return told
+                self._lifecycle.drafts[request_id] = drafts
 
     def _append(
         self, request: Request, token_ids: list[int], result: StepResult, now: int
@@ -110,7 +120,7 @@ class ResultUpdate:
         )
         self._cache.trim(request)
         num_given = min(num_accepted, num_kept)
-        self._lifecycle.events.verified.add(request.num_drafts, num_given)
+        self._outcomes.append((request.num_drafts, num_given))
         request.num_drafts = 0
         return num_given
 

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from itertools import chain
 
 from hookline.config.scheduler import SchedulerConfig
-from hookline.events import CacheEvent, PreemptionCause
+from hookline.events import CacheEvent, PreemptionCause, VerifiedDrafts
 from hookline.finish_cause import FinishCause
 from hookline.kv_cache import EvictionWork, KVCacheManager
 from hookline.request import GenerateRequest, Request, RequestStatus
-from hookline.scheduler.admission import Admission, chunk
-from hookline.scheduler.draft_planning import DraftPlanning
+from hookline.scheduler.admission import BatchAdmission, chunk
+from hookline.scheduler.draft_planning import plan_drafts
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.extension_port import start_sides
 from hookline.scheduler.lifecycle import RequestLifecycle
@@ -26,9 +26,8 @@ from hookline.scheduler.planned import count_planned
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.result_update import ResultUpdate
 from hookline.scheduler.state import stats_of
-from hookline.scheduler.step_events import StepEvents, VerifiedDrafts
+from hookline.scheduler.step_events import StepEvents
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.spec_decode.tree import DraftTree
 from hookline.stats import BlockEviction, SchedulerStats
 from hookline.step.plan import StepPlan, StepResult
 
@@ -46,7 +45,6 @@ class Scheduler:
         cache: KVCacheManager,
         *,
         max_model_len: int,
-        draft_tree: DraftTree | None = None,
         extensions: SchedulerExtensions | None = None,
         num_batches: int = 1,
     ) -> None:
@@ -56,7 +54,6 @@ class Scheduler:
             config: How requests share a step.
             cache: Allocates KV blocks.
             max_model_len: Maximum number of tokens per request.
-            draft_tree: Shape of drafts; None if they are chains.
             extensions: Sides of extensions, and their gates; None without any.
             num_batches: Number of batches in flight that requests are divided among.
         """
@@ -68,12 +65,10 @@ class Scheduler:
             self._queues, cache, extensions, max_model_len=max_model_len
         )
         self._pipeline = Pipeline(config, num_batches)
-        self._drafts = DraftPlanning(
-            cache, max_model_len=max_model_len, tree=draft_tree
-        )
+        self._max_model_len = max_model_len
         self._update = ResultUpdate(self._lifecycle, cache, extensions)
         start_sides(extensions, self._update, self._lifecycle, cache)
-        self._admission = Admission(
+        self._admission = BatchAdmission(
             config, cache, extensions.external_prefix, self._pipeline
         )
         self._steps = 0
@@ -143,7 +138,8 @@ class Scheduler:
         if not has_preempted and not self.is_held:
             self._admission.admit(self._lifecycle, builder, share, now)
         builder.budget += self._config.max_num_batched_tokens - share.tokens
-        self._drafts.add_drafts(builder)
+        if drafts := self._lifecycle.drafts:
+            plan_drafts(drafts, builder, self._cache, self._max_model_len)
         if not builder.entries:
             return None
         self._steps += 1
@@ -152,7 +148,6 @@ class Scheduler:
             self._steps,
             released,
             has_tokens=self._pipeline.is_divided,
-            moves=self._pipeline.take_moves(),
             sections=self._extensions.planned(builder)
             if self._extensions.plans
             else NO_SECTIONS,
@@ -166,17 +161,16 @@ class Scheduler:
         """Returns a plan that computes nothing: extensions are polled."""
         return StepPlan(
             step=self._steps,
-            moves=self._pipeline.take_moves(),
             sections=self._extensions.polled(),
         )
 
-    def update(self, result: StepResult, now: int) -> Sections:
+    def update(self, result: StepResult, now: int) -> tuple[Sections, VerifiedDrafts]:
         """Processes the executor's result of a step.
 
         Returns:
-            What extensions tell observers of it.
+            What extensions tell observers of it, and the outcome of its drafts.
         """
-        self._pipeline.ended(result)
+        self._pipeline.ended()
         return self._update.update(result, now)
 
     def _schedule_running(self, builder: PlanBuilder, share: Share, now: int) -> bool:
@@ -216,11 +210,6 @@ class Scheduler:
         return blocks
 
     # -- state and events --------------------------------------------------------
-
-    @property
-    def verified_drafts(self) -> VerifiedDrafts:
-        """Outcome of drafts since the last output."""
-        return self._lifecycle.events.verified
 
     @property
     def has_news(self) -> bool:

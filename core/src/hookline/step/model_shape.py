@@ -6,7 +6,6 @@ from typing import Self
 
 from hookline.cost import ModelCost, sum_of_costs
 from hookline.sections import Sections
-from hookline.spec_decode.tree import DraftTree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +25,6 @@ class ModelShape:
             for a simulated model.
         isa: Tier of instructions of the CPU's kernels, such as `avx512`; empty without
             such kernels.
-        draft_tree: The tree of drafts; None if drafts are chains or there are none.
         kv_cache_spec_kind: What the KV cache holds: `full_attention`, or
             `mla_attention` for latents.
         sliding_window: Maximum number of tokens that layers with a sliding window
@@ -44,7 +42,6 @@ class ModelShape:
     cost: ModelCost = field(default_factory=ModelCost)
     kernels: str = ""
     isa: str = ""
-    draft_tree: DraftTree | None = None
     kv_cache_spec_kind: str = "full_attention"
     sliding_window: int | None = None
     rank_sections: Sequence[Sections] = ()

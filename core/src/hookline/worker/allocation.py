@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Self
 
-from hookline.worker.drafting.draft_cache import PagedDraftCache
 from hookline.worker.feed import Feed
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.runner_maker import BatchState, RunnerMaker
@@ -18,15 +17,13 @@ class Allocation:
 
     Attributes:
         cache: Keys and values of the model.
-        drafts: Keys and values of the proposer's layers; None if it has none.
-        memory: The memory of both.
+        memory: Its memory, with that of extensions' own layers.
         feed: Brings inputs to the model.
         state: The requests in the batch.
         cache_key: Models with another key cannot use this cache.
     """
 
     cache: PagedCache
-    drafts: PagedDraftCache | None
     memory: CacheMemory
     feed: Feed
     state: BatchState
@@ -40,13 +37,13 @@ class Allocation:
             ConfigError: An extension cannot use the cache, or a plugin's logits
                 processor cannot be created.
         """
-        cache, drafts = maker.cache(num_blocks), maker.draft_cache(num_blocks)
+        cache = maker.cache(num_blocks)
         maker.show(cache)
         tensors = [side for sides in cache.sides() for side in sides]
+        tensors += maker.extensions.allocate(maker.cache_shape(num_blocks))
         return cls(
             cache=cache,
-            drafts=drafts,
-            memory=CacheMemory([*tensors, *(drafts.tensors if drafts else ())]),
+            memory=CacheMemory(tensors),
             feed=maker.feed(cache),
             state=maker.batch_state(serves=True),
             cache_key=maker.model.cache_key,

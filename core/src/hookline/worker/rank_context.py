@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from hookline.spec_decode.tree import DraftTree
 from hookline.stats import NO_RANKS, RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.executor import Compute
@@ -12,7 +11,6 @@ from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling.step_sampler import StepSampler
 from hookline_kernels.modules.reduction import Reduce
 from hookline_kernels.runtime.stopwatch import Stopwatch
@@ -38,13 +36,10 @@ class RankContext:
     from the worker's thread.
 
     Attributes:
-        draft_tree: The tree of drafts, on ranks that do not draft themselves; None if
-            drafts are chains, or this rank drafts.
         num_sharers: Number of ranks that share each layer.
         has_whole_tables: Embedding and output layer are whole on this rank.
     """
 
-    draft_tree: DraftTree | None = None
     num_sharers = 1
     has_whole_tables = True
 
@@ -60,8 +55,13 @@ class RankContext:
         """Tells the ranks that share layers apart; empty if there is one."""
         return ""
 
-    def begin_loading(self) -> None:
-        """Makes no calls to other ranks while a model is loaded and tried."""
+    def begin_loading(self, *, looks_inside: bool) -> None:
+        """Makes no calls to other ranks while a model is loaded and tried.
+
+        Args:
+            looks_inside: A rank will show hidden states in all steps.
+        """
+        del looks_inside
 
     def divide(self, config: "PreTrainedConfig") -> "ModelPart | None":
         """Plans this rank's part of a model; see `DivideModel`. None is all of it.
@@ -130,7 +130,6 @@ class RankContext:
         *,
         feed: Feed,
         stopwatch: Stopwatch,
-        cache: PagedCache,
         extensions: FollowedRows | None,
     ) -> StepRunner | None:
         """Makes the runner of a rank that samples nothing; None on others.
@@ -140,10 +139,9 @@ class RankContext:
             batch: Rows of the running requests.
             feed: Brings inputs to the model's device.
             stopwatch: Measures forward passes.
-            cache: The rank's KV cache.
             extensions: The worker's sides of extensions; None without any.
         """
-        del forward, batch, feed, stopwatch, cache, extensions
+        del forward, batch, feed, stopwatch, extensions
         return None
 
     def around_step(self, compute: Compute) -> Compute:

@@ -138,7 +138,9 @@ ONLY_THERE: tuple[Metric, ...] = (
         is_own=False,
         value=Reading(
             StepReading,
-            lambda step: one(step.record.accepted_tokens + step.record.drafts),
+            lambda step: one(
+                step.record.verified.accepted_tokens + step.record.verified.drafts
+            ),
         ),
     ),
     Metric(

@@ -23,9 +23,9 @@ from hookline.core.building import build_core
 from hookline.exceptions import ConfigError
 from hookline.models.fingerprint import fingerprint_of
 from hookline.models.layer_shapes import LayerCache
-from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.shown_cache import ShownCache
+from hookline_kernels.cache_numbers import dtype_name
 from hookline_kv_transfer import KVLayout, KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline_kv_transfer.worker_side import TransferWorker
 from hookline_metrics.transfer_stats import transfers_of

@@ -26,6 +26,7 @@ from hookline.config import (
     ObserverConfig,
 )
 from hookline.config.extensions import KV_TRANSFER
+from hookline.events import VerifiedDrafts
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import (
     EngineLink,
@@ -43,9 +44,9 @@ from hookline.payloads import (
     HttpAnswered,
     HttpExchange,
     PageStats,
-    StartupPhase,
 )
 from hookline.request import RequestFacts
+from hookline.startup_timer import StartupPhase
 from hookline.stats import (
     BlockEviction,
     ExpertStats,
@@ -97,10 +98,7 @@ TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 
 WITH_ALL = msgspec.structs.replace(
     RECORD,
-    drafts=1,
-    draft_tokens=3,
-    accepted_tokens=2,
-    accepted_by_position=[1, 1],
+    verified=VerifiedDrafts(1, 3, 2, (1, 1)),
     rank_use=RankUse(expert_tokens=(3, 1)),
 )
 

@@ -13,7 +13,6 @@ from msgspec import inspect
 from hookline.config import (
     CacheConfig,
     EngineConfig,
-    SpeculativeConfig,
 )
 from hookline.sampling_params import SamplingParams
 from hookline.structured_outputs import StructuredOutputsParams
@@ -26,7 +25,7 @@ OWN_SAMPLES: Mapping[type, Callable[[], object]] = {
     EngineConfig: lambda: EngineConfig(
         cache=CacheConfig(num_kv_blocks=64),
         sections={"cluster": ClusterConfig(data_parallel_size=2)},
-        speculative=SpeculativeConfig(method="ngram", num_speculative_tokens=3),
+        speculative={"method": "ngram", "num_speculative_tokens": 3},
         kv_transfer=KVTransferConfig(kv_connector="shared_storage").section(),
     ),
     SamplingParams: lambda: SamplingParams(

@@ -95,7 +95,7 @@ def first_forward(  # noqa: PLR0917 - two dtypes of one model
     """
     meanwhile = serves_meanwhile(config, platform, uses_cache=uses_cache)
     if not meanwhile or not _keeps_kernels():
-        may_compile = config.executor.kernels is not Kernels.TORCH
+        may_compile = config.executor.may_compile
         return FirstForward(choose(may_compile=may_compile))
     cached = OnlyCached()
     try:

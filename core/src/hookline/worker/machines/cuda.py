@@ -6,7 +6,6 @@ from collections.abc import Callable
 import torch
 
 from hookline.config.engine import EngineConfig
-from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 from hookline.worker.executor import Compute
 from hookline.worker.loaded_model import LoadedModel
@@ -18,7 +17,7 @@ from hookline.worker.runner_maker import RunnerMaker
 from hookline_kernels import Platform
 from hookline_kernels.gpu.graph_capture import Capture
 from hookline_kernels.runtime.allocator import return_freed_memory
-from hookline_kernels.runtime.settled_heap import settle_heap
+from hookline_kernels.runtime.gc_freeze import freeze_gc
 
 
 class CudaMachine:
@@ -40,7 +39,7 @@ class CudaMachine:
         self,
         config: EngineConfig,
         model: LoadedModel,
-        proposer: Proposer | None,
+        most_drafts: int,
         obstacle: str,
     ) -> GraphPlan:
         """Implements `Machine`."""
@@ -49,7 +48,7 @@ class CudaMachine:
             device=self.platform.device,
             new_capture=self.new_capture,
             model=model,
-            proposer=proposer,
+            most_drafts=most_drafts,
             obstacle=obstacle,
         )
 
@@ -59,7 +58,7 @@ class CudaMachine:
 
     def tune(self, worker: Serving) -> Compute:
         """Implements `Machine`."""
-        settle_heap()
+        freeze_gc()
         return worker.compute
 
     def rest(self) -> None:

@@ -7,7 +7,6 @@ import torch
 
 from hookline.config.engine import EngineConfig
 from hookline.models.decoder import Decoder
-from hookline.spec_decode.proposer import Proposer, feature_layers_of
 from hookline.worker.feed import Feed
 from hookline.worker.forward import Forward
 from hookline.worker.loaded_model import LoadedModel
@@ -26,7 +25,7 @@ class GraphPlan:
         device: The model's device.
         new_capture: Creates a capturer of graphs; None launches each step.
         model: The loaded model.
-        proposer: Drafts tokens; None without speculation.
+        most_drafts: Maximum number of drafts of a request in a step.
         obstacle: Why an extension forbids graphs; empty if none does.
     """
 
@@ -34,7 +33,7 @@ class GraphPlan:
     device: torch.device
     new_capture: Callable[[], Capture] | None
     model: LoadedModel
-    proposer: Proposer | None
+    most_drafts: int
     obstacle: str = ""
 
     @property
@@ -44,7 +43,7 @@ class GraphPlan:
             return "enforce-eager"
         if self.obstacle:
             return self.obstacle
-        if feature_layers_of(self.proposer):
+        if self.model.feature_layers:
             return "the proposer reads what is within the model"
         return "" if self._capturable else "modules may wait for the device"
 
@@ -96,8 +95,8 @@ class GraphPlan:
     @property
     def _max_sequences(self) -> int:
         """Maximum number of sequences in a step; each draft counts as one."""
-        scheduler, speculative = self.config.scheduler, self.config.speculative
-        if speculative is None:
+        scheduler = self.config.scheduler
+        if not self.most_drafts:
             return scheduler.max_num_seqs
-        most = scheduler.max_num_seqs * (1 + speculative.most_speculative_tokens)
+        most = scheduler.max_num_seqs * (1 + self.most_drafts)
         return min(most, scheduler.max_num_batched_tokens)

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from hookline.config import EngineConfig
 from hookline.models.description import describe
 from hookline.step.model_shape import ModelShape
-from hookline.worker.drafting.control import DraftControl
-from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.executor_context import ExecutorContext
 from hookline.worker.executor_factory import ExecutorFactory
 from hookline.worker.extension import CacheExtension, SimulatedExtension, WorkerSide
@@ -27,12 +25,7 @@ def create(context: ExecutorContext) -> SimulatedExecutor:
     config = context.config
     with context.timer.phase("read config"):
         shape = simulated_shape(config)
-    guard = control = cache = None
-    if context.proposer is not None and config.speculative is not None:
-        guard = ProposerGuard(
-            context.proposer, config.speculative, vocab_size=shape.vocab_size
-        )
-        control = DraftControl.of(config.speculative)
+    cache = None
     sides = [
         each.cache_side()
         for each in context.extensions.values()
@@ -45,14 +38,12 @@ def create(context: ExecutorContext) -> SimulatedExecutor:
         simulation,
         context.clock,
         shape,
-        guard,
-        control,
         cache=cache,
-        extensions={
-            name: each
-            for name, each in context.extensions.items()
+        extensions=[
+            each.simulated(shape, context.clock)
+            for each in context.extensions.values()
             if isinstance(each, SimulatedExtension)
-        },
+        ],
         stages=config.parallel.pipeline_parallel_size,
     )
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.payloads import StartupPhase
+from hookline.startup_timer import StartupPhase
 from hookline.stats import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult

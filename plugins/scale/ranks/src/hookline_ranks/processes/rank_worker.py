@@ -6,9 +6,6 @@ from hookline.clock import Clock
 from hookline.config.engine import EngineConfig
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
-from hookline.plugin_loading.proposers import load_proposer, settle_drafts
-from hookline.spec_decode.proposer import needs_hidden_states
-from hookline.spec_decode.tree import tree_of
 from hookline.startup_timer import StartupTimer
 from hookline.worker.building import build_worker
 from hookline.worker.executor_context import ExecutorContext
@@ -36,26 +33,19 @@ def make_worker(
 ) -> Worker:
     """Makes the worker of a rank.
 
-    Only the output rank drafts and samples, so that plugins that do so are its alone.
-    The others know the shape of its drafts.
+    Only the output rank samples, so that logits processors are its alone.
 
     Raises:
         ConfigError: A plugin is unknown or broken.
     """
-    proposer = load_proposer(config, RUNS_MODEL)
-    config = settle_drafts(config, proposer)
-    looks_inside = proposer is not None and needs_hidden_states(proposer)
-    parts = replace(end.parts(config), replays_steps=not looks_inside)
     if end.is_output:
         check_logits_processors(config, RUNS_MODEL)
     else:
-        parts = replace(parts, draft_tree=tree_of(proposer))
-        config, proposer = replace(config, logits_processors=()), None
+        config = replace(config, logits_processors=())
     context = ExecutorContext(
         config=config,
         clock=clock,
         timer=timer,
-        proposer=proposer,
         extensions=load_extensions(config, is_rank=True),
     )
-    return build_worker(context, DividedRankContext(config, parts))
+    return build_worker(context, DividedRankContext(config, end.parts(config)))

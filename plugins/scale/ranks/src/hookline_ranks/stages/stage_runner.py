@@ -8,7 +8,6 @@ from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import PassingForward
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.paged_cache import PagedCache
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_ranks.stages.stage_links import StageLinks, StageStates
 
@@ -30,7 +29,6 @@ class StageRunner:
         feed: Feed,
         links: StageLinks,
         stopwatch: Stopwatch,
-        cache: PagedCache,
         extensions: FollowedRows | None = None,
     ) -> None:
         """Joins the parts of a worker.
@@ -41,7 +39,6 @@ class StageRunner:
             feed: Brings inputs to the model's device.
             links: Lead to the next stage.
             stopwatch: Measures forward passes.
-            cache: The stage's KV cache.
             extensions: The worker's sides of extensions; None without any.
         """
         self._forward = forward
@@ -49,15 +46,12 @@ class StageRunner:
         self._feed = feed
         self._links = links
         self._stopwatch = stopwatch
-        self._cache = cache
         self._starts = () if extensions is None else extensions.starts
         self._ends = () if extensions is None else extensions.ends
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
         """Applies the plan's changes to the batch, then computes the stage's layers."""
-        for moves in plan.moves:
-            self._cache.move(torch.tensor(moves.sources), torch.tensor(moves.targets))
         for start in self._starts:
             start(plan)
         taken = self._compute(plan) if plan.request_ids else 0
