@@ -7,6 +7,7 @@ from typing import cast
 from hookline.clock import Clock
 from hookline.config.engine import EngineConfig
 from hookline.core.engine_core import EngineCore
+from hookline.core.engine_facts import engine_facts
 from hookline.core.engine_loop import EngineLoop
 from hookline.core.engine_recorder import EngineRecorder, EngineRecorderContext
 from hookline.exceptions import ConfigError
@@ -48,6 +49,7 @@ def build_core(
             config,
             executor,
             clock,
+            engine_facts(config, executor.shape),
             extensions=scheduler_sides(extensions),
         )
     core.facts = replace(
