@@ -47,7 +47,7 @@ from hookline.clock import SystemClock
 from hookline.config import CacheConfig, EngineConfig, LoadFormat, ModelConfig
 from hookline.core.building import build_executor
 from hookline.step import SleepLevel
-from hookline_kernels.runtime.page_warmer import wait_until_warm
+from hookline_kernels.runtime.kv_cache_prefaulter import wait_until_prefaulted
 from hookline.startup_timer import StartupTimer
 
 def resident():
@@ -61,14 +61,14 @@ config = EngineConfig(
     cache=CacheConfig(kv_cache_memory=48 << 20),
 )
 executor = build_executor(config, clock, StartupTimer(clock))
-wait_until_warm()
+wait_until_prefaulted()
 found = {"weights": executor.shape.cost.weight_bytes, "awake": resident()}
 executor.sleep(SleepLevel.KV_CACHE)
 found["light"] = resident()
 executor.sleep(SleepLevel.WEIGHTS)
 found["deep"] = resident()
 executor.wake_up()
-wait_until_warm()
+wait_until_prefaulted()
 executor.sleep(SleepLevel.WEIGHTS)
 found["again"] = resident()
 print(json.dumps(found))

@@ -279,8 +279,8 @@ class FrontEnd:
 
         Returns:
             A future for each engine's reply, by the engines' order. `on_message`
-            settles them: with the reply, a `CommandError` or an `EngineDeadError`. Pass them to
-            `abandon` in the end.
+            settles them: with the reply, a `CommandError` or an `EngineDeadError`.
+            Pass them to `abandon` in the end.
 
         Raises:
             EngineDeadError: All engines are dead.

@@ -17,7 +17,7 @@ from hookline.worker.runner_maker import RunnerMaker
 from hookline_kernels import Platform
 from hookline_kernels.gpu.graph_capture import Capture
 from hookline_kernels.runtime.allocator import return_freed_memory
-from hookline_kernels.runtime.settled_heap import settle_heap
+from hookline_kernels.runtime.gc_freeze import freeze_gc
 
 
 class CudaMachine:
@@ -58,7 +58,7 @@ class CudaMachine:
 
     def tune(self, worker: Serving) -> Compute:
         """Implements `Machine`."""
-        settle_heap()
+        freeze_gc()
         return worker.compute
 
     def rest(self) -> None:

@@ -1,4 +1,4 @@
-"""Measures the processor time of work that is nearly always quick."""
+"""Measures the processor time of work that nearly always takes little of it."""
 
 import time
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 _QUICK_NS = 1_000_000
 
 
-class QuickTimer:
+class CpuTimer:
     """Processor time of pieces of one thread's work, at the price of the wall clock.
 
     To ask the kernel for it takes some twenty microseconds on virtual machines, as long

@@ -10,10 +10,10 @@ from threading import Event, Thread, get_native_id
 from threading import enumerate as live_threads
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # `wait_until_warm` needs no torch
+if TYPE_CHECKING:  # `wait_until_prefaulted` needs no torch
     import torch
 
-_NAME = "hookline-page-warmer"
+_NAME = "hookline-kv-prefault"
 _MADV_POPULATE_WRITE = 23
 _PIECE = 256 << 10
 """Bytes faulted in by one call. Other threads that need memory wait for its end, which
@@ -22,7 +22,7 @@ _NICENESS = 10
 """Requests that run at the same time get nine tenths of the core."""
 
 
-class PageWarmer:
+class KVCachePrefaulter:
     """A thread that faults in the start of each tensor's memory, and then ends.
 
     Blocks are allocated from the front; later pages are faulted in by their first use.
@@ -32,15 +32,15 @@ class PageWarmer:
     Linux 5.14; elsewhere the thread does nothing.
     """
 
-    def __init__(self, memory: "Sequence[torch.Tensor]", warmed_bytes: int) -> None:
+    def __init__(self, memory: "Sequence[torch.Tensor]", num_bytes: int) -> None:
         """Starts the thread.
 
         Args:
-            memory: Tensors of contiguous memory; the same share of each is warmed.
-            warmed_bytes: Bytes to warm in all of them together.
+            memory: Tensors of contiguous memory, each of which gets the same share.
+            num_bytes: Bytes to fault in, in all of them together.
         """
         self._stopped = Event()
-        self._warmed_bytes = warmed_bytes
+        self._num_bytes = num_bytes
         self._memory = memory  # keeps it alive while the thread runs
         self._thread = Thread(target=self._run, name=_NAME, daemon=True)
         self._thread.start()
@@ -57,7 +57,7 @@ class PageWarmer:
         advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         os.setpriority(os.PRIO_PROCESS, get_native_id(), _NICENESS)
         total = sum(each.nbytes for each in self._memory)
-        share = min(1.0, self._warmed_bytes / max(total, 1))
+        share = min(1.0, self._num_bytes / max(total, 1))
         for at, end in _pieces(self._memory, share):
             size = min(_PIECE, end - at) // mmap.PAGESIZE * mmap.PAGESIZE
             if self._stopped.is_set() or advise(at, size, _MADV_POPULATE_WRITE):
@@ -80,8 +80,8 @@ def _pieces(
         yield from (piece for piece in pieces if piece is not None)
 
 
-def wait_until_warm() -> None:
-    """Waits for all warmers of this process, for benchmarks: they slow steps down."""
+def wait_until_prefaulted() -> None:
+    """Waits for these threads, for benchmarks: they slow steps down."""
     for thread in live_threads():
         if thread.name == _NAME:
             thread.join()

@@ -7,7 +7,7 @@ from functools import cache
 from hookline_kernels.runtime.allocator import return_freed_memory
 
 
-def settle_heap() -> None:
+def freeze_gc() -> None:
     """Ends a start: collections need not look again at what is there now.
 
     What the start has freed, such as the buffers of the largest steps, goes back to

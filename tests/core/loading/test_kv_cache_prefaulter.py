@@ -9,8 +9,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from hookline_kernels.runtime import page_warmer
-from hookline_kernels.runtime.page_warmer import PageWarmer, wait_until_warm
+from hookline_kernels.runtime import kv_cache_prefaulter
+from hookline_kernels.runtime.kv_cache_prefaulter import (
+    KVCachePrefaulter,
+    wait_until_prefaulted,
+)
 
 MIB = 1 << 20
 PAGE = mmap.PAGESIZE
@@ -54,7 +57,7 @@ needs_asking = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of 1 MiB."""
-    monkeypatch.setattr(page_warmer, "_PIECE", MIB)
+    monkeypatch.setattr(kv_cache_prefaulter, "_PIECE", MIB)
 
 
 @needs_asking
@@ -63,8 +66,8 @@ def test_the_front_becomes_resident() -> None:
     memory = Memory(32 * MIB)
     assert not any(memory.resident())
 
-    PageWarmer([memory.tensor], WARMED)
-    wait_until_warm()
+    KVCachePrefaulter([memory.tensor], WARMED)
+    wait_until_prefaulted()
 
     front = 8 * MIB // PAGE
     assert all(memory.resident()[: front - 1])
@@ -77,20 +80,20 @@ def test_each_tensor_gets_a_like_share() -> None:
     sizes = (24, 8)
     memories = [Memory(size * MIB) for size in sizes]
 
-    PageWarmer([memory.tensor for memory in memories], WARMED)
-    wait_until_warm()
+    KVCachePrefaulter([memory.tensor for memory in memories], WARMED)
+    wait_until_prefaulted()
 
     for size, memory in zip(sizes, memories, strict=True):
         assert abs(sum(memory.resident()) - size * MIB // 4 // PAGE) <= 1
 
 
 @needs_asking
-def test_memory_below_the_limit_is_warmed_whole() -> None:
+def test_memory_below_the_limit_is_prefaulted_whole() -> None:
     """But for pages at its ends, which may belong to others too."""
     memory = Memory(3 * MIB)
 
-    PageWarmer([memory.tensor[100:-100]], WARMED)
-    wait_until_warm()
+    KVCachePrefaulter([memory.tensor[100:-100]], WARMED)
+    wait_until_prefaulted()
 
     assert all(memory.resident()[1:-2])
 
@@ -101,10 +104,10 @@ def test_contents_stay_and_may_change_meanwhile() -> None:
     before = torch.randint(256, (MIB,), dtype=torch.uint8)
     tensor[:MIB] = before
 
-    PageWarmer([tensor], WARMED)
+    KVCachePrefaulter([tensor], WARMED)
     for at in range(MIB, 8 * MIB, MIB):
         tensor[at : at + MIB] = before
-    wait_until_warm()
+    wait_until_prefaulted()
 
     for at in range(0, 8 * MIB, MIB):
         assert torch.equal(tensor[at : at + MIB], before)
@@ -145,7 +148,7 @@ def _stand_in(system: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
         c_size_t=ctypes.c_size_t,
         c_int=ctypes.c_int,
     )
-    monkeypatch.setattr(page_warmer, "ctypes", fake)
+    monkeypatch.setattr(kv_cache_prefaulter, "ctypes", fake)
 
 
 def test_pieces_follow_one_another_within_the_memory(asked: Asked) -> None:
@@ -153,8 +156,8 @@ def test_pieces_follow_one_another_within_the_memory(asked: Asked) -> None:
     tensor = Memory(5 * MIB).tensor[PAGE // 2 : -PAGE // 2]
     asked.may_go_on.set()
 
-    PageWarmer([tensor], WARMED)
-    wait_until_warm()
+    KVCachePrefaulter([tensor], WARMED)
+    wait_until_prefaulted()
 
     ends = [at + size for at, size in asked.pieces]
     assert [at for at, _ in asked.pieces][1:] == ends[:-1]
@@ -169,27 +172,28 @@ def test_memory_smaller_than_a_page_is_left_alone(asked: Asked) -> None:
     page = Memory(2 * PAGE).tensor
     asked.may_go_on.set()
 
-    PageWarmer([page[1 : PAGE - 1], page[PAGE // 2 : PAGE + PAGE // 2 - 1]], WARMED)
-    PageWarmer([torch.zeros(0)], WARMED)
-    wait_until_warm()
+    parts = [page[1 : PAGE - 1], page[PAGE // 2 : PAGE + PAGE // 2 - 1]]
+    KVCachePrefaulter(parts, WARMED)
+    KVCachePrefaulter([torch.zeros(0)], WARMED)
+    wait_until_prefaulted()
 
     assert asked.pieces == []
 
 
 def test_close_ends_it_after_the_piece_under_way(asked: Asked) -> None:
     """And returns only when it has ended, so that the memory may go."""
-    warmer = PageWarmer([Memory(8 * MIB).tensor], WARMED)
+    prefaulter = KVCachePrefaulter([Memory(8 * MIB).tensor], WARMED)
     assert asked.under_way.wait(60)
 
-    closer = Thread(target=warmer.close)
+    closer = Thread(target=prefaulter.close)
     closer.start()
-    assert warmer._stopped.wait(60)
+    assert prefaulter._stopped.wait(60)
     assert closer.is_alive()
     asked.may_go_on.set()
     closer.join(60)
 
     assert not closer.is_alive()
-    assert not warmer._thread.is_alive()
+    assert not prefaulter._thread.is_alive()
     assert len(asked.pieces) == 1
 
 
@@ -199,8 +203,8 @@ def test_a_system_that_refuses_is_asked_once(monkeypatch: pytest.MonkeyPatch) ->
     system.may_go_on.set()
     _stand_in(system, monkeypatch)
 
-    PageWarmer([Memory(8 * MIB).tensor], WARMED)
-    wait_until_warm()
+    KVCachePrefaulter([Memory(8 * MIB).tensor], WARMED)
+    wait_until_prefaulted()
 
     assert len(system.pieces) == 1
 
@@ -210,7 +214,7 @@ def test_fronts_of_all_memory_come_first() -> None:
     memory = [torch.empty(3 * MIB, dtype=torch.uint8) for _ in range(2)]
     memory.append(torch.empty(MIB // 2, dtype=torch.uint8))
 
-    pieces = [at for at, _ in page_warmer._pieces(memory, 1.0)]
+    pieces = [at for at, _ in kv_cache_prefaulter._pieces(memory, 1.0)]
 
     places = [
         next(

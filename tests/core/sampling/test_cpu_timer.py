@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookline_grammars.quick_timer import QuickTimer
+from hookline_grammars.cpu_timer import CpuTimer
 
 MS = 1_000_000
 
@@ -27,14 +27,14 @@ def clocks() -> Clocks:
 
 
 @pytest.fixture
-def timer(clocks: Clocks) -> QuickTimer:
-    timer = QuickTimer(clocks.read_wall, clocks.read_processor)
+def timer(clocks: Clocks) -> CpuTimer:
+    timer = CpuTimer(clocks.read_wall, clocks.read_processor)
     timer.mark()
     clocks.asked = 0
     return timer
 
 
-def test_quick_pieces_cost_no_question(clocks: Clocks, timer: QuickTimer) -> None:
+def test_quick_pieces_cost_no_question(clocks: Clocks, timer: CpuTimer) -> None:
     """
     They count by the wall clock, which is never less than their processor time.
     """
@@ -47,7 +47,7 @@ def test_quick_pieces_cost_no_question(clocks: Clocks, timer: QuickTimer) -> Non
 
 @pytest.mark.parametrize(("used", "counted"), [(3 * MS, 3 * MS), (30 * MS, 20 * MS)])
 def test_slow_pieces_count_by_their_processor_time(
-    clocks: Clocks, timer: QuickTimer, used: int, counted: int
+    clocks: Clocks, timer: CpuTimer, used: int, counted: int
 ) -> None:
     """
     A thread that had to wait is not charged for that, and nobody for more than passed.
@@ -60,7 +60,7 @@ def test_slow_pieces_count_by_their_processor_time(
 
 
 def test_what_was_before_the_mark_does_not_count(
-    clocks: Clocks, timer: QuickTimer
+    clocks: Clocks, timer: CpuTimer
 ) -> None:
     """
     Nor does a slow piece count again in the next one.
