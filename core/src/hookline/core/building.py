@@ -18,8 +18,7 @@ from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import ENGINE_RECORDER
 from hookline.scheduler.extension import scheduler_sides
 from hookline.startup_timer import StartupTimer
-from hookline.worker.executor import Executor
-from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor import Executor, ExecutorContext
 from hookline.worker.executor_factory import AdaptFactory, load_executor_factory
 from hookline_registry import installed
 
