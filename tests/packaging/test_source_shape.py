@@ -42,7 +42,10 @@ LONG_CONSTRUCTORS = {
 COMPLETED_LATER = {
     # What completes them needs them: the phases of the start, and a handshake.
     "core/src/hookline/core/building.py EngineCore.facts",
-    "core/src/hookline/worker/transfers/connecting.py KVBlocks.layout",
+    (
+        "plugins/connectors/kv_transfer/src/hookline_kv_transfer/worker_side.py "
+        "KVBlocks.layout"
+    ),
     # A step is filled in while it is computed.
     "core/src/hookline/worker/model_runner.py WorkerStep.verified",
     # argparse's own way.

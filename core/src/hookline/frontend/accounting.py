@@ -25,7 +25,6 @@ from hookline.frontend.request_account import (
     rejected_request,
 )
 from hookline.frontend.timeline import ClockMapping
-from hookline.frozen import frozen_json
 from hookline.request import FinishReason, GenerateRequest, RequestFacts
 from hookline.request_ids import client_of
 from hookline.stats import GRAMMAR_NEWS, IterationStats
@@ -200,12 +199,10 @@ class RequestAccounting:
 
         Those of other front ends' requests come only when these front ends have ended.
         """
-        iteration = IterationBuilder()
+        iteration = IterationBuilder(output.sections)
         iteration.evictions += output.evictions
-        if output.sections:
-            iteration.sections = frozen_json(output.sections)
-            if news := GRAMMAR_NEWS.read(output.sections):
-                iteration.compilings += news.compilings
+        if output.sections and (news := GRAMMAR_NEWS.read(output.sections)):
+            iteration.compilings += news.compilings
         if output.clock is not None:
             self.wall.set_engine(output.clock)
             self.wall.set_front_end(self._clock)

@@ -2,7 +2,8 @@
 
 from hookline.clock import NANOSECONDS
 from hookline.frontend.request_account import RequestAccount
-from hookline.sections import NO_SECTIONS
+from hookline.frozen import frozen_json
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats import (
     BlockEviction,
     FinishedGroup,
@@ -17,9 +18,11 @@ from hookline.stats import (
 class IterationBuilder:
     """Sums up the events of one output."""
 
-    def __init__(self) -> None:
+    def __init__(self, sections: Sections = NO_SECTIONS) -> None:
+        """Begins with the news of extensions."""
         self._computed = self._local = self._external = 0
         self._generated = 0
+        self._sections = frozen_json(sections) if sections else NO_SECTIONS
         self.preemptions = 0
         self.recomputed_tokens = 0
         self._first_scheduled: list[FirstScheduled] = []
@@ -29,7 +32,6 @@ class IterationBuilder:
         self.finished: list[FinishedRequest] = []
         self.finished_groups: list[FinishedGroup] = []
         self.evictions: list[BlockEviction] = []
-        self.sections = NO_SECTIONS
         self.compilings: list[GrammarCompiling] = []
 
     def first_scheduled(self, account: RequestAccount) -> None:
@@ -92,5 +94,5 @@ class IterationBuilder:
             finished_groups=tuple(self.finished_groups),
             evictions=tuple(self.evictions),
             compilings=tuple(self.compilings),
-            sections=self.sections,
+            sections=self._sections,
         )

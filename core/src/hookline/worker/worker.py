@@ -16,7 +16,7 @@ the number of KV blocks. What crosses between the two is plain data.
 import gc
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from hookline.exceptions import ModelLoadError
@@ -94,6 +94,9 @@ class Worker:
         self._extensions = FollowedRows(
             worker_sides(context.extensions.values(), context.config.parallel)
         )
+        if self._extensions.uses_cache:  # and must not be shown another one later
+            executor = replace(self.config.executor, serve_while_compiling=False)
+            self.config = replace(self.config, executor=executor)
         self._machine: Machine | None = None
         self._feature_layers: tuple[int, ...] = ()
         self._maker: RunnerMaker | None = None

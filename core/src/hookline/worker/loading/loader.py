@@ -85,13 +85,7 @@ def load(
     fingerprint = fingerprint_of(model, ranks.identity) if uses_cache else b""
     with timer.phase("adapt model"):  # takes the model apart
         first = first_forward(
-            config,
-            platform,
-            choose,
-            probed,
-            model.dtype,
-            cache_dtype,
-            uses_cache=uses_cache,
+            config, platform, choose, probed, model.dtype, cache_dtype
         )
     return LoadedModel(
         architecture=type(model).__name__,
