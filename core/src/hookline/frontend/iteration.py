@@ -2,27 +2,19 @@
 
 from hookline.clock import NANOSECONDS
 from hookline.frontend.request_account import RequestAccount
-from hookline.frozen import frozen_json
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats import (
-    BlockEviction,
-    FinishedGroup,
-    FinishedRequest,
-    FirstScheduled,
-    FirstToken,
-    GrammarCompiling,
-    IterationStats,
-)
+from hookline.stats.block_eviction import BlockEviction
+from hookline.stats.finished_request import FinishedGroup, FinishedRequest
+from hookline.stats.grammars import GrammarCompiling
+from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 
 
 class IterationBuilder:
     """Sums up the events of one output."""
 
     def __init__(self, sections: Sections = NO_SECTIONS) -> None:
-        """Begins with the news of extensions."""
         self._computed = self._local = self._external = 0
         self._generated = 0
-        self._sections = frozen_json(sections) if sections else NO_SECTIONS
         self.preemptions = 0
         self.recomputed_tokens = 0
         self._first_scheduled: list[FirstScheduled] = []
@@ -32,6 +24,7 @@ class IterationBuilder:
         self.finished: list[FinishedRequest] = []
         self.finished_groups: list[FinishedGroup] = []
         self.evictions: list[BlockEviction] = []
+        self._sections = sections
         self.compilings: list[GrammarCompiling] = []
 
     def first_scheduled(self, account: RequestAccount) -> None:

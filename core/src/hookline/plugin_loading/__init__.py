@@ -1,1 +1,1 @@
-"""Loads the plugins that a configuration names."""
+"""Loads the plugins that a configuration names, and no others."""

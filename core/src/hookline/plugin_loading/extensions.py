@@ -22,7 +22,7 @@ from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import EXTENSION
 from hookline.pooling import POOLING
-from hookline.stats import GRAMMARS
+from hookline.stats.grammars import GRAMMARS
 from hookline.step.capabilities import ExecutorCapabilities
 from hookline_registry import installed
 

@@ -6,19 +6,21 @@ absent extension, or a method that it leaves out, costs a step nothing.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from hookline.events import PreemptionCause
 from hookline.finish_cause import FinishCause
 from hookline.frozen import EMPTY
 from hookline.kv_cache import KVCacheManager
-from hookline.payloads import EngineFacts
 from hookline.request import Request
 from hookline.scheduler.external_prefix import ExternalPrefix
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.sections import NO_SECTIONS, Sections, present
 from hookline.step.model_shape import ModelShape
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.payloads import EngineFacts
 
 T = TypeVar("T")
 
@@ -92,7 +94,7 @@ class SchedulerSide:
             ConfigError: The extension cannot serve such a model.
         """
 
-    def describe(self, facts: EngineFacts) -> EngineFacts:
+    def describe(self, facts: "EngineFacts") -> "EngineFacts":
         """Returns an engine's facts with what the extension tells of itself.
 
         A section that is a `PreparingFacts` decides about requests in the front end.
@@ -244,7 +246,7 @@ class SchedulerExtensions:
         for side in self.sides.values():
             side.loaded(shape)
 
-    def described(self, facts: EngineFacts) -> EngineFacts:
+    def described(self, facts: "EngineFacts") -> "EngineFacts":
         """Returns an engine's facts with what extensions tell of themselves."""
         for side in self.sides.values():
             facts = side.describe(facts)
