@@ -24,7 +24,7 @@ from hookline.worker.compiling.messages import (
     KernelCompiled,
 )
 from hookline.worker.compiling.upgrade import KernelUpgrade
-from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor import ExecutorContext
 from hookline.worker.extension import WorkerContext, WorkerSide
 from hookline.worker.loading.module_forward import ModuleForward
 from hookline.worker.paged_cache import PagedCache

@@ -27,7 +27,8 @@ from hookline.plugin_loading import extensions
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.shown_cache import ShownCache
 from hookline_kernels.cache_numbers import dtype_name
-from hookline_kv_transfer import KVLayout, KVRole, KVTransferConfig, LoadFailurePolicy
+from hookline_kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
+from hookline_kv_transfer.layout import KV_LAYOUT
 from hookline_kv_transfer.worker_side import TransferWorker
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing import assert_conserved
@@ -262,9 +263,9 @@ def test_caches_of_other_dtypes_have_other_fingerprints(other: torch.dtype) -> N
                 content=b"the same model",
             )
         )
-        sections: dict[str, KVLayout] = {}
+        sections: dict[str, object] = {}
         worker.describe(sections)
-        found.append(sections[KV_TRANSFER].fingerprint)
+        found.append(KV_LAYOUT.typed(sections[KV_TRANSFER]).fingerprint)
 
     assert found[0] == found[1] != found[2]
 
