@@ -93,12 +93,12 @@ def check_step(core: EngineCore, output: StepOutput, budget: int) -> None:
     assert record is not None
     assert sum(count for _, count in record.request_tokens) <= budget
     events = output.events.new_tokens
-    record = record.verified
-    assert record.drafts == sum(event.draft_tokens > 0 for event in events)
-    assert record.draft_tokens == sum(event.draft_tokens for event in events)
-    assert record.accepted_tokens == sum(event.accepted_tokens for event in events)
-    assert record.accepted_tokens == sum(record.accepted_by_position)
-    by_position = record.accepted_by_position
+    verified = record.verified
+    assert verified.drafts == sum(event.draft_tokens > 0 for event in events)
+    assert verified.draft_tokens == sum(event.draft_tokens for event in events)
+    assert verified.accepted_tokens == sum(event.accepted_tokens for event in events)
+    assert verified.accepted_tokens == sum(verified.accepted_by_position)
+    by_position = verified.accepted_by_position
     assert list(by_position) == sorted(by_position, reverse=True)
     for event in events:
         assert 0 <= event.accepted_tokens <= event.draft_tokens
