@@ -27,6 +27,7 @@ from hookline_kv_events.config import KVEventsConfig, KVEventsSection
 from hookline_registry import InstalledPlugin, PluginRegistry, installed
 from hookline_testing import RecordingLogger
 from hookline_testing.hook_types import types_of
+from hookline_testing.table_walk import for_each_row
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text("utf-8")
 SECTIONS = {
@@ -119,7 +120,7 @@ def told_parts() -> list[type]:
     )
 
 
-@pytest.mark.parametrize("hook", HOOKS, ids=name_of)
+@for_each_row("hook", HOOKS, ids=name_of)
 def test_hook_is_documented(hook: FunctionType) -> None:
     """Every hook has a docstring, and a section with its signature and an example."""
     signature = f"{hook.__name__}({', '.join(inspect.signature(hook).parameters)})"
@@ -141,7 +142,7 @@ def test_every_section_is_of_a_hook_or_a_part() -> None:
     assert found == known
 
 
-@pytest.mark.parametrize("hook", HOOKS, ids=name_of)
+@for_each_row("hook", HOOKS, ids=name_of)
 def test_every_field_of_a_payload_is_documented(hook: FunctionType) -> None:
     """The hook's section names its payload and each field of it."""
     payload = payload_of(hook)
@@ -156,7 +157,7 @@ def test_every_field_of_a_payload_is_documented(hook: FunctionType) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("part", told_parts(), ids=name_of)
+@for_each_row("part", told_parts(), ids=name_of)
 def test_every_field_of_a_part_is_documented(part: type) -> None:
     """Parts of payloads has sections that name each field."""
     section = SECTIONS[part.__name__]

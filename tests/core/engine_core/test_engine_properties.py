@@ -20,6 +20,7 @@ from hookline.request import FinishReason
 from hookline.stats.scheduler_stats import Residue
 from hookline.worker.executor import Executor
 from hookline_testing.cache_check import CacheCheckingExecutor
+from hookline_testing.essential import examples
 from hookline_testing.simulation import (
     engine_request,
     run_to_end,
@@ -292,5 +293,5 @@ class EngineMachine(RuleBasedStateMachine):
 
 TestEngineMachine = EngineMachine.TestCase
 TestEngineMachine.settings = settings(
-    max_examples=400, stateful_step_count=30, deadline=None
+    max_examples=examples(400), stateful_step_count=30, deadline=None
 )

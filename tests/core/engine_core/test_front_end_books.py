@@ -15,6 +15,7 @@ from hookline.outputs import RequestOutput
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.stats.scheduler_stats import Residue
+from hookline_testing.essential import examples
 from hookline_testing.observed import ObservedEngine
 from hookline_testing.simulation import simulated_core
 
@@ -130,7 +131,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(actions=ACTIONS)
 def test_books_balance_at_every_moment(actions: list[str]) -> None:
     """Random traffic: each request ends once, its phases fit, and sums agree."""

@@ -24,6 +24,7 @@ from hookline.finish_cause import Aborted
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.connected_core import BLOCK, ConnectedCore, connected_core
 from hookline_testing.connectors import DictStore, Faults
+from hookline_testing.essential import examples
 from hookline_testing.simulation import engine_request
 
 VOCAB_SIZE = 1000
@@ -103,7 +104,11 @@ def some_prompts(source: random.Random, count: int) -> list[list[int]]:
     num_blocks=st.sampled_from([16, 24, 96]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 def test_replay_is_the_index(
     store: DictStore, scheduler: SchedulerConfig, num_blocks: int, seed: int
 ) -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -287,15 +288,12 @@ async def test_a_request_between_death_and_its_report_begins_again(
     client = front_end.engines.client
     assert isinstance(client, ProcessClient)
     prepared = front_end.prepare(PROMPT, SamplingParams(max_tokens=5))
-    stream = OutputStream(front_end)
 
     os.kill(client.pids[0], signal.SIGKILL)
     while not client._deaths:  # the event loop must not turn meanwhile
         time.sleep(0.01)  # noqa: ASYNC251
-    request = front_end.submit(
-        prepared, stream.deliver, arrived_at=0, is_streamed=False
-    )
-    stream.request = request
+    submit = partial(front_end.submit, prepared, arrived_at=0, is_streamed=False)
+    stream = OutputStream(front_end, submit)
     outputs = [output async for output in stream]
 
     assert [output.finished for output in outputs] == [True]

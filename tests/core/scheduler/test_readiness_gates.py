@@ -17,6 +17,7 @@ from hookline.scheduler.readiness import Readiness
 from hookline.stats.scheduler_stats import Residue
 from hookline_testing.connected_core import connected_core
 from hookline_testing.connectors import DictStore
+from hookline_testing.essential import examples
 from hookline_testing.simulation import (
     engine_request,
     run_to_end,
@@ -269,7 +270,7 @@ def test_waiting_for_kv_is_one_gate_of_several() -> None:
     lead=st.booleans(),
     num_blocks=st.sampled_from([24, 64]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_laws_hold_whatever_gates_do(
     seed: int, policy: Policy, num_blocks: int, *, is_caching: bool, lead: bool
 ) -> None:

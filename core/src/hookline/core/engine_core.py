@@ -2,14 +2,13 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hookline.clock import Clock
-from hookline.config.engine import EngineConfig
 from hookline.core.capacity import check_capacity
 from hookline.core.commands import SleepMode
-from hookline.core.engine_facts import engine_facts
 from hookline.core.making import make_scheduler
 from hookline.core.step_in_flight import StepInFlight
 from hookline.events import ClockPair, StepOutput, StepRecord, VerifiedDrafts
@@ -23,6 +22,10 @@ from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor, SharingExecutor
 from hookline_registry import Failure, isolate
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
+    from hookline.payloads import EngineFacts
 
 WAIT = "wait"
 """Cause of an empty output: all work awaits extensions or gates."""
@@ -45,9 +48,10 @@ class EngineCore:
 
     def __init__(
         self,
-        config: EngineConfig,
+        config: "EngineConfig",
         executor: Executor,
         clock: Clock,
+        facts: "EngineFacts",
         *,
         gates: Sequence[ReadinessGate] = (),
         extensions: Mapping[str, SchedulerSide] = EMPTY,
@@ -58,6 +62,7 @@ class EngineCore:
             config: Configuration of the engine.
             executor: Runs the model.
             clock: Time source.
+            facts: Description of the engine; extensions add to it.
             gates: Conditions for the admission of requests.
             extensions: Scheduler's sides of extensions, by their names.
 
@@ -69,7 +74,7 @@ class EngineCore:
         self.clock = clock
         sides = SchedulerExtensions(extensions, gates)
         sides.loaded(shape)
-        self.facts = sides.described(engine_facts(config, shape))
+        self.facts = sides.described(facts)
         self._executor = executor
         self.sharing = executor if isinstance(executor, SharingExecutor) else None
         self.has_ranks, self.check = bool(executor.pids), executor.check
@@ -159,7 +164,7 @@ class EngineCore:
     def _poll(self) -> StepOutput:
         result = self._executor.start(self._scheduler.plan_poll()).result()
         now = self.clock.now()
-        told = self._scheduler.update(result, now)
+        told, _ = self._scheduler.update(result, now)
         if told or self._scheduler.has_news:
             return self._emit("transfer", now)
         stats = self._scheduler.stats()

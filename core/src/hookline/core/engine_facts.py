@@ -2,15 +2,18 @@
 
 from dataclasses import replace
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from hookline.cache_facts import CacheFacts
-from hookline.config.engine import EngineConfig
 from hookline.core.config_hash import config_hash
 from hookline.payloads import EngineFacts
 from hookline.step import ModelShape
 
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
-def engine_facts(config: EngineConfig, shape: ModelShape) -> EngineFacts:
+
+def engine_facts(config: "EngineConfig", shape: ModelShape) -> EngineFacts:
     """Describes an engine for observers: its model, cache, scheduler and executor.
 
     Args:

@@ -29,6 +29,7 @@ from hookline.frontend.timeline import ClockMapping
 from hookline.frozen import frozen_json
 from hookline.request import FinishReason, GenerateRequest, RequestFacts
 from hookline.request_ids import client_of
+from hookline.sections import NO_SECTIONS
 from hookline.stats.grammars import GRAMMAR_NEWS
 from hookline.stats.iteration_stats import IterationStats
 
@@ -202,13 +203,12 @@ class RequestAccounting:
 
         Those of other front ends' requests come only when these front ends have ended.
         """
-        iteration = IterationBuilder()
+        sections = frozen_json(output.sections) if output.sections else NO_SECTIONS
+        iteration = IterationBuilder(sections)
         events = output.events
         iteration.evictions += events.evictions
-        if output.sections:
-            iteration.sections = frozen_json(output.sections)
-            if news := GRAMMAR_NEWS.read(output.sections):
-                iteration.compilings += news.compilings
+        if output.sections and (news := GRAMMAR_NEWS.read(output.sections)):
+            iteration.compilings += news.compilings
         if output.clock is not None:
             self.wall.set_engine(output.clock)
             self.wall.set_front_end(self._clock)

@@ -27,10 +27,6 @@ from hookline.step.capabilities import ExecutorCapabilities
 from hookline_registry import installed
 
 _ALL = ExecutorCapabilities(hidden_states=True, draft_trees=True, logits=True)
-_NO_DRAFTING = (
-    "speculative decoding belongs to hookline-drafting, which is not installed "
-    "(pip install hookline-drafting)"
-)
 
 
 @dataclass(frozen=True, slots=True)

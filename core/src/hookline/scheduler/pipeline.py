@@ -9,11 +9,14 @@ need no sampled token.
 
 from collections import deque
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hookline.config.scheduler import SchedulerConfig
 from hookline.request import Request
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.step.plan import StepPlan
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.scheduler import SchedulerConfig
 
 LEAST_TOKENS = 256
 """A share is no smaller: products of fewer tokens take nearly as long."""
@@ -43,7 +46,7 @@ class Pipeline:
         is_divided: Whether there are several batches.
     """
 
-    def __init__(self, config: SchedulerConfig, num_batches: int = 1) -> None:
+    def __init__(self, config: "SchedulerConfig", num_batches: int = 1) -> None:
         """Creates a pipeline without steps in flight.
 
         Args:

@@ -9,8 +9,8 @@ Drafts get what is left of it and of the free blocks.
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
-from hookline.config.scheduler import SchedulerConfig
 from hookline.events import PreemptionCause, StepEvents, VerifiedDrafts
 from hookline.finish_cause import FinishCause
 from hookline.kv_cache import KVCacheManager
@@ -31,6 +31,9 @@ from hookline.stats.block_eviction import EvictionWork
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.step.plan import StepPlan, StepResult
 
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.scheduler import SchedulerConfig
+
 
 class Scheduler:
     """Plans the steps of one engine and takes in their results.
@@ -41,7 +44,7 @@ class Scheduler:
 
     def __init__(
         self,
-        config: SchedulerConfig,
+        config: "SchedulerConfig",
         cache: KVCacheManager,
         *,
         max_model_len: int,
@@ -159,10 +162,8 @@ class Scheduler:
 
     def plan_poll(self) -> StepPlan:
         """Returns a plan that computes nothing: extensions are polled."""
-        return StepPlan(
-            step=self._steps,
-            sections=self._extensions.polled(),
-        )
+        sections = self._extensions.planned(PlanBuilder(0))
+        return StepPlan(step=self._steps, sections=sections)
 
     def update(self, result: StepResult, now: int) -> tuple[Sections, VerifiedDrafts]:
         """Processes the executor's result of a step.

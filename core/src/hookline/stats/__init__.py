@@ -3,6 +3,8 @@
 import warnings
 from importlib import import_module
 
+from hookline.moved_modules import moved_name
+
 _MODULES = (
     "block_eviction",
     "expert_stats",
@@ -27,4 +29,4 @@ def __getattr__(name: str) -> object:
                 stacklevel=2,
             )
             return found[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return moved_name(__name__, name)

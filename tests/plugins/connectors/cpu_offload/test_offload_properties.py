@@ -44,6 +44,7 @@ from hookline_testing.connected_core import (
     tokens_by_request,
 )
 from hookline_testing.connectors import DictStore
+from hookline_testing.essential import examples
 from hookline_testing.simulation import engine_request
 
 BLOCK_BYTES = BLOCK * 8
@@ -180,7 +181,11 @@ def counted_bytes(tiers: Mapping[str, TierStats]) -> dict[tuple[str, str], int]:
     lost=st.sampled_from([0.0, 0.2]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 def test_nothing_is_wrong_and_nothing_is_left(
     num_slots: int,
     scheduler: SchedulerConfig,

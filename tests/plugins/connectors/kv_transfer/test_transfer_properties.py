@@ -21,6 +21,7 @@ from hookline_testing.connected_core import (
     tokens_by_request,
 )
 from hookline_testing.connectors import DictStore, Faults
+from hookline_testing.essential import examples
 from hookline_testing.simulation import engine_request
 
 VOCAB_SIZE = 1000
@@ -105,7 +106,11 @@ SCHEDULERS = st.builds(
     stages=st.sampled_from([1, 2, 3]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 def test_nothing_is_wrong_and_nothing_is_left(  # noqa: PLR0917 - all are drawn
     store: DictStore,
     scheduler: SchedulerConfig,

@@ -15,6 +15,7 @@ from hookline.config import (
 )
 from hookline.config.extensions import KV_TRANSFER
 from hookline.core.engine_core import WAIT, EngineCore
+from hookline.core.engine_facts import engine_facts
 from hookline.events import StepOutput
 from hookline.step.model_shape import ModelShape
 from hookline_kv_transfer.config import KVTransferConfig
@@ -147,7 +148,13 @@ def connected_core(
     transfers = Transfers(
         transfer, for_scheduler, clock=lambda: clock.now() / NANOSECONDS
     )
-    core = EngineCore(config, executor, clock, extensions={KV_TRANSFER: transfers})
+    core = EngineCore(
+        config,
+        executor,
+        clock,
+        engine_facts(config, executor.shape),
+        extensions={KV_TRANSFER: transfers},
+    )
     return ConnectedCore(core, clock, transfers)
 
 

@@ -18,6 +18,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
 from hookline import hookspecs
+from hookline.config.extensions import KV_TRANSFER
 from hookline.core.commands import EngineCommand, ResetPrefixCache
 from hookline.exceptions import (
     EngineDeadError,
@@ -99,7 +100,8 @@ class FakeStream:
 
     @property
     def kv_transfer_params(self) -> dict[str, object] | None:
-        return self.request.kv_transfer_params
+        params = self.request.sections.get(KV_TRANSFER)
+        return dict(params) if isinstance(params, Mapping) else None
 
     @property
     def pooling(self) -> PoolingParams | None:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from hookline.config.engine import EngineConfig
+from hookline.config.executor import ExecutorConfig
+from hookline.cost import ModelCost
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
 from hookline.models.description import describe
@@ -58,20 +60,15 @@ def load(
         probed = probe(config.model.model, model, slot, vocab_size)
     span = span_of(model)
     cost = cost_of(model, probed.layers, cache_dtype)
-    if config.executor.shares_cores:
-        flops = cost.flops_per_token + cost.flops_per_sample
-        leave_cores(config.executor.threads, flops)
-    if extensions.prepares:
-        parts = LoadedParts(
-            model=model,
-            description=description,
-            attention=probed.attention,
-            platform=platform,
-            has_whole_tables=ranks.has_whole_tables,
-        )
-        with timer.phase("prepare extensions"):
-            for prepare in extensions.prepares:
-                prepare(parts)
+    _leave_cores(config.executor, cost)
+    parts = LoadedParts(
+        model=model,
+        description=description,
+        attention=probed.attention,
+        platform=platform,
+        has_whole_tables=ranks.has_whole_tables,
+    )
+    extensions.prepare(parts, timer)
     choose = partial(
         choose_forward,
         model,
@@ -88,14 +85,9 @@ def load(
     uses_cache = extensions.uses_cache
     fingerprint = fingerprint_of(model, ranks.identity) if uses_cache else b""
     with timer.phase("adapt model"):  # takes the model apart
+        dtypes = (model.dtype, cache_dtype)
         first = first_forward(
-            config,
-            platform,
-            choose,
-            probed,
-            model.dtype,
-            cache_dtype,
-            uses_cache=uses_cache,
+            config, platform, choose, probed, *dtypes, uses_cache=uses_cache
         )
     return LoadedModel(
         shape=ModelShape(
@@ -125,3 +117,9 @@ def load(
 def _sliding_window(attention: Sequence[LayerAttention]) -> int | None:
     windows = [each.window for each in attention if each.window is not None]
     return max(windows, default=None)
+
+
+def _leave_cores(config: ExecutorConfig, cost: ModelCost) -> None:
+    """Leaves cores to others where the model's steps are too small for all."""
+    if config.shares_cores:
+        leave_cores(config.threads, cost.flops_per_token + cost.flops_per_sample)

@@ -216,7 +216,7 @@ ToFrontEnd = Alive | Flushed
 
 
 class Begin(msgspec.Struct, frozen=True):
-    """The first words of the owner, through the observer's standard input.
+    """The first words of the owner.
 
     Attributes:
         key: Secret of all messages from and to it.
