@@ -16,7 +16,6 @@ from hookline.models.loading import load_model
 from hookline.models.probe import probe
 from hookline.startup_timer import StartupTimer
 from hookline.step.model_shape import ModelShape
-from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.compiling.first_forward import first_forward
 from hookline.worker.extension import LoadedParts
 from hookline.worker.followed_rows import FollowedRows
@@ -25,6 +24,7 @@ from hookline.worker.loading.cache_dtype import eight_bit_dtype
 from hookline.worker.loading.forward_choice import choose_forward
 from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline_kernels import Platform
+from hookline_kernels.cache_numbers import dtype_name
 from hookline_kernels.modules.quantized_layer import bits_in_words
 from hookline_kernels.runtime.threads.choosing import leave_cores
 
