@@ -11,20 +11,14 @@ from hookline.core.capacity import check_capacity
 from hookline.core.commands import SleepMode
 from hookline.core.making import make_scheduler
 from hookline.core.step_in_flight import StepInFlight
-from hookline.events import (
-    CacheChanges,
-    ClockPair,
-    StepOutput,
-    StepRecord,
-    VerifiedDrafts,
-)
+from hookline.events import ClockPair, StepOutput, StepRecord, VerifiedDrafts
 from hookline.finish_cause import Aborted, FinishCause
 from hookline.frozen import EMPTY
 from hookline.request import GenerateRequest
 from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.sections import Sections
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor, SharingExecutor
 from hookline_registry import Failure, isolate
@@ -87,7 +81,7 @@ class EngineCore:
         self._lead = config.num_steps_ahead
         self._is_pipeline = config.parallel.pipeline_parallel_size > 1
         self._in_flight: deque[StepInFlight] = deque()
-        self._last_executed, self._cache_sequence = clock.now(), 0
+        self._last_executed = clock.now()
         self.sleep_level: SleepLevel | None = None
         self._sides = sides
         self._scheduler = make_scheduler(config, shape, clock, sides)
@@ -170,7 +164,7 @@ class EngineCore:
     def _poll(self) -> StepOutput:
         result = self._executor.start(self._scheduler.plan_poll()).result()
         now = self.clock.now()
-        told = self._scheduler.update(result, now)
+        told, _ = self._scheduler.update(result, now)
         if told or self._scheduler.has_news:
             return self._emit("transfer", now)
         stats = self._scheduler.stats()
@@ -283,19 +277,7 @@ class EngineCore:
             cause=cause,
             stats=self.stats,
             record=record,
-            queued=events.queued,
-            scheduled=events.scheduled,
-            preempted=events.preempted,
-            new_tokens=events.new_tokens,
-            finished=events.finished,
-            evictions=self._scheduler.drain_evictions(),
+            events=events,
             clock=clock,
-            cache_changes=self._cache_changes(),
-            sections=events.sections,
+            sections=self._scheduler.take_news(),
         )
-
-    def _cache_changes(self) -> CacheChanges | None:
-        if not (events := self._scheduler.take_cache_events()):
-            return None
-        self._cache_sequence += 1
-        return CacheChanges(self._cache_sequence, events)

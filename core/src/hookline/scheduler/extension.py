@@ -43,10 +43,10 @@ class SchedulerPort(Protocol):
         out to be wrong, it is computed again instead.
         """
 
-    def end(self, request: Request, cause: FinishCause, now: int) -> None:
+    def finish(self, request: Request, cause: FinishCause, now: int) -> None:
         """Ends a request, wherever it is."""
 
-    def release(self, request: Request, now: int) -> bool:
+    def requeue(self, request: Request, now: int) -> bool:
         """Queues a request again that is held at a gate; False if it is not held."""
 
     def preempt(
@@ -110,7 +110,7 @@ class SchedulerSide:
     def plan(self, builder: PlanBuilder) -> object | None:
         """Adds to a plan that has its requests; returns its section of the plan.
 
-        Called for each step with requests; for one without, if `is_busy` is overridden.
+        Called for each step, and for each poll, whose plan has no requests.
         """
 
     def is_busy(self) -> bool:
@@ -181,7 +181,6 @@ class SchedulerExtensions:
         gates: What requests have to pass.
         planning: Methods to call before each plan.
         plans: Methods to call for each plan.
-        polls: Those of them to call for polls.
         busy: Methods that tell whether to poll.
         updates: Methods to call for sections of results.
         finishes: Methods to call for each request that ends.
@@ -207,15 +206,11 @@ class SchedulerExtensions:
         own = (side.gate for side in sides.values())
         self.gates = [*gates, *(gate for gate in own if gate is not None)]
         base, overriding = SchedulerSide, self._overriding
-        polled = overriding(base.is_busy)
         self.planning = [side.planning for _, side in overriding(base.planning)]
         self.plans: list[tuple[str, Plan]] = [
             (name, side.plan) for name, side in overriding(base.plan)
         ]
-        self.polls: list[tuple[str, Plan]] = [
-            (name, side.plan) for name, side in polled
-        ]
-        self.busy = [side.is_busy for _, side in polled]
+        self.busy = [side.is_busy for _, side in overriding(base.is_busy)]
         self.updates: dict[str, Update] = {
             name: side.update for name, side in overriding(base.update)
         }
@@ -272,11 +267,6 @@ class SchedulerExtensions:
     def planned(self, builder: PlanBuilder) -> Sections:
         """Returns the sections of a plan."""
         return present((name, plan(builder)) for name, plan in self.plans)
-
-    def polled(self) -> Sections:
-        """Returns the sections of a plan without requests."""
-        builder = PlanBuilder(0)
-        return present((name, plan(builder)) for name, plan in self.polls)
 
     def updated(self, sections: Sections, now: int) -> Sections:
         """Hands out the sections of a result; returns those of its record."""

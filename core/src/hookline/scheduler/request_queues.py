@@ -8,7 +8,7 @@ from hookline.scheduler.fair_queue import FairQueue
 from hookline.scheduler.queue import Order, WaitingQueue
 from hookline.scheduler.readiness import HeldRequests, ReadinessGate
 from hookline.scheduler.running_batch import RunningBatch
-from hookline.stats import TenantStats
+from hookline.stats.scheduler_stats import TenantStats
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.scheduler import SchedulerConfig

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from hookline.clock import Clock
 from hookline.startup_timer import StartupTimer
-from hookline.stats import RankUse, SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.step_work import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel

@@ -167,6 +167,6 @@ def tokens_by_request(outputs: Sequence[StepOutput]) -> dict[int, list[int]]:
     """Collects each request's new tokens from outputs."""
     tokens: dict[int, list[int]] = {}
     for output in outputs:
-        for event in output.new_tokens:
+        for event in output.events.new_tokens:
             tokens.setdefault(event.request_id, []).extend(event.token_ids)
     return tokens

@@ -154,6 +154,6 @@ def tokens_of(outputs: Sequence[StepOutput]) -> dict[int, list[int]]:
     """Returns all generated tokens by request."""
     tokens: dict[int, list[int]] = {}
     for output in outputs:
-        for event in output.new_tokens:
+        for event in output.events.new_tokens:
             tokens.setdefault(event.request_id, []).extend(event.token_ids)
     return tokens

@@ -10,7 +10,7 @@ import msgspec
 
 from hookline.exceptions import ConfigError, ModelLoadError, RankError
 from hookline.frozen import plain
-from hookline.stats import RankUse
+from hookline.stats.step_work import RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.executor import ExecutorContext
