@@ -15,7 +15,7 @@ import pytest
 from hookline import hookspecs
 from hookline.config import EngineConfig
 from hookline.pages import PageEvent, PageRequest, PageResponse
-from hookline.payloads import EngineStopped, LoggerContext
+from hookline.payloads import EngineFacts, EngineStopped, LoggerContext
 from hookline.plugins.kinds import (
     CONNECTOR,
     KINDS,
@@ -64,7 +64,7 @@ def name_of(value: object) -> str:
     return str(getattr(value, "__name__", getattr(value, "name", "")))
 
 
-TYPES_ONLY = {"EngineConfig": EngineConfig}
+TYPES_ONLY = {"EngineConfig": EngineConfig, "EngineFacts": EngineFacts}
 """Names that modules of payloads import for type checkers only."""
 
 
