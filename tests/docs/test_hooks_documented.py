@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import msgspec
 import pytest
@@ -68,6 +68,8 @@ def fields_of(kind: type) -> list[str]:
     """Names of the public fields; none for anything but payloads and their parts."""
     if not kind.__module__.startswith(("hookline.", "hookline_registry.")):
         return []
+    if kind.__module__.startswith(("hookline.kv_transfer", "hookline.spec_decode")):
+        return []  # a connector's and a proposer's own, not loggers'
     if issubclass(kind, msgspec.Struct):
         return list(kind.__struct_fields__)
     if dataclasses.is_dataclass(kind):
@@ -81,7 +83,7 @@ def parts_of(annotation: object) -> Iterator[type]:
         yield from parts_of(inner)
     if isinstance(annotation, type) and (names := fields_of(annotation)):
         yield annotation
-        hints = inspect.get_annotations(annotation, eval_str=True)
+        hints = get_type_hints(annotation)
         for name in names:
             yield from parts_of(hints[name])
 

@@ -6,7 +6,7 @@ import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
-from hookline.stats import FirstToken, IterationStats
+from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_metrics import DIALECTS, Family, HistogramValue, Recorder
 from hookline_metrics.buckets import BucketFamily, bounds_of, one_two_five
 from hookline_testing.payloads import make_started, make_step

@@ -38,6 +38,7 @@ PACKAGES = {
     "plugins/speculative/eagle": {"hookline_eagle"},
     "plugins/speculative/medusa": {"hookline_medusa"},
     "plugins/connectors/cpu_offload": {"hookline_cpu_offload"},
+    "plugins/connectors/kv_transfer": {"hookline_kv_transfer"},
     "plugins/connectors/p2p": {"hookline_p2p"},
     "plugins/connectors/shared_storage": {"hookline_shared_storage"},
     "plugins/speculative/ngram": {"hookline_ngram"},

@@ -18,7 +18,7 @@ from hookline.config import SchedulerConfig
 from hookline.core.engine_core import WAIT
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline_cpu_offload import OffloadOptions, SchedulerSide, WorkerSide
 from hookline_cpu_offload.options import DiskOptions
 from hookline_cpu_offload.tasks import Move
@@ -223,13 +223,13 @@ def test_nothing_is_wrong_and_nothing_is_left(
             tiers = transfers_of(stats).tiers
             moved.update(moved_bytes(outputs))
             assert moved == counted_bytes(tiers)
-            assert stats.residue == Residue()
+            assert stats.totals.residue == Residue()
             assert stats.kv_blocks_used == stats.held.get("remote_kv", 0) == 0
             rest = transfers_of(stats).at_rest()
             if lost:  # lost orders are forgotten when later ones are executed
                 rest = msgspec.structs.replace(rest, tiers=tiers)
             assert transfers_of(stats) == rest
-            assert sum(stats.finished.values()) == stats.received
+            assert sum(stats.totals.finished.values()) == stats.totals.received
             assert tiers["cpu"].max_blocks == num_slots
             hits = transfers_of(stats).tier_hits
             assert sum(hits.values()) == transfers_of(stats).external_cache.hit_tokens
@@ -270,7 +270,7 @@ def test_evicted_blocks_come_back_from_memory() -> None:
     tiers = ask(engine, 0)
 
     after = engine.core.report("test").stats
-    assert after.computed_tokens - before.computed_tokens == 1
+    assert after.totals.computed_tokens - before.totals.computed_tokens == 1
     assert transfers_of(after).external_cache.hit_tokens == 40
     assert transfers_of(after).tier_hits == {"cpu": 40}
     cpu = tiers["cpu"]

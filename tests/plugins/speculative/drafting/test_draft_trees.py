@@ -98,7 +98,7 @@ def check(speculating_llm: SpeculatingLLM, oracle: Oracle, mode: str) -> float:
     assert [output.outputs[0].token_ids for output in first] == expected
     assert [output.outputs[0].token_ids for output in again] == expected
     if mode == "preempted":
-        assert stats.preemptions > 0
+        assert stats.totals.preemptions > 0
     accepted = sum(output.outputs[0].accepted_tokens for output in first)
     return accepted / (len(first) * OUTPUT_TOKENS)
 
@@ -244,7 +244,10 @@ def test_number_of_drafts_is_the_trees(
 ) -> None:
     """Another one is refused; without a tree it has to be given."""
     config = config_for(llama.folder, "batched")
-    other = {"method": "scripted", "num_speculative_tokens": number}
+    other: dict[str, object] = {
+        "method": "scripted",
+        "num_speculative_tokens": number,
+    }
 
     with (
         pytest.raises(ConfigError, match=f"must be 12 or be left out.*{number}"),
