@@ -260,8 +260,10 @@ def test_caches_of_other_dtypes_have_other_fingerprints(other: torch.dtype) -> N
                 content=b"the same model",
             )
         )
-        sections: dict[str, KVLayout] = {}
+        sections: dict[str, object] = {}
         worker.describe(sections)
-        found.append(sections[KV_TRANSFER].fingerprint)
+        layout = sections[KV_TRANSFER]
+        assert isinstance(layout, KVLayout)
+        found.append(layout.fingerprint)
 
     assert found[0] == found[1] != found[2]
