@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {45: "b0f7866374fc22b62f0adf2b1ed14ba01da43e947cbb3831f8985e8494e8ab94"}
+DIGESTS = {46: "d5bf7019d881a5bf5a26c7315ef812f424a41471473e4513588c8bad7656b2a8"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 
