@@ -12,9 +12,9 @@ from hookline.events import StepOutput
 from hookline.frozen import plain
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
-from hookline.transport.messages import Output
 from hookline_cluster.clients.output_split import split_output
 from hookline_cluster.config import LoadBalancing
+from hookline_process_engine.messages import Output
 from hookline_testing.cluster.engine import SimulatedEngine
 from hookline_testing.cluster.events import Events
 from hookline_testing.cluster.front_end import (

@@ -85,7 +85,7 @@ def _wait_until_warm() -> None:
     They slow steps down.
     """
     for thread in threading.enumerate():
-        if thread.name == "hookline-page-warmer":
+        if thread.name in {"hookline-kv-prefault", "hookline-page-warmer"}:
             thread.join()
 
 

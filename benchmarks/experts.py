@@ -24,7 +24,7 @@ from bench_models import WITH_EXPERTS, write_models
 from ranks import prompts, step_ms
 
 from hookline import LLM
-from hookline.transport.process_client import ProcessClient
+from hookline_process_engine.process_client import ProcessClient
 
 MIB = 1 << 20
 EXCHANGE, WAIT = "hookline_rank_exchange_seconds", "hookline_expert_wait_seconds"

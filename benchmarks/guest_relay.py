@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hookline.transport.ipc import IpcTransport, ipc_address
-from hookline.transport.mailbox import make_key
-from hookline.transport.transport import Party, Role
 from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.endpoint import Endpoint
 from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.tcp import TcpHub, TcpLink
+from hookline_process_engine.ipc import IpcTransport, ipc_address
+from hookline_process_engine.mailbox import make_key
+from hookline_process_engine.transport import Party, Role
 
 SIZES = (300, 1_000, 4_000, 32_000)
 HEAD, GUEST = Party(Role.CLIENT, 0), Party(Role.CLIENT, 1)

@@ -34,6 +34,7 @@ from hookline.models.description import find_folder
 from hookline.models.forward_batch import ForwardBatch
 from hookline.startup_timer import StartupTimer
 from hookline.tokenizer import Tokenizer
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.loading.loader import load
 from hookline.worker.paged_cache import PagedCache
@@ -124,7 +125,7 @@ def answers(
         executor=ExecutorConfig(kernels=kernels),
     )
     timer = StartupTimer(SystemClock())
-    loaded = load(config, CPU, timer, proposer=None, needs_fingerprint=False)
+    loaded = load(config, CPU, timer, extensions=FollowedRows())
     run = _Run(loaded, len(texts), texts.shape[1] + generated)
     parts = [run.logits(part) for part in texts.split(CHUNK, 1)]
     last, continued = parts[-1][:, -1:], []

@@ -33,15 +33,16 @@ from bench_models import NAMES, write_models
 
 from hookline.clock import SystemClock
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
+from hookline.config.extensions import KV_TRANSFER
 from hookline.core.building import build_core
 from hookline.core.commands import Add
 from hookline.core.engine_loop import EngineLoop
 from hookline.events import StepOutput
-from hookline.kv_transfer import KVTransferConfig
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
 from hookline.transport.engine_client import EngineDied
 from hookline.transport.inproc_client import InprocClient
+from hookline_metrics.transfer_stats import transfers_of
 
 BLOCK = 16
 POOL_BLOCKS = 1024
@@ -56,9 +57,7 @@ class Engine:
         config = EngineConfig(
             model=ModelConfig(model=str(folder)),
             cache=CacheConfig(block_size=BLOCK, num_kv_blocks=POOL_BLOCKS),
-            kv_transfer=None
-            if transfer is None
-            else KVTransferConfig.from_mapping(transfer),
+            kv_transfer=None if transfer is None else dict(transfer),
         )
         self.client = InprocClient(EngineLoop(build_core(config, SystemClock()), 60.0))
         self._last_id = 0
@@ -72,7 +71,7 @@ class Engine:
             request_id=self._last_id,
             prompt_token_ids=list(prompt),
             params=FIRST_TOKEN,
-            kv_transfer_params=dict(params) if params else None,
+            sections={KV_TRANSFER: dict(params)} if params else {},
         )
         began_at = time.perf_counter()
         self.client.send(0, Add(request))
@@ -80,7 +79,7 @@ class Engine:
             pass
         took = time.perf_counter() - began_at
         [token] = output.new_tokens[0].token_ids
-        params_back = output.finished[0].kv_transfer_params
+        params_back = output.finished[0].sections.get(KV_TRANSFER)
         return took, token, None if params_back is None else dict(params_back)
 
     def receive(self, timeout_seconds: float) -> StepOutput | None:
@@ -92,7 +91,7 @@ class Engine:
     def rest(self) -> None:
         """Waits until no transfers are in flight."""
         while (output := self.receive(0.2)) is not None:
-            stats = output.stats.transfers
+            stats = transfers_of(output.stats)
             if not (stats.loading or stats.saving or stats.closing):
                 return
 

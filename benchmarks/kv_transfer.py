@@ -35,7 +35,7 @@ from pathlib import Path
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
-from hookline.kv_transfer import KVTransferConfig
+from hookline_metrics.transfer_stats import transfers_of
 
 FIRST = SamplingParams(temperature=0.0, max_tokens=1, ignore_eos=True)
 BLOCK = 16
@@ -61,9 +61,10 @@ class Side:
     ) -> None:
         transfer = None
         if connector is not None:
-            transfer = KVTransferConfig(
-                kv_connector=connector, kv_connector_extra_config=options
-            )
+            transfer = {
+                "kv_connector": connector,
+                "kv_connector_extra_config": options,
+            }
         blocks = round(prompts_in_pool * tokens / BLOCK)
         longest = min(tokens + BLOCK, 2048)
         config = EngineConfig(
@@ -83,11 +84,16 @@ class Side:
         Raises:
             SystemExit: The prompt's KV came from another source.
         """
-        before = self.llm.front_end.engines[0].stats.external_cache.hit_tokens
+        before = transfers_of(
+            self.llm.front_end.engines[0].stats
+        ).external_cache.hit_tokens
         began = time.perf_counter()
         [output] = self.llm.generate([prompt], FIRST, use_tqdm=False)
         seconds = time.perf_counter() - began
-        brought = self.llm.front_end.engines[0].stats.external_cache.hit_tokens - before
+        brought = (
+            transfers_of(self.llm.front_end.engines[0].stats).external_cache.hit_tokens
+            - before
+        )
         if brought != self.brought:
             name = type(self).__name__
             sys.exit(f"{name}: {brought} tokens were brought, not {self.brought}")
@@ -255,7 +261,7 @@ def compare_evictions(model: str, pairs: int) -> None:
                 sides[at].llm.generate(prompts, params, use_tqdm=False)
                 if number:
                     times[at].append(time.perf_counter() - began)
-        cpu = sides[1].llm.front_end.engines[0].stats.transfers.tiers["cpu"]
+        cpu = transfers_of(sides[1].llm.front_end.engines[0].stats).tiers["cpu"]
     ratios = [own / other for other, own in zip(*times, strict=True)]
     print(f"\n| {requests} requests, all new blocks evict | ms | ÷ overwritten |")
     print("|---|---|---|")

@@ -33,7 +33,6 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ModelConfig,
-    SpeculativeConfig,
 )
 from hookline.outputs import RequestOutput
 
@@ -135,7 +134,7 @@ def measure(
         plain = stack.enter_context(LLM.from_config(config))
         engines = [plain]
         for each in chosen:
-            speculative = SpeculativeConfig.from_mapping(each)
+            speculative = each
             llm = LLM.from_config(replace(config, speculative=speculative))
             engines.append(stack.enter_context(llm))
         for batch in options.batch:

@@ -23,11 +23,11 @@ os.environ.setdefault(
     "/tools/testing/src/hookline_testing/emulated_amx.py",
 )
 
-from hookline_kernels.runtime import allocator, settled_heap
+from hookline_kernels.runtime import allocator, gc_freeze
 
 
-def _settle_without_collecting() -> None:
+def _freeze_without_collecting() -> None:
     allocator.return_freed_memory()
 
 
-settled_heap.settle_heap = _settle_without_collecting  # before others import it by name
+gc_freeze.freeze_gc = _freeze_without_collecting  # before others import it by name

@@ -19,7 +19,8 @@ for chosen in (None, {"kv_connector": "attic"}, {"kv_connector": "attic"}):
     with LLM("demo", kv_transfer_config=chosen) as llm:
         [output] = llm.generate(prompt, greedy)
         stats = llm.front_end.engines[0].stats
-        found.append([output.outputs[0].text, stats.external_cache.hit_tokens])
+        hits = transfers_of(stats).external_cache.hit_tokens
+        found.append([output.outputs[0].text, hits])
 print(json.dumps(found))
 """
 

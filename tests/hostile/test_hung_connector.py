@@ -21,7 +21,7 @@ import time
 import numpy as np
 
 from hookline import hookimpl
-from hookline.kv_transfer import (
+from hookline_kv_transfer import (
     ConnectorMetadata,
     SchedulerCapabilities,
 )

@@ -28,7 +28,7 @@ PROPOSER = (
     SPOILING
     + """
 from hookline import hookimpl
-from hookline.spec_decode import Drafts, ProposerCapabilities
+from hookline_drafting import Drafts, ProposerCapabilities
 
 
 def write(array):
@@ -74,7 +74,7 @@ CONNECTOR = (
     SPOILING
     + """
 from hookline import hookimpl
-from hookline.kv_transfer import SchedulerCapabilities
+from hookline_kv_transfer import SchedulerCapabilities
 from hookline_testing.idle_connector import IdleWorkerSide
 
 

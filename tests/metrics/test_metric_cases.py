@@ -19,6 +19,7 @@ from hookline.config import (
     ObserverConfig,
     SchedulerConfig,
 )
+from hookline.config.extensions import KV_TRANSFER
 from hookline.events import Finished, NewTokens, Queued, Scheduled, StepOutput
 from hookline.finish_cause import LengthReached
 from hookline.outputs import RequestOutput
@@ -26,18 +27,21 @@ from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
 from hookline.stats import (
     GRAMMARS,
-    ConnectorLookup,
     GrammarCompiling,
     GrammarNews,
     IterationStats,
-    KVLoad,
     SchedulerStats,
+)
+from hookline_metrics import CATALOGUE, HistogramValue, Kind, Recorder
+from hookline_metrics.connector_events import (
+    ConnectorEvent,
+    ConnectorLookup,
     TierAllocation,
     TierLookup,
     TierMove,
 )
-from hookline_metrics import CATALOGUE, HistogramValue, Kind, Recorder
 from hookline_metrics.metric import Feature, Scope
+from hookline_metrics.transfer_stats import KVLoad, TransferNews
 from hookline_testing.observed import ObservedEngine
 from hookline_testing.simulation import simulated_core
 from hookline_testing.slow_evictions import SlowEvictions
@@ -254,19 +258,26 @@ def compiled(ended: list[GrammarCompiling]) -> dict[str, object]:
     return {GRAMMARS: GrammarNews(ended)}
 
 
+def moved(
+    loads: tuple[KVLoad, ...] = (), events: tuple[ConnectorEvent, ...] = ()
+) -> dict[str, object]:
+    """The section of an output that tells of transfers."""
+    return {KV_TRANSFER: TransferNews(loads, events)}
+
+
 def kv_loads() -> Case:
     """Two loads end with one output, and one fails with the next."""
     case = Case()
     good = [KVLoad(3_000_000, 32), KVLoad(40_000_000, 16)]
-    case.take(told(case, loads=good))
-    case.take(told(case, loads=[KVLoad(2_000_000_000)]))
+    case.take(told(case, sections=moved(loads=tuple(good))))
+    case.take(told(case, sections=moved(loads=(KVLoad(2_000_000_000),))))
     return case
 
 
 def tier_moves() -> Case:
     """A look-up, a store and a load of memory, and two loads from disk, one failed."""
     case = Case()
-    events = [
+    events: list[ConnectorEvent] = [
         ConnectorLookup(3_000),
         TierLookup("cpu", 2_000),
         TierLookup("disk", 900_000),
@@ -276,7 +287,7 @@ def tier_moves() -> Case:
         TierMove("disk", "out", 5_000_000, 700_000_000),
         TierMove("disk", "out", 0, 5_000, is_good=False),
     ]
-    case.take(told(case, connector_events=events))
+    case.take(told(case, sections=moved(events=tuple(events))))
     return case
 
 

@@ -13,8 +13,9 @@ from hookline.config import (
     MetricsConfig,
     ObserverConfig,
 )
+from hookline.config.extensions import KV_TRANSFER
 from hookline.cost import ModelCost
-from hookline.events import StepRecord
+from hookline.events import StepRecord, VerifiedDrafts
 from hookline.exceptions import ConfigError
 from hookline.finish_cause import Aborted, Failed, Rejected
 from hookline.front_end_parts import (
@@ -42,15 +43,14 @@ from hookline.payloads import (
     HttpAnswered,
     HttpExchange,
     PageStats,
-    StartupPhase,
 )
 from hookline.request import RequestFacts
 from hookline.request_limits import LIMITS
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, Slo, SloMiss
+from hookline.startup_timer import StartupPhase
 from hookline.stats import (
     BlockEviction,
-    ConnectorLookup,
     ExpertStats,
     FinishedGroup,
     FirstScheduled,
@@ -59,21 +59,28 @@ from hookline.stats import (
     GrammarStats,
     GrammarUse,
     IterationStats,
-    KVLoad,
     PrefixCacheCounts,
     RankUse,
     Residue,
     SchedulerStats,
     TenantStats,
     ThreadUse,
-    TierAllocation,
-    TierLookup,
-    TierMove,
-    TierStats,
-    TransferStats,
 )
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_metrics import CATALOGUE, HistogramValue, Recorder
+from hookline_metrics.connector_events import (
+    ConnectorLookup,
+    TierAllocation,
+    TierLookup,
+    TierMove,
+)
+from hookline_metrics.drafts import DRAFT_USE, DraftUse
+from hookline_metrics.transfer_stats import (
+    KVLoad,
+    TierStats,
+    TransferNews,
+    TransferStats,
+)
 from hookline_registry import LaneStats
 from hookline_testing.payloads import (
     FACTS,
@@ -170,13 +177,7 @@ STEP = StepRecord(
     attention_pairs=128,
     sampled_requests=3,
     forward_ns=6 * MILLISECOND,
-    drafts=1,
-    draft_tokens=2,
-    accepted_tokens=1,
-    accepted_by_position=[1],
-    draft_ns=2 * MILLISECOND,
-    proposer_failures={"too_many": 1},
-    most_drafts=5,
+    verified=VerifiedDrafts(1, 2, 1, (1,)),
     kernels_compiling=True,
     thread_use=ThreadUse(
         threads=2,
@@ -188,9 +189,10 @@ STEP = StepRecord(
     evicted_blocks=2,
     eviction_ns=20_000,
     sections={
+        DRAFT_USE.name: DraftUse(2 * MILLISECOND, 5, {"too_many": 1}),
         "grammars": GrammarUse(
             fill_ns=3 * MILLISECOND, apply_ns=1 * MILLISECOND, forced_tokens=4
-        )
+        ),
     },
     rank_use=RankUse(
         exchange_ns=2 * MILLISECOND,
@@ -304,12 +306,44 @@ BUSY = SchedulerStats(
             misses=3,
             ended={"compiled": 2, "limit": 1},
             cache_bytes=4096,
-        )
+        ),
+        KV_TRANSFER: TransferStats(
+            loading=1,
+            saving=2,
+            closing=3,
+            held_blocks=4,
+            oldest_load_at=5 * MILLISECOND,
+            oldest_save_at=3 * MILLISECOND,
+            breaker_open=True,
+            loads=5,
+            saves=6,
+            load_ns=7 * MILLISECOND,
+            save_ns=8 * MILLISECOND,
+            loaded_bytes=900,
+            saved_bytes=1000,
+            recomputed_tokens=11,
+            expired_blocks=12,
+            reclaimed_blocks=14,
+            late_reports=13,
+            waiting_to_load=15,
+            loaded_waiting=16,
+            failures={
+                "load": {"deadline": 2, "bad_checksum": 1},
+                "poll": {"raised": 3},
+            },
+            tiers={
+                "cpu": TierStats(
+                    *(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1_500_000_000, 250_000_000),
+                    *(11, 3, 4, 5, 6, 7, 1, 2),
+                )
+            },
+            tier_hits={"cpu": 1},
+            external_cache=PrefixCacheCounts(1, 20, 1),
+        ),
     },
     running=2,
     waiting=3,
-    waiting_for_grammar=4,
-    waiting_for_remote_kv=5,
+    held={"grammar": 4, "remote_kv": 5},
     kv_blocks=40,
     kv_blocks_used=10,
     kv_blocks_cached=6,
@@ -322,37 +356,7 @@ BUSY = SchedulerStats(
     oldest_waiting_at=4 * MILLISECOND,
     oldest_running_at=2 * MILLISECOND,
     residue=Residue(1, 2, 3),
-    external_cache=PrefixCacheCounts(1, 20, 1),
     waiting_tokens=77,
-    transfers=TransferStats(
-        loading=1,
-        saving=2,
-        closing=3,
-        held_blocks=4,
-        oldest_load_at=5 * MILLISECOND,
-        oldest_save_at=3 * MILLISECOND,
-        breaker_open=True,
-        loads=5,
-        saves=6,
-        load_ns=7 * MILLISECOND,
-        save_ns=8 * MILLISECOND,
-        loaded_bytes=900,
-        saved_bytes=1000,
-        recomputed_tokens=11,
-        expired_blocks=12,
-        reclaimed_blocks=14,
-        late_reports=13,
-        waiting_to_load=15,
-        loaded_waiting=16,
-        failures={"load": {"deadline": 2, "bad_checksum": 1}, "poll": {"raised": 3}},
-        tiers={
-            "cpu": TierStats(
-                *(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1_500_000_000, 250_000_000),
-                *(11, 3, 4, 5, 6, 7, 1, 2),
-            )
-        },
-        tier_hits={"cpu": 1},
-    ),
     tenants={"acme": TenantStats(3, 0.0), "": TenantStats(1, 2.5)},
     preempted=1,
     preempted_prompt_tokens=24,
@@ -388,13 +392,17 @@ FIRST_STEP = IterationStats(
             (20 * MILLISECOND, 30 * MILLISECOND),
         ),
     ),
-    loads=(KVLoad(4 * MILLISECOND, 32), KVLoad(500 * MILLISECOND)),
-    connector_events=(
-        ConnectorLookup(100_000),
-        TierLookup("cpu", 50_000),
-        TierAllocation("cpu", 3),
-        TierMove("cpu", "in", 12_000, 4 * MILLISECOND),
-    ),
+    sections={
+        KV_TRANSFER: TransferNews(
+            loads=(KVLoad(4 * MILLISECOND, 32), KVLoad(500 * MILLISECOND)),
+            events=(
+                ConnectorLookup(100_000),
+                TierLookup("cpu", 50_000),
+                TierAllocation("cpu", 3),
+                TierMove("cpu", "in", 12_000, 4 * MILLISECOND),
+            ),
+        )
+    },
     compilings=(GrammarCompiling(0.008), GrammarCompiling(0.5)),
 )
 
@@ -1023,8 +1031,11 @@ def test_cached_tokens_have_the_source_of_their_tier(name: str) -> None:
     hits = {"cpu": 32, "disk": 16, "attic": 3}
     stats = SchedulerStats(
         prefix_cache=PrefixCacheCounts(2, 200, 64),
-        external_cache=PrefixCacheCounts(2, 136, 56),
-        transfers=TransferStats(tier_hits=hits),
+        sections={
+            KV_TRANSFER: TransferStats(
+                tier_hits=hits, external_cache=PrefixCacheCounts(2, 136, 56)
+            )
+        },
     )
 
     before = by_own_label(recorder, name)
@@ -1053,8 +1064,11 @@ def test_cached_tokens_have_the_source_that_a_connector_names(
     recorder.engine_started(make_started())
     stats = SchedulerStats(
         prefix_cache=PrefixCacheCounts(2, 200, 64),
-        external_cache=PrefixCacheCounts(2, 136, 56),
-        transfers=TransferStats(hit_source=named),
+        sections={
+            KV_TRANSFER: TransferStats(
+                hit_source=named, external_cache=PrefixCacheCounts(2, 136, 56)
+            )
+        },
     )
 
     recorder.step_finished(make_step(scheduler=stats))
@@ -1115,7 +1129,7 @@ def test_tiers_have_sglangs_names(name: str) -> None:
     )
 
     def told(**tiers: TierStats) -> list[object]:
-        stats = SchedulerStats(transfers=TransferStats(tiers=tiers))
+        stats = SchedulerStats(sections={KV_TRANSFER: TransferStats(tiers=tiers)})
         recorder.step_finished(make_step(scheduler=stats))
         [family] = [
             each for each in recorder.snapshot() if each.name == f"sglang:{name}"

@@ -134,7 +134,7 @@ def test_vllm_families_are_sums_of_ours(
                 prompt_tokens_local=4,
                 prompt_tokens_external=1,
             ),
-            SchedulerStats(waiting=3, waiting_for_grammar=4, waiting_for_remote_kv=5),
+            SchedulerStats(waiting=3, held={"grammar": 4, "remote_kv": 5}),
         )
     )
 

@@ -7,8 +7,12 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
-from hookline.stats import IterationStats, SchedulerStats, TierStats, TransferStats
+from hookline.config.extensions import KV_TRANSFER
+from hookline.events import VerifiedDrafts
+from hookline.stats import IterationStats, SchedulerStats
 from hookline_metrics import Family, Recorder
+from hookline_metrics.drafts import DRAFT_USE, DraftUse
+from hookline_metrics.transfer_stats import TierStats, TransferStats
 from hookline_testing.payloads import FACTS, RECORD, make_started, make_state, make_step
 
 
@@ -34,7 +38,7 @@ def value(recorder: Recorder, name: str) -> object:
 
 def with_tier(**numbers: int) -> SchedulerStats:
     transfers = TransferStats(tiers={"cpu": TierStats(**numbers), "disk": TierStats(9)})
-    return SchedulerStats(transfers=transfers)
+    return SchedulerStats(sections={KV_TRANSFER: transfers})
 
 
 def test_host_tier_is_the_cpu_cache(recorder: Recorder) -> None:
@@ -62,9 +66,12 @@ def test_cpu_cache_is_zero_without_a_host_tier(recorder: Recorder) -> None:
 
 def test_drafts_emit_what_is_accepted_and_one_token_each(recorder: Recorder) -> None:
     """Emitted tokens add up over steps; their share is of what was possible."""
-    drafted = {"drafts": 2, "draft_tokens": 8, "accepted_tokens": 5, "most_drafts": 4}
+    record = msgspec.structs.replace(
+        RECORD,
+        verified=VerifiedDrafts(drafts=2, draft_tokens=8, accepted_tokens=5),
+        sections={DRAFT_USE.name: DraftUse(most_drafts=4)},
+    )
     for _ in range(2):
-        record = msgspec.structs.replace(RECORD, **drafted)
         recorder.step_finished(make_step(IterationStats(), record=record))
 
     assert value(recorder, "spec_decode_num_emitted_tokens") == 2 * (5 + 2)

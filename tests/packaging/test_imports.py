@@ -17,8 +17,8 @@ LIGHT = (
     "hookline",
     "hookline_kernels.runtime.allocator",
     "hookline_kernels.runtime.openmp",
-    "hookline_kernels.runtime.page_warmer",
-    "hookline_kernels.runtime.settled_heap",
+    "hookline_kernels.runtime.kv_cache_prefaulter",
+    "hookline_kernels.runtime.gc_freeze",
 )
 """What processes import that compute nothing."""
 

@@ -44,7 +44,7 @@ COMPLETED_LATER = {
     "core/src/hookline/core/building.py EngineCore.facts",
     "core/src/hookline/worker/transfers/connecting.py KVBlocks.layout",
     # A step is filled in while it is computed.
-    "core/src/hookline/worker/model_runner.py WorkerStep.drafts",
+    "core/src/hookline/worker/model_runner.py WorkerStep.verified",
     # argparse's own way.
     "server/src/hookline_server/cli/options/parser.py Parser.operand",
     # Fields of C.

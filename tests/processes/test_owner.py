@@ -22,8 +22,8 @@ from hookline_processes.owner import run_supervised
 
 def main(owner, arguments):
     owner.watch()
-    owner.send(" ".join(arguments).encode())
-    while (body := owner.receive()) is not None:
+    owner.send_bytes(" ".join(arguments).encode())
+    while (body := owner.receive_bytes()) is not None:
         if body == b"sleep":
             time.sleep(60)
         if body == b"stdin":
@@ -34,7 +34,7 @@ def main(owner, arguments):
             body = str(child).encode()
         if body == b"garbage":
             os.write(owner.channel.fileno(), b"\\xff" * 8)
-        owner.send(body)
+        owner.send_bytes(body)
     return 3
 
 sys.exit(run_supervised(main))
@@ -44,7 +44,7 @@ import os, sys, time
 from hookline_processes.supervised import Supervised
 
 process = Supervised("child", name="child")
-process.receive()
+process.receive_bytes()
 if not os.fork():
     time.sleep(60)
 print(process.pid, flush=True)
@@ -94,10 +94,10 @@ def test_both_send_messages(start: StartChild, output: Output) -> None:
     process = start("one", 2, output=output)
     large = b"x" * 1_000_000
 
-    answers = [process.receive(WAIT_SECONDS)]
+    answers = [process.receive_bytes(WAIT_SECONDS)]
     for each in (b"", large):
-        process.send(each)
-        answers.append(process.receive(WAIT_SECONDS))
+        process.send_bytes(each)
+        answers.append(process.receive_bytes(WAIT_SECONDS))
 
     assert answers == [b"one 2", b"", large]
 
@@ -105,12 +105,12 @@ def test_both_send_messages(start: StartChild, output: Output) -> None:
 def test_process_ends_when_it_is_hung_up_on(start: StartChild) -> None:
     """Whatever it does; messages to it are lost from then on, and none come."""
     process = start()
-    process.receive(WAIT_SECONDS)
-    process.send(b"sleep")
+    process.receive_bytes(WAIT_SECONDS)
+    process.send_bytes(b"sleep")
 
     process.hang_up()
-    answer = process.receive(WAIT_SECONDS)
-    process.send(b"too late")
+    answer = process.receive_bytes(WAIT_SECONDS)
+    process.send_bytes(b"too late")
     process.close(WAIT_SECONDS)
 
     assert answer is None
@@ -141,11 +141,11 @@ def test_process_ends_with_its_owner(start: StartChild, tmp_path: Path) -> None:
 def test_children_of_the_process_do_not_hold_its_channel(start: StartChild) -> None:
     """Its end is noticed while they live on, and their input is empty."""
     process = start()
-    process.receive(WAIT_SECONDS)
-    process.send(b"stdin")
-    stdin = process.receive(WAIT_SECONDS)
-    process.send(b"fork")
-    forked = int(process.receive(WAIT_SECONDS) or b"")
+    process.receive_bytes(WAIT_SECONDS)
+    process.send_bytes(b"stdin")
+    stdin = process.receive_bytes(WAIT_SECONDS)
+    process.send_bytes(b"fork")
+    forked = int(process.receive_bytes(WAIT_SECONDS) or b"")
 
     process.kill()
     process.channel.settimeout(WAIT_SECONDS)
@@ -159,13 +159,13 @@ def test_children_of_the_process_do_not_hold_its_channel(start: StartChild) -> N
 def test_wait_for_a_message_is_bounded(start: StartChild) -> None:
     """By time, by an event, and by the end of the process, which it tells."""
     process, closing = start(), threading.Event()
-    process.receive(WAIT_SECONDS)
+    process.receive_bytes(WAIT_SECONDS)
 
-    late = process.receive(0.0)
+    late = process.receive_bytes(0.0)
     closing.set()
-    unwanted = process.receive(WAIT_SECONDS, closing)
+    unwanted = process.receive_bytes(WAIT_SECONDS, closing)
     process.signal(signal.SIGKILL)
-    ended = process.receive(WAIT_SECONDS)
+    ended = process.receive_bytes(WAIT_SECONDS)
 
     assert (late, unwanted, ended) == (None, None, None)
     assert "SIGKILL" in (process.end_reason or "")
@@ -177,10 +177,10 @@ def test_process_that_sends_garbage_is_killed(
 ) -> None:
     """Nobody can know what it means."""
     process = start()
-    process.receive(WAIT_SECONDS)
-    process.send(b"garbage")
+    process.receive_bytes(WAIT_SECONDS)
+    process.send_bytes(b"garbage")
 
-    assert process.receive(WAIT_SECONDS) is None
+    assert process.receive_bytes(WAIT_SECONDS) is None
 
     process.close(WAIT_SECONDS)
     assert process.exit_code == -signal.SIGKILL
@@ -205,7 +205,7 @@ def test_owner_that_hangs_up_while_it_writes_has_gone() -> None:
     with ours:
         ours.sendall(b"\x08\0\0\0half")
 
-    assert owner.receive() is None
-    owner.send(b"nobody hears it")
+    assert owner.receive_bytes() is None
+    owner.send_bytes(b"nobody hears it")
     owner.wait_until_gone()
     owner.channel.close()

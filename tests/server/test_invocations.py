@@ -11,6 +11,7 @@ from hookline.tokenizer import Tokenizer
 from hookline_pooling.facts import PoolingFacts
 from hookline_pooling.pooling import PoolingType
 from hookline_server.settings import ServerSettings
+from hookline_server.texts.tokenizer_info import tokenizer_info
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
 
@@ -137,7 +138,7 @@ def test_configuration_of_a_tokenizer_is_json(tmp_path: Path) -> None:
     extra = {"model_max_length": 10**30, "more": [1, {"a": None}]}
     config.write_text(json.dumps({**known, **extra}))
 
-    info = Tokenizer.load(tmp_path).info
+    info = tokenizer_info(Tokenizer.load(tmp_path))
 
     text = json.dumps(info)
     assert str(tmp_path) not in text

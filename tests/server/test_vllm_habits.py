@@ -4,6 +4,7 @@ import pytest
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
+from hookline_kv_transfer import KVTransferConfig
 from hookline_server.cli import main
 from hookline_server.cli.options.arguments import (
     Arguments,
@@ -81,7 +82,7 @@ def test_connectors_have_the_names_of_vllm(theirs: str, ours: str) -> None:
     made = config(f"--kv-transfer-config.kv_connector={theirs}").kv_transfer
 
     assert made is not None
-    assert made.kv_connector == ours
+    assert KVTransferConfig.from_mapping(made).kv_connector == ours
 
 
 def test_short_names_and_disabled_statistics() -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hookline.request import RequestFacts
+from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
-from hookline_server.streams import Submission
 from hookline_testing.structure.calls import Called, CallRecorder, moves
 from hookline_testing.structure.definitions import definitions, num_fields
 from hookline_testing.structure.figures import by_feature
@@ -140,17 +139,11 @@ def test_forms_are_types_of_ours_with_the_prompt_in_a_field() -> None:
     """Also inside of collections, arrays and other objects."""
     forms = Forms("the prompt", [5, 6, 7])
     array = np.array([[1, 5, 6, 7, 0]], np.int32)
-    submission = Submission(
-        prompts=[[5, 6, 7]],
-        params=SamplingParams(),
-        facts=RequestFacts(),
-        cache_salt=None,
-        is_streamed=True,
-    )
+    request = GenerateRequest(prompt_token_ids=[5, 6, 7], params=SamplingParams())
 
-    forms.look([submission])
+    forms.look([request])
     forms.look(Foreign([5, 6, 7]))
     forms.look(SamplingParams(stop=("prompt",)))
 
-    assert forms.found == {"hookline_server.streams.Submission": "prompts"}
+    assert forms.found == {"hookline.request.GenerateRequest": "prompt_token_ids"}
     assert forms._carries(array, 0)

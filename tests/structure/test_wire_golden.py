@@ -14,17 +14,8 @@ import msgspec
 from msgspec import inspect
 
 from hookline.core.commands import SCHEMA_VERSION
-from hookline.core.recording import (
-    RecordedCommand,
-    RecordedOutput,
-    RecordedReply,
-    RecordingHeader,
-    Truncated,
-)
 from hookline.frozen import plain
 from hookline.transport.cluster import AttachInfo
-from hookline.transport.mailbox import Mailbox
-from hookline.transport.transport import Party, Role, Transport
 from hookline_cluster.clients.messages import (
     AttachDetails,
     ToClient,
@@ -32,6 +23,15 @@ from hookline_cluster.clients.messages import (
     ToSecondaryClient,
 )
 from hookline_cluster.machines.link_messages import Ping, ToHead, ToRemoteEngine
+from hookline_process_engine.mailbox import Mailbox
+from hookline_process_engine.transport import Party, Role, Transport
+from hookline_recording import (
+    RecordedCommand,
+    RecordedOutput,
+    RecordedReply,
+    RecordingHeader,
+    Truncated,
+)
 from hookline_testing.golden import check_golden, is_updating
 from hookline_testing.wire_samples import Record, encoded, records_of, sample
 

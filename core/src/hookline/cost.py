@@ -40,7 +40,8 @@ class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
         return (
             self.flops_per_token * (record.prefill_tokens + record.decode_tokens)
             + self.flops_per_pair * record.attention_pairs
-            + self.flops_per_sample * (record.sampled_requests + record.draft_tokens)
+            + self.flops_per_sample
+            * (record.sampled_requests + record.verified.draft_tokens)
         )
 
     def read_bytes(self, record: StepRecord) -> float:

@@ -4,13 +4,12 @@ Times are monotonic nanoseconds of the engine's process; only subtract times of 
 process. The front end turns events into the hooks of `hookspecs`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
 
 from hookline.finish_cause import FinishCause
-from hookline.frozen import EMPTY
 from hookline.request import FinishReason, TokenLogprobs
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats import (
@@ -19,9 +18,7 @@ from hookline.stats import (
     NO_RANKS,
     NO_THREADS,
     BlockEviction,
-    ConnectorEvent,
     GrammarUse,
-    KVLoad,
     RankUse,
     SchedulerStats,
     ThreadUse,
@@ -41,11 +38,11 @@ class Scheduled(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         local_cached_tokens: Prompt tokens found in this engine's prefix cache.
-        external_cached_tokens: Prompt tokens loaded by a KV connector.
+        external_cached_tokens: Prompt tokens that an extension has brought.
         recomputed_tokens: Tokens to compute again after a preemption.
         is_resumed: Whether this follows a preemption.
-        remote_kv: (begin, end) of its wait for a KV connector's load since it was
-            queued or preempted, or None.
+        remote_kv: (begin, end) of its wait for them since it was queued or preempted,
+            or None.
     """
 
     request_id: int
@@ -70,10 +67,10 @@ class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         computed_tokens: Tokens whose keys and values were freed.
-        failed_external_tokens: Those of them whose load by a KV connector failed; 0
+        failed_external_tokens: Those of them that an extension should have brought; 0
             unless a failed load caused the preemption.
-        cause: Why it was preempted: `no_free_blocks`, `load_failed` (by a KV connector)
-            or `sleep` (of the engine, with the mode `keep`).
+        cause: Why it was preempted: `no_free_blocks`, `load_failed` (of KV from
+            elsewhere) or `sleep` (of the engine, with the mode `keep`).
         beneficiary_id: The request that needed its blocks; None if it needed blocks
             itself and no request ranked lower, or if the cause is another one.
         prompt_tokens: Number of its prompt tokens.
@@ -118,7 +115,6 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         cause: Why it ended.
         output_tokens: Number of tokens that it generated.
-        kv_transfer_params: Parameters from the KV connector for the client, or None.
         stored_prompt_tokens: Number of prompt tokens that it added to the prefix cache.
         sections: Results of extensions for its client, which observers do not get.
     """
@@ -127,7 +123,6 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     at: int
     cause: FinishCause
     output_tokens: int
-    kv_transfer_params: Mapping[str, object] | None = None
     stored_prompt_tokens: int = 0
     sections: Sections = NO_SECTIONS
 
@@ -189,6 +184,39 @@ class CacheChanges(msgspec.Struct, frozen=True, array_like=True):
     events: Sequence[CacheEvent]
 
 
+class VerifiedDrafts(msgspec.Struct, frozen=True, array_like=True):
+    """Outcome of a step's drafts.
+
+    Attributes:
+        drafts: Number of drafts verified, at most one per request.
+        draft_tokens: Number of their draft tokens.
+        accepted_tokens: Number of draft tokens accepted and added to their requests.
+        accepted_by_position: Accepted draft tokens by position in the draft, from 0.
+    """
+
+    drafts: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+    accepted_by_position: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, outcomes: Sequence[tuple[int, int]]) -> "VerifiedDrafts":
+        """Adds up (verified, accepted) numbers of draft tokens of each request."""
+        accepted = [each for _, each in outcomes]
+        return cls(
+            len(outcomes),
+            sum(count for count, _ in outcomes),
+            sum(accepted),
+            tuple(
+                sum(each > position for each in accepted)
+                for position in range(max(accepted))
+            ),
+        )
+
+
+NO_DRAFTS = VerifiedDrafts()
+
+
 class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     """One step of the engine.
 
@@ -207,8 +235,6 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
         decode_requests: Requests that computed one token, plus draft tokens.
         decode_tokens: Tokens computed for `decode_requests`, draft tokens included.
         request_tokens: (request id, tokens computed) for each scheduled request.
-        draft_tokens: Number of draft tokens verified.
-        accepted_tokens: Number of draft tokens accepted and added to their requests.
         context_tokens: Cached tokens that the scheduled requests attend to.
         attention_pairs: Number of (query, key) pairs in attention.
         sampled_requests: Requests that tokens were sampled for; with overlapping steps,
@@ -217,13 +243,7 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
             pipeline stages; 0 if not measured.
         waited_ns: Time from `scheduled_at` until the previous step's result was
             available; 0 without overlapping steps.
-        drafts: Number of drafts verified, at most one per request.
-        accepted_by_position: Accepted draft tokens by position in the draft, from 0.
-        draft_ns: Time in the proposer for the next step's drafts, part of the
-            execution.
-        proposer_failures: Failures of the proposer by cause.
-        most_drafts: Maximum draft tokens per request for the next step; 0 if
-            speculation is off.
+        verified: Outcome of its drafts.
         kernels_compiling: Torch computed it, because its kernels are being compiled.
         thread_use: The CPU threads that computed it.
         evicted_blocks: Blocks evicted from the prefix cache while it was scheduled, or
@@ -244,18 +264,12 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     decode_requests: int
     decode_tokens: int
     request_tokens: Sequence[tuple[int, int]]
-    draft_tokens: int = 0
-    accepted_tokens: int = 0
     context_tokens: int = 0
     attention_pairs: int = 0
     sampled_requests: int = 0
     forward_ns: int = 0
     waited_ns: int = 0
-    drafts: int = 0
-    accepted_by_position: Sequence[int] = ()
-    draft_ns: int = 0
-    proposer_failures: Mapping[str, int] = EMPTY
-    most_drafts: int = 0
+    verified: VerifiedDrafts = NO_DRAFTS
     kernels_compiling: bool = False
     thread_use: ThreadUse = NO_THREADS
     evicted_blocks: int = 0
@@ -308,15 +322,13 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         at: Timestamp of all events in it.
         cause: `step`, or the cause of the state change: `start` (first of several
-            overlapping steps), `transfer` (a KV transfer ended between steps), `idle`,
-            `abort`, `heartbeat`, `reset`, `sleep`, `wake_up`.
+            overlapping steps), `transfer` (an extension has news between steps),
+            `idle`, `abort`, `heartbeat`, `reset`, `sleep`, `wake_up`.
         record: The step's record; None for a state change.
         stats: The engine's state afterwards.
         evictions: Evictions of sampled blocks, if residency is measured.
         clock: Sent periodically, to convert times to wall-clock time.
         cache_changes: Changes of the prefix cache, if they are published.
-        loads: Loads by a KV connector that ended.
-        connector_events: Look-ups in the KV connector, and what happened in its tiers.
         others: Requests of other clients, for the owner of the engine if it chooses the
             number of engines by their load.
         sections: News of extensions, by their names.
@@ -335,7 +347,5 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     evictions: list[BlockEviction] = []
     clock: ClockPair | None = None
     cache_changes: CacheChanges | None = None
-    loads: list[KVLoad] = []
-    connector_events: list[ConnectorEvent] = []
     others: OthersWork | None = None
     sections: Sections = NO_SECTIONS

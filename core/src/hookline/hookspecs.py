@@ -16,13 +16,12 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
 
     from hookline.config.engine import EngineConfig
     from hookline.config.sections import ConfigSection
-    from hookline.kv_transfer import SchedulerConnector, WorkerConnector
+    from hookline.core.engine_recorder import EngineRecorderContext
     from hookline.observer_context import ObserverContext, RecorderContext
     from hookline.pages import Routes
     from hookline.payloads import (
         CacheChanged,
         CliOptions,
-        ConnectorContext,
         EngineFailed,
         EngineStarted,
         EngineStopped,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
         FrontEndChanged,
         HttpAnswered,
         LoggerContext,
-        ProposerContext,
         QuantizationContext,
         RecordsLogged,
         RequestsFinished,
@@ -41,11 +39,8 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
         StateChanged,
         StepFinished,
         TokensGenerated,
-        TrainingContext,
-        TrainingReport,
     )
     from hookline.quantization import QuantizationMethod
-    from hookline.spec_decode import Proposer
 
 hookspec = pluggy.HookspecMarker("hookline")
 hookimpl = pluggy.HookimplMarker("hookline")
@@ -151,8 +146,8 @@ def create_recorder(context: RecorderContext) -> object | None:
 
 
 @hookspec(firstresult=True)
-def create_proposer(context: ProposerContext) -> Proposer | None:
-    """Called on the selected plugin; returns the draft proposer."""
+def create_proposer(context: object) -> object | None:
+    """Called with a `ProposerContext`; returns the draft proposer."""
 
 
 @hookspec(firstresult=True)
@@ -178,6 +173,11 @@ def create_reasoning_parser(context: object) -> object | None:
 @hookspec(firstresult=True)
 def connect_engine_client(context: EngineConfig) -> object | None:
     """Called on the engine that `--engine` names; returns an `EngineClient`."""
+
+
+@hookspec(firstresult=True)
+def create_engine_recorder(context: EngineRecorderContext) -> object | None:
+    """Called with `--record`; returns the `EngineRecorder` of an engine."""
 
 
 @hookspec(firstresult=True)
@@ -223,15 +223,13 @@ def model_folder() -> Path | None:
 
 
 @hookspec(firstresult=True)
-def train_draft(context: TrainingContext) -> TrainingReport | None:
-    """Called on the selected plugin by `train-draft`; trains a draft model."""
+def train_draft(context: object) -> object | None:
+    """Called by `train-draft` with a `TrainingContext`; returns a `TrainingReport`."""
 
 
 @hookspec(firstresult=True)
-def create_kv_connector(
-    context: ConnectorContext,
-) -> SchedulerConnector | WorkerConnector | None:
-    """Called on the selected plugin; returns the requested side of the connector."""
+def create_kv_connector(context: object) -> object | None:
+    """Called with a `ConnectorContext`; returns the requested side of the connector."""
 
 
 @hookspec(firstresult=True)

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
+from hookline.moved_modules import moved_name
+
 
 def lazy_exports(
     package: str, homes: Mapping[str, Sequence[str]]
@@ -17,7 +19,7 @@ def lazy_exports(
 
     def find(name: str) -> object:
         if (module := modules.get(name)) is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            return moved_name(package, name)
         return getattr(import_module(module), name)
 
     return find

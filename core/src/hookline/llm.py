@@ -354,4 +354,4 @@ class LLM:
     def _take(self, timeout_seconds: float) -> None:
         received = self._front_end.engines.client.receive(timeout_seconds)
         if received is not None:
-            self._front_end.take(received)
+            self._front_end.on_message(received)

@@ -9,16 +9,32 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED: Mapping[str, str] = {
+    "hookline.config.kv_transfer": "hookline_kv_transfer.config",
     "hookline.config.kv_events": "hookline_kv_events.config",
     "hookline.config.machines": "hookline_cluster.config.machines",
     "hookline.json_options": "hookline.config.readers",
+    "hookline.core.recording": "hookline_recording.recording",
+    "hookline.kv_transfer": "hookline_kv_transfer",
     "hookline.metrics": "hookline_metrics",
+    "hookline.config.speculative": "hookline_drafting.config",
+    "hookline.plugin_loading.method_options": "hookline_drafting.method_options",
     "hookline.models.adapt": "hookline_kernels.modules",
     "hookline.models.quantized_layer": "hookline_kernels.modules.quantized_layer",
     "hookline.reply_parsing": "hookline_server.reply_parsing",
+    "hookline.spec_decode": "hookline_drafting",
     "hookline.structured": "hookline_grammars",
 }
 """New name of each module; those inside it have moved along."""
+
+MOVED_NAMES: Mapping[str, Mapping[str, str]] = {
+    "hookline.config": {"SpeculativeConfig": "hookline_drafting"},
+    "hookline.payloads": {
+        "ProposerContext": "hookline_drafting",
+        "TrainingContext": "hookline_drafting",
+        "TrainingReport": "hookline_drafting",
+    },
+}
+"""New modules of names that have left a module, by that module."""
 
 
 def new_name(name: str) -> str | None:
@@ -27,6 +43,23 @@ def new_name(name: str) -> str | None:
         if name == old or name.startswith(f"{old}."):
             return new + name.removeprefix(old)
     return None
+
+
+def moved_name(module: str, name: str) -> object:
+    """Returns what has left a module: for its `__getattr__`.
+
+    Raises:
+        AttributeError: The module never had it.
+    """
+    if (new := MOVED_NAMES.get(module, {}).get(name)) is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    warnings.warn(
+        f"{module}.{name} has moved to {new}; the old name will go with the next "
+        "release",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return getattr(importlib.import_module(new), name)
 
 
 class _AliasLoader(Loader):

@@ -1,8 +1,7 @@
 """The hooks' payloads: frozen dataclasses, safe to keep and to read in any thread."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 from hookline.cache_facts import CacheFacts
@@ -21,6 +20,7 @@ from hookline.events import (
 )
 from hookline.front_end_parts import FrontEndPart
 from hookline.logged_record import LoggedRecord
+from hookline.moved_modules import moved_name
 from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.startup_timer import StartupPhase
@@ -360,83 +360,6 @@ class LoggerContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProposerContext:
-    """Payload of `create_proposer`: the method's options and the target.
-
-    Attributes:
-        config: The engine's configuration.
-        options: Keys of `--speculative-config` that are specific to the method.
-    """
-
-    config: EngineConfig
-    options: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingContext:
-    """Payload of `train_draft`: the target, the training data and the options.
-
-    Attributes:
-        config: The target's engine configuration; only model, device and seed matter.
-        num_speculative_tokens: Number of draft tokens per request and step.
-        options: Keys of `--training-config`.
-        make_rows: Returns token sequences for training and held-out ones for
-            evaluation, all of one length. It is slow: call it once, after checking the
-            options.
-        num_prompt_tokens: Number of prompt tokens in each sequence; the target
-            generated the rest at temperature 0. 0 if the sequences are texts from
-            elsewhere.
-        folder: Output folder; created if it does not exist.
-        log: Prints a line of progress.
-    """
-
-    config: EngineConfig
-    num_speculative_tokens: int
-    make_rows: Callable[[], tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]]
-    num_prompt_tokens: int
-    folder: Path
-    log: Callable[[str], None]
-    options: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingReport:
-    """Result of `train_draft`: acceptance on the held-out sequences.
-
-    Counted as verification at temperature 0 would, if the target generated these
-    sequences.
-
-    Attributes:
-        drafts: Number of steps with drafts.
-        accepted_by_position: Number of steps that accepted the draft token at each
-            position.
-    """
-
-    drafts: int
-    accepted_by_position: tuple[int, ...]
-
-    @property
-    def mean_accepted_length(self) -> float:
-        """1 + accepted ÷ drafts: the mean number of tokens per step."""
-        return 1 + sum(self.accepted_by_position) / max(1, self.drafts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectorContext:
-    """Payload of `create_kv_connector`.
-
-    Attributes:
-        role: `scheduler` or `worker`: the Protocol to implement.
-        config: The engine's configuration.
-        options: `kv_connector_extra_config` of `--kv-transfer-config`.
-    """
-
-    role: str
-    config: EngineConfig
-    options: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionContext:
     """Payload of `create_extension`.
 
@@ -444,12 +367,16 @@ class ExtensionContext:
         config: The engine's configuration.
         options: The extension's section of it.
         has_logits: Whether the executor has logits, which extensions can change.
+        has_hidden_states: Whether it has the model's hidden states.
+        has_draft_trees: Whether it verifies trees of drafts, not only chains.
         is_rank: Whether it is for a rank in a process of its own, without a scheduler.
     """
 
     config: EngineConfig
     options: Mapping[str, object] = field(default_factory=dict)
     has_logits: bool = True
+    has_hidden_states: bool = True
+    has_draft_trees: bool = True
     is_rank: bool = False
 
 
@@ -485,3 +412,7 @@ class CliOptions(Protocol):
     def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
         """Adds `--LOGGER-KEY VALUE` for `--stat-logger-option LOGGER.KEY=VALUE`."""
         ...
+
+
+def __getattr__(name: str) -> object:
+    return moved_name(__name__, name)

@@ -11,7 +11,6 @@ from hookline.frozen import EMPTY, frozen_map
 from hookline.sampling_params import SamplingParams
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.slo import Slo
-from hookline.transfer_state import TransferState
 
 Weight = Annotated[float, msgspec.Meta(ge=0.001, le=1000.0)]
 """A tenant's share under the policy `fair`, relative to the others'."""
@@ -92,7 +91,6 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         bad_words_token_ids: Token sequences that must not be completed.
         cache_salt: Requests with different salts share no cached blocks.
         facts: Facts for observers.
-        kv_transfer_params: Parameters for the KV connector, opaque to the engine.
         timeout_seconds: Time left when it was sent; None without a deadline. It is
             relative, because the clocks of two processes are never compared.
         completion_index: Index among the client's completions, which differ in seeds.
@@ -111,7 +109,6 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     bad_words_token_ids: tuple[tuple[int, ...], ...] = ()
     cache_salt: str | None = None
     facts: RequestFacts = RequestFacts()
-    kv_transfer_params: dict[str, object] | None = None
     timeout_seconds: Seconds | None = None
     completion_index: int = 0
     is_prefill_only: bool = False
@@ -140,8 +137,7 @@ class RequestStatus(StrEnum):
     """State of a request in the engine."""
 
     WAITING = "waiting"
-    WAITING_FOR_GRAMMAR = "waiting_for_grammar"
-    WAITING_FOR_REMOTE_KV = "waiting_for_remote_kv"
+    HELD = "held"
     RUNNING = "running"
     PREEMPTED = "preempted"
     FINISHED = "finished"
@@ -164,10 +160,12 @@ class Request:
         num_stored_prompt_tokens: Number of prompt tokens that it computed and added to
             the prefix cache; again if they were evicted meanwhile.
         prompt_logprobs: Collected over the prompt's chunks, if requested.
-        draft_token_ids: Drafts of the next tokens, verified by the next step with room.
         num_drafts: Number of drafts that the step in flight verifies.
         max_computed_tokens: Highest `num_computed_tokens`; below it is recomputation.
-        transfer: State of KV transfers to its blocks.
+        is_provisional: Whether keys and values that it is computed from may turn out to
+            be wrong: nothing of it is cached meanwhile.
+        num_doomed_results: Number of results in flight that depend on wrong keys and
+            values; their tokens are dropped.
         sections: Sections of extensions, which go to the workers; replaced, never
             changed.
         rank: Its place in the order of admission; None until it has queued.
@@ -179,15 +177,16 @@ class Request:
     __slots__ = (
         "block_hashes",
         "block_ids",
-        "draft_token_ids",
         "facts",
         "inner",
         "is_follower",
+        "is_provisional",
         "last_step",
         "max_computed_tokens",
         "max_tokens",
         "num_cached_tokens",
         "num_computed_tokens",
+        "num_doomed_results",
         "num_drafts",
         "num_hashed_blocks",
         "num_pending_tokens",
@@ -205,7 +204,6 @@ class Request:
         "status",
         "stop_token_ids",
         "token_ids",
-        "transfer",
     )
 
     def __init__(
@@ -224,7 +222,6 @@ class Request:
         self.num_computed_tokens = 0
         self.num_pending_tokens = 0
         self.num_drafts = 0
-        self.draft_token_ids: list[int] = []
         self.max_computed_tokens = 0
         self.num_cached_tokens: int | None = None
         self.prompt_logprobs: list[TokenLogprobs] = []
@@ -233,7 +230,8 @@ class Request:
         self.num_hashed_blocks = 0
         self.num_stored_prompt_tokens = 0
         self.sections = inner.sections
-        self.transfer = TransferState(inner.kv_transfer_params)
+        self.is_provisional = False
+        self.num_doomed_results = 0
         self.status = RequestStatus.WAITING
         self.rank: tuple[int, int, int] | None = None
         self.is_follower = False

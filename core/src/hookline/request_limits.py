@@ -7,10 +7,10 @@ copies, tokenizes or sends anything.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from hookline.exceptions import LimitError
+from hookline.exceptions import LimitError, RequestError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Limit:
     """The maximum of one quantity in a request.
 
@@ -46,262 +46,98 @@ class Limit:
             )
 
 
-N = Limit(name="n", param="n", most=128, what="completions of a prompt")
-"""OpenAI's limit, too."""
+# As those of OpenAI: N, EMBEDDED_INPUTS, LOGPROBS, TOOLS and METADATA….
 
-CHOICES = Limit(name="choices", param="prompt", most=1024, what="choices (prompts × n)")
-
-EMBEDDED_INPUTS = Limit(
-    name="embedded_inputs", param="input", most=2048, what="inputs to embed"
-)
-"""OpenAI's limit, too."""
-
+N = Limit("n", "n", 128, "completions of a prompt")
+CHOICES = Limit("choices", "prompt", 1024, "choices (prompts × n)")
+EMBEDDED_INPUTS = Limit("embedded_inputs", "input", 2048, "inputs to embed")
 POOLED_VALUES = Limit(
-    name="pooled_values",
-    param="input",
-    most=2**23,
-    what="numbers in the vectors of a response",
+    "pooled_values", "input", 2**23, "numbers in the vectors of a response"
 )
-
-LOGPROBS = Limit(
-    name="logprobs", param="logprobs", most=20, what="likeliest tokens per position"
-)
-"""OpenAI's limit, too, and the default of vLLM's."""
-
+LOGPROBS = Limit("logprobs", "logprobs", 20, "likeliest tokens per position")
+# Only without streaming: they are kept until the end, about 100 bytes each.
 LOGPROB_ENTRIES = Limit(
-    name="logprob_entries",
-    param="logprobs",
-    most=2**22,
-    what="log-probabilities (choices × tokens × likeliest tokens)",
+    "logprob_entries",
+    "logprobs",
+    2**22,
+    "log-probabilities (choices × tokens × likeliest tokens)",
 )
-"""Only without streaming: they are kept until the end, about 100 bytes each."""
-
 RETURNED_TOKEN_IDS = Limit(
-    name="returned_token_ids",
-    param="return_token_ids",
-    most=2**22,
-    what="token ids of prompts (choices × tokens)",
+    "returned_token_ids",
+    "return_token_ids",
+    2**22,
+    "token ids of prompts (choices × tokens)",
 )
-
-STOP = Limit(name="stop", param="stop", most=16, what="stop strings")
-
-STOP_LENGTH = Limit(
-    name="stop_length", param="stop", most=256, what="characters in one string"
-)
-
-STOP_TOKEN_IDS = Limit(
-    name="stop_token_ids", param="stop_token_ids", most=1024, what="token ids"
-)
-
-ALLOWED_TOKEN_IDS = Limit(
-    name="allowed_token_ids", param="allowed_token_ids", most=2**31, what="token ids"
-)
-"""In practice the vocabulary."""
-
-LOGIT_BIAS = Limit(name="logit_bias", param="logit_bias", most=16_384, what="token ids")
-
-BAD_WORDS = Limit(name="bad_words", param="bad_words", most=1024, what="words")
-
-BAD_WORDS_LENGTH = Limit(
-    name="bad_words_length", param="bad_words", most=256, what="characters in one word"
-)
-
+STOP = Limit("stop", "stop", 16, "stop strings")
+STOP_LENGTH = Limit("stop_length", "stop", 256, "characters in one string")
+STOP_TOKEN_IDS = Limit("stop_token_ids", "stop_token_ids", 1024, "token ids")
+# In practice the vocabulary.
+ALLOWED_TOKEN_IDS = Limit("allowed_token_ids", "allowed_token_ids", 2**31, "token ids")
+LOGIT_BIAS = Limit("logit_bias", "logit_bias", 16_384, "token ids")
+BAD_WORDS = Limit("bad_words", "bad_words", 1024, "words")
+BAD_WORDS_LENGTH = Limit("bad_words_length", "bad_words", 256, "characters in one word")
 BAD_WORDS_CHARACTERS = Limit(
-    name="bad_words_characters",
-    param="bad_words",
-    most=16_384,
-    what="characters in all words",
+    "bad_words_characters", "bad_words", 16_384, "characters in all words"
 )
-
+# Only for several prompts: each is sent with its own parameters.
 PARAMETER_ENTRIES = Limit(
-    name="parameter_entries",
-    param="prompt",
-    most=2**20,
-    what="entries of the parameters' lists × prompts",
+    "parameter_entries", "prompt", 2**20, "entries of the parameters' lists × prompts"
 )
-"""Only for several prompts: each is sent with its own parameters."""
-
-MESSAGES = Limit(name="messages", param="messages", most=4096, what="messages")
-
-CONTENT_PARTS = Limit(
-    name="content_parts", param="messages", most=4096, what="content parts"
-)
-
-TOOLS = Limit(name="tools", param="tools", most=128, what="functions")
-"""OpenAI's limit, too."""
-
-TOOLS_BYTES = Limit(name="tools_bytes", param="tools", most=2**20, what="bytes as JSON")
-
-TOOLS_DEPTH = Limit(
-    name="tools_depth", param="tools", most=64, what="levels of nesting"
-)
-
-TOOL_NAME_LENGTH = Limit(
-    name="tool_name_length", param="tools", most=128, what="characters"
-)
-
-TOOL_CALLS = Limit(name="tool_calls", param="messages", most=4096, what="tool calls")
-
+MESSAGES = Limit("messages", "messages", 4096, "messages")
+CONTENT_PARTS = Limit("content_parts", "messages", 4096, "content parts")
+TOOLS = Limit("tools", "tools", 128, "functions")
+TOOLS_BYTES = Limit("tools_bytes", "tools", 2**20, "bytes as JSON")
+TOOLS_DEPTH = Limit("tools_depth", "tools", 64, "levels of nesting")
+TOOL_NAME_LENGTH = Limit("tool_name_length", "tools", 128, "characters")
+TOOL_CALLS = Limit("tool_calls", "messages", 4096, "tool calls")
 TOOL_CALL_VALUES = Limit(
-    name="tool_call_values",
-    param="messages",
-    most=2**17,
-    what="JSON values in the arguments of tool calls",
+    "tool_call_values", "messages", 2**17, "JSON values in the arguments of tool calls"
 )
-
-TOOL_CALL_DEPTH = Limit(
-    name="tool_call_depth",
-    param="messages",
-    most=64,
-    what="levels of nesting",
-)
-
-DOCUMENTS = Limit(name="documents", param="documents", most=1024, what="documents")
-
+TOOL_CALL_DEPTH = Limit("tool_call_depth", "messages", 64, "levels of nesting")
+DOCUMENTS = Limit("documents", "documents", 1024, "documents")
+# For `documents`, too.
 TEMPLATE_BYTES = Limit(
-    name="chat_template_kwargs",
-    param="chat_template_kwargs",
-    most=2**20,
-    what="bytes as JSON",
+    "chat_template_kwargs", "chat_template_kwargs", 2**20, "bytes as JSON"
 )
-"""For `documents`, too."""
-
 TEMPLATE_DEPTH = Limit(
-    name="chat_template_kwargs_depth",
-    param="chat_template_kwargs",
-    most=16,
-    what="levels of nesting",
+    "chat_template_kwargs_depth", "chat_template_kwargs", 16, "levels of nesting"
 )
-
-CHAT_TEMPLATE = Limit(
-    name="chat_template", param="chat_template", most=2**16, what="characters"
-)
-"""Several times as long as those of models."""
-
-METADATA = Limit(name="metadata", param="metadata", most=16, what="pairs")
-"""OpenAI's limit, too."""
-
-METADATA_KEY = Limit(
-    name="metadata_key", param="metadata", most=64, what="characters in one key"
-)
-"""OpenAI's limit, too."""
-
-METADATA_VALUE = Limit(
-    name="metadata_value", param="metadata", most=512, what="characters in one value"
-)
-"""OpenAI's limit, too."""
-
+# Several times as long as those of models.
+CHAT_TEMPLATE = Limit("chat_template", "chat_template", 2**16, "characters")
+METADATA = Limit("metadata", "metadata", 16, "pairs")
+METADATA_KEY = Limit("metadata_key", "metadata", 64, "characters in one key")
+METADATA_VALUE = Limit("metadata_value", "metadata", 512, "characters in one value")
+# As many as a request's body has by default.
 HISTORY_BYTES = Limit(
-    name="history_bytes",
-    param="previous_response_id",
-    most=2**23,
-    what="bytes of earlier items as JSON",
+    "history_bytes", "previous_response_id", 2**23, "bytes of earlier items as JSON"
 )
-"""As many as a request's body has by default."""
-
+# Enough for the ids of 100,000 blocks.
 TRANSFER_BYTES = Limit(
-    name="kv_transfer_params",
-    param="kv_transfer_params",
-    most=2**20,
-    what="bytes as JSON",
+    "kv_transfer_params", "kv_transfer_params", 2**20, "bytes as JSON"
 )
-"""Enough for the ids of 100,000 blocks."""
-
 TRANSFER_DEPTH = Limit(
-    name="kv_transfer_params_depth",
-    param="kv_transfer_params",
-    most=16,
-    what="levels of nesting",
+    "kv_transfer_params_depth", "kv_transfer_params", 16, "levels of nesting"
 )
-
-EXTRA_ARGS_BYTES = Limit(
-    name="vllm_xargs", param="vllm_xargs", most=64 * 1024, what="bytes as JSON"
-)
-
+EXTRA_ARGS_BYTES = Limit("vllm_xargs", "vllm_xargs", 64 * 1024, "bytes as JSON")
 GRAMMAR_BYTES = Limit(
-    name="grammar_bytes",
-    param="structured_outputs",
-    most=128 * 1024,
-    what="bytes of schema, expression, grammar or choices",
+    "grammar_bytes",
+    "structured_outputs",
+    128 * 1024,
+    "bytes of schema, expression, grammar or choices",
 )
-
 GRAMMAR_VALUES = Limit(
-    name="grammar_values",
-    param="structured_outputs",
-    most=16_384,
-    what="JSON values in the schema",
+    "grammar_values", "structured_outputs", 16_384, "JSON values in the schema"
 )
-
 GRAMMAR_DEPTH = Limit(
-    name="grammar_depth",
-    param="structured_outputs",
-    most=64,
-    what="levels of nesting in the schema",
+    "grammar_depth", "structured_outputs", 64, "levels of nesting in the schema"
 )
+GRAMMAR_CHOICES = Limit("grammar_choices", "structured_outputs", 4096, "choices")
+JSON_VALUES = Limit("json_values", None, 2**21, "JSON values in the body")
+JSON_CONTAINERS = Limit("json_containers", None, 2**15, "lists and objects in the body")
+JSON_STRINGS = Limit("json_strings", None, 2**17, "strings in the body")
 
-GRAMMAR_CHOICES = Limit(
-    name="grammar_choices", param="structured_outputs", most=4096, what="choices"
-)
-
-JSON_VALUES = Limit(
-    name="json_values", param=None, most=2**21, what="JSON values in the body"
-)
-
-JSON_CONTAINERS = Limit(
-    name="json_containers",
-    param=None,
-    most=2**15,
-    what="lists and objects in the body",
-)
-
-JSON_STRINGS = Limit(
-    name="json_strings", param=None, most=2**17, what="strings in the body"
-)
-
-LIMITS: tuple[Limit, ...] = (
-    N,
-    CHOICES,
-    EMBEDDED_INPUTS,
-    POOLED_VALUES,
-    LOGPROBS,
-    LOGPROB_ENTRIES,
-    RETURNED_TOKEN_IDS,
-    STOP,
-    STOP_LENGTH,
-    STOP_TOKEN_IDS,
-    ALLOWED_TOKEN_IDS,
-    LOGIT_BIAS,
-    BAD_WORDS,
-    BAD_WORDS_LENGTH,
-    BAD_WORDS_CHARACTERS,
-    PARAMETER_ENTRIES,
-    MESSAGES,
-    CONTENT_PARTS,
-    TOOLS,
-    TOOLS_BYTES,
-    TOOLS_DEPTH,
-    TOOL_NAME_LENGTH,
-    TOOL_CALLS,
-    TOOL_CALL_VALUES,
-    TOOL_CALL_DEPTH,
-    DOCUMENTS,
-    TEMPLATE_BYTES,
-    TEMPLATE_DEPTH,
-    CHAT_TEMPLATE,
-    METADATA,
-    METADATA_KEY,
-    METADATA_VALUE,
-    HISTORY_BYTES,
-    TRANSFER_BYTES,
-    TRANSFER_DEPTH,
-    EXTRA_ARGS_BYTES,
-    GRAMMAR_BYTES,
-    GRAMMAR_VALUES,
-    GRAMMAR_DEPTH,
-    GRAMMAR_CHOICES,
-    JSON_VALUES,
-    JSON_CONTAINERS,
-    JSON_STRINGS,
+LIMITS: tuple[Limit, ...] = tuple(
+    each for each in list(vars().values()) if isinstance(each, Limit)
 )
 
 
@@ -310,16 +146,19 @@ def check_words(stop: Collection[str], bad_words: Collection[str]) -> None:
 
     Raises:
         LimitError: There are too many, or they are too long.
+        RequestError: One is empty.
     """
     STOP.check(len(stop))
     BAD_WORDS.check(len(bad_words))
     # Their types are checked later.
     for each in stop:
         STOP_LENGTH.check(len(each) if isinstance(each, str) else 0)
-    if bad_words:
-        lengths = [len(each) for each in bad_words if isinstance(each, str)]
-        BAD_WORDS_LENGTH.check(max(lengths, default=0))
-        BAD_WORDS_CHARACTERS.check(sum(lengths))
+    lengths = [len(each) for each in bad_words if isinstance(each, str)]
+    BAD_WORDS_LENGTH.check(max(lengths, default=0))
+    BAD_WORDS_CHARACTERS.check(sum(lengths))
+    for param, words in (("stop", stop), ("bad_words", bad_words)):
+        if not all(words):
+            raise RequestError(f"{param} must not hold empty strings", param=param)
 
 
 def check_token_lists(
@@ -334,6 +173,10 @@ def check_token_lists(
     Raises:
         LimitError: One is too long.
     """
-    LOGIT_BIAS.check(len(logit_bias), most=vocab_size)
-    ALLOWED_TOKEN_IDS.check(len(allowed_token_ids), most=vocab_size)
-    STOP_TOKEN_IDS.check(len(stop_token_ids), most=vocab_size)
+    for limit, given in (
+        (LOGIT_BIAS, logit_bias),
+        (ALLOWED_TOKEN_IDS, allowed_token_ids),
+        (STOP_TOKEN_IDS, stop_token_ids),
+    ):
+        if given:
+            limit.check(len(given), most=vocab_size)

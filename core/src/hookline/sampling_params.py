@@ -1,6 +1,7 @@
 """Sampling and stopping parameters of a request."""
 
 import math
+import sys
 from collections.abc import Mapping
 
 import msgspec
@@ -77,52 +78,39 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             force_setattr(self, "logit_bias", frozen_map(self.logit_bias))
         if self.extra_args is not EMPTY:
             force_setattr(self, "extra_args", _frozen_arguments(self.extra_args))
-        self._check_lengths()
-        self._check_filters()
-        self._check_penalties()
-        self._check_words()
-        self._check_structured_outputs()
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            # Most are usual, and a call for each costs more than all comparisons.
+            if value is None or (type(value) in _NUMBERS and low <= value <= high):
+                continue
+            _within(name, value, low, high)
+        for name in ("top_p", "repetition_penalty"):
+            if getattr(self, name) == 0.0:
+                raise RequestError(f"{name} must be above 0", param=name)
+        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            _within("min_tokens", self.min_tokens, 0, self.max_tokens)
+        self._check_sizes()
+        if self.structured_outputs is not None:
+            self._check_structured_outputs()
+
+    def _check_sizes(self) -> None:
+        if self.n != 1:
+            N.check(self.n)
         for name in ("logprobs", "prompt_logprobs"):
             if (count := getattr(self, name)) is not None:
-                _within(name, count, 0, None)
                 LOGPROBS.check(count, param=name)
-        _within("seed", self.seed, -(2**63), 2**63 - 1)
-
-    def _check_lengths(self) -> None:
-        _within("n", self.n, 1, None)
-        N.check(self.n)
-        _within("max_tokens", self.max_tokens, 1, None)
-        _within("min_tokens", self.min_tokens, 0, self.max_tokens)
-
-    def _check_filters(self) -> None:
-        _within("temperature", self.temperature, 0.0, None)
-        _within("top_k", self.top_k, 1, None)
-        _above_zero("top_p", self.top_p, 1.0)
-        _within("min_p", self.min_p, 0.0, 1.0)
         if self.allowed_token_ids is not None and not self.allowed_token_ids:
             raise RequestError(
                 "allowed_token_ids must not be empty", param="allowed_token_ids"
             )
-
-    def _check_penalties(self) -> None:
-        _above_zero("repetition_penalty", self.repetition_penalty, None)
-        _within("presence_penalty", self.presence_penalty, -2.0, 2.0)
-        _within("frequency_penalty", self.frequency_penalty, -2.0, 2.0)
         for bias in self.logit_bias.values():
             # There may be thousands of them.
             if type(bias) is not float or not -100.0 <= bias <= 100.0:
                 _within("logit_bias", bias, -100.0, 100.0)
-
-    def _check_words(self) -> None:
         if self.stop or self.bad_words:
             check_words(self.stop, self.bad_words)
-        for param, words in (("stop", self.stop), ("bad_words", self.bad_words)):
-            if not all(words):
-                raise RequestError(f"{param} must not hold empty strings", param=param)
 
     def _check_structured_outputs(self) -> None:
-        if self.structured_outputs is None:
-            return
         if not isinstance(self.structured_outputs, StructuredOutputsParams):
             raise RequestError(
                 "structured_outputs must be StructuredOutputsParams, not "
@@ -164,25 +152,37 @@ def _frozen_arguments(arguments: Mapping[str, object]) -> Mapping[str, object]:
         raise RequestError(f"extra_args has {error}", param="extra_args") from error
 
 
-def _within(name: str, value: float | None, low: float, high: float | None) -> None:
-    if value is None:
-        return
+_MOST = 2**63 - 1
+_NUMBERS = (int, float)
+_RANGES: tuple[tuple[str, float, float], ...] = (
+    ("n", 1, _MOST),
+    ("max_tokens", 1, _MOST),
+    ("min_tokens", 0, _MOST),
+    ("temperature", 0.0, sys.float_info.max),
+    ("top_k", 1, _MOST),
+    ("top_p", 0.0, 1.0),
+    ("min_p", 0.0, 1.0),
+    ("repetition_penalty", 0.0, sys.float_info.max),
+    ("presence_penalty", -2.0, 2.0),
+    ("frequency_penalty", -2.0, 2.0),
+    ("logprobs", 0, _MOST),
+    ("prompt_logprobs", 0, _MOST),
+    ("seed", -_MOST - 1, _MOST),
+)
+"""The least and the greatest value of each number."""
+
+
+def _within(name: str, value: object, low: float, high: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RequestError(f"{name} must be a number, not {value!r}", param=name)
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+    if isinstance(value, int) and not -_MOST - 1 <= value <= _MOST:
         raise RequestError(f"{name} is out of all bounds", param=name)
     if not math.isfinite(value):
         raise RequestError(f"{name} must be finite, not {value}", param=name)
     if value < low:
         raise RequestError(f"{name} must be at least {low}, not {value}", param=name)
-    if high is not None and value > high:
+    if value > high:
         raise RequestError(f"{name} must be at most {high}, not {value}", param=name)
-
-
-def _above_zero(name: str, value: float, high: float | None) -> None:
-    _within(name, value, 0.0, high)
-    if value == 0.0:
-        raise RequestError(f"{name} must be above 0", param=name)
 
 
 NO_SAMPLING = SamplingParams(max_tokens=None, temperature=0.0)

@@ -6,7 +6,7 @@ encoded like everything around it, and becomes plain data, of which only its rea
 knows the type.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -20,6 +20,11 @@ Sections = Mapping[str, object]
 """Sections by the names of their extensions; each is a `msgspec.Struct`."""
 
 NO_SECTIONS: Sections = EMPTY
+
+
+def present(sections: Iterable[tuple[str, object | None]]) -> dict[str, object]:
+    """Returns those sections that are not None."""
+    return {name: section for name, section in sections if section is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from jinja2 import TemplateError
-from tokenizers import AddedToken, decoders
+from tokenizers import decoders
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from hookline.exceptions import ChatTemplateError, ModelLoadError, RequestError
@@ -21,10 +21,6 @@ def byte_level_alphabet() -> dict[str, int]:
     alphabet = {chr(byte): byte for byte in printable}
     alphabet.update({chr(256 + index): byte for index, byte in enumerate(others)})
     return alphabet
-
-
-_LOCAL = ("name_or_path", "is_local", "local_files_only", "tokenizer_object")
-"""Arguments of a tokenizer that tell of this machine."""
 
 
 class Tokenizer:
@@ -69,17 +65,6 @@ class Tokenizer:
         if not inner.is_fast:
             raise ModelLoadError(str(folder), "its tokenizer is not a fast tokenizer")
         return cls(inner)
-
-    @property
-    def info(self) -> dict[str, object]:
-        """Its configuration as JSON has it, without paths of this machine."""
-        kept = {
-            name: _as_json(value)
-            for name, value in self._inner.init_kwargs.items()
-            if name not in _LOCAL and not name.endswith("_file") and value is not None
-        }
-        kept["tokenizer_class"] = type(self._inner).__name__
-        return kept | ({"chat_template": own} if (own := self.chat_template) else {})
 
     @property
     def inner(self) -> PreTrainedTokenizerBase:
@@ -204,16 +189,3 @@ def _chat_template(inner: PreTrainedTokenizerBase) -> str | None:
 def _is_byte_level(inner: PreTrainedTokenizerBase) -> bool:
     decoder = inner.backend_tokenizer.decoder
     return isinstance(decoder, decoders.ByteLevel)
-
-
-def _as_json(value: object) -> object:
-    if isinstance(value, AddedToken):
-        return {"content": value.content, "special": value.special}
-    if isinstance(value, Mapping):
-        return {str(key): _as_json(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_as_json(each) for each in value]
-    if isinstance(value, int) and abs(value) >= 2**63:  # no limit of the length
-        return float(value)
-    is_plain = value is None or isinstance(value, str | int | float)
-    return value if is_plain else str(value)

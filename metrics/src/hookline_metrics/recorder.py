@@ -4,6 +4,7 @@ import threading
 from dataclasses import dataclass
 from itertools import chain
 
+from hookline import hookimpl
 from hookline.clock import NANOSECONDS, Clock, SystemClock
 from hookline.config import EngineConfig
 from hookline.front_end_parts import EngineHealth
@@ -27,6 +28,7 @@ from hookline_metrics.readings import FoldedValues, HttpLoad, StepReading
 from hookline_metrics.selection import Selection
 from hookline_metrics.snapshot import Family, FamilyBuilder, merged
 from hookline_metrics.sums import Sums, TrackedMetric
+from hookline_metrics.transfer_stats import TRANSFER_NEWS
 
 
 @dataclass(slots=True)
@@ -82,6 +84,7 @@ class Recorder:
             for alias in chosen.aliases
         ]
 
+    @hookimpl
     def engine_started(self, started: EngineStarted) -> None:
         """Creates the engine's series, so that they read 0 before the first event."""
         facts = started.facts
@@ -94,6 +97,7 @@ class Recorder:
             if started.restart_cause:
                 sums.feed(started)
 
+    @hookimpl
     def engine_stopped(self, stopped: EngineStopped) -> None:
         """Brings the engine's gauges to rest, or drops them if it was removed.
 
@@ -103,10 +107,12 @@ class Recorder:
         if stopped.reason == REMOVED:
             self._drop_gauges(stopped.engine_index)
 
+    @hookimpl
     def engine_failed(self, failed: EngineFailed) -> None:
         """Brings the engine's gauges to rest; its counters stay."""
         self._end(failed.engine_index)
 
+    @hookimpl
     def step_finished(self, step: StepFinished) -> None:
         """Adds a step."""
         with self._lock:
@@ -117,6 +123,7 @@ class Recorder:
             self._add(engine.sums, step.iteration)
             engine.live.step(step, self._clock.now())
 
+    @hookimpl
     def state_changed(self, state: StateChanged) -> None:
         """Adds requests that ended outside a step, and updates the state."""
         with self._lock:
@@ -127,6 +134,7 @@ class Recorder:
             for lane in state.lanes:
                 self._front_end.feed(lane)
 
+    @hookimpl
     def http_answered(self, answered: HttpAnswered) -> None:
         """Adds HTTP exchanges."""
         with self._lock:
@@ -139,6 +147,7 @@ class Recorder:
             for pages in answered.pages:
                 self._front_end.feed(pages)
 
+    @hookimpl
     def front_end_changed(self, changed: FrontEndChanged) -> None:
         """Adds the state of parts of the front end."""
         with self._lock:
@@ -180,11 +189,12 @@ class Recorder:
         for part in chain(
             iteration.finished_groups,
             iteration.evictions,
-            iteration.loads,
-            iteration.connector_events,
             iteration.compilings,
         ):
             sums.feed(part)
+        if transfers := TRANSFER_NEWS.read(iteration.sections):
+            for part in chain(transfers.loads, transfers.events):
+                sums.feed(part)
         for begun in iteration.first_scheduled:
             sums.feed(begun, self._trace_at(begun))
         for first in iteration.first_tokens:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from hookline.events import StepRecord
+from hookline_metrics.drafts import draft_use
 from hookline_metrics.rate_window import RateWindow
 
 SECONDS = 60.0
@@ -52,29 +53,29 @@ class SpeculationYield:
         self._most_drafts = 0
 
     def step(self, record: StepRecord) -> None:
-        at = record.ended_at
+        at, use, verified = record.ended_at, draft_use(record), record.verified
         # The step before limited the drafts that this one has verified.
-        limit, self._most_drafts = self._most_drafts, record.most_drafts
-        if record.drafts:
-            longest = max(limit or record.most_drafts, len(record.accepted_by_position))
-            self._possible.add(at, record.drafts * (longest + 1))
-            self._drafts.add(at, record.drafts)
-            self._draft_tokens.add(at, record.draft_tokens)
-            self._accepted.add(at, record.accepted_tokens)
+        limit, self._most_drafts = self._most_drafts, use.most_drafts
+        if verified.drafts:
+            longest = max(limit or use.most_drafts, len(verified.accepted_by_position))
+            self._possible.add(at, verified.drafts * (longest + 1))
+            self._drafts.add(at, verified.drafts)
+            self._draft_tokens.add(at, verified.draft_tokens)
+            self._accepted.add(at, verified.accepted_tokens)
         if record.prefill_tokens or not record.decode_requests:
             return
         size = record.decode_requests.bit_length()
-        if not record.drafts:
-            plain = float(record.execute_ns - record.draft_ns)
+        if not verified.drafts:
+            plain = float(record.execute_ns - use.draft_ns)
             mean = self._plain_ns.get(size, plain)
             self._plain_ns[size] = mean + _WEIGHT * (plain - mean)
             if (
-                record.draft_ns
+                use.draft_ns
             ):  # asking the proposer costs time even if it returns no drafts
                 self._without.add(at, plain)
                 self._with.add(at, record.execute_ns)
         elif (known := self._plain_ns.get(size)) is not None:
-            steps = 1 + record.accepted_tokens / record.decode_requests
+            steps = 1 + verified.accepted_tokens / record.decode_requests
             self._without.add(at, steps * known)
             self._with.add(at, record.execute_ns)
 

@@ -41,14 +41,14 @@ class Owner:
         os.dup2(null, descriptor)
         os.close(null)
 
-    def receive(self) -> bytes | None:
+    def receive_bytes(self) -> bytes | None:
         """Waits for a message of the owner; None once it has hung up."""
         try:
             return read_frame(self.channel.fileno())
         except FrameError:  # it ended while it wrote
             return None
 
-    def send(self, body: bytes) -> None:
+    def send_bytes(self, body: bytes) -> None:
         """Sends the owner a message; it is lost if the owner has hung up."""
         try:
             write_frame(self.channel.fileno(), body)

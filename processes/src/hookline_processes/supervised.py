@@ -10,10 +10,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from enum import Enum
-from functools import partial
+from typing import Any
 
 from hookline_processes.forked_children import keep_from_forked_children
 from hookline_processes.frames import FrameBuffer, FrameError, frame
@@ -89,20 +89,20 @@ class Supervised:
         """
         self.name = name
         self._incoming = FrameBuffer()
-        start: Callable[..., subprocess.Popen[bytes]] = partial(
-            subprocess.Popen,
-            process_group=0 if is_apart else None,
-            env=environment,
-            **(_NO_OUTPUT if output is Output.NONE else {}),
-        )
         command = [sys.executable, "-m", module, *map(str, arguments)]
-        self._log = self._start(start, command, pass_fds, has_log=output is Output.LOG)
+        options = {
+            "env": environment,
+            "process_group": 0 if is_apart else None,
+            **(_NO_OUTPUT if output is Output.NONE else {}),
+        }
+        has_log = output is Output.LOG
+        self._log = self._start(command, pass_fds, options, has_log=has_log)
 
     def _start(
         self,
-        start: Callable[..., subprocess.Popen[bytes]],
         command: Sequence[str],
         pass_fds: Sequence[int],
+        options: Mapping[str, Any],
         *,
         has_log: bool,
     ) -> RecordReceiver | None:
@@ -116,10 +116,11 @@ class Supervised:
                 undoing.callback(os.close, log)
                 theirs.callback(os.close, log_end)
             level = logging.getLogger("hookline").getEffectiveLevel()
-            self._process = start(
+            self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
                 [*command, *map(str, (os.getpid(), log_end, level))],
-                stdin=end,
+                stdin=end.fileno(),
                 pass_fds=(*pass_fds, log_end) if has_log else pass_fds,
+                **options,
             )
             undoing.pop_all()
         keep_from_forked_children(self.channel)
@@ -158,7 +159,7 @@ class Supervised:
         code = self._process.poll()
         return code is not None and (code > 0 or -code in _FAULTS)
 
-    def send(self, body: bytes) -> None:
+    def send_bytes(self, body: bytes) -> None:
         """Sends it a message, which /proc does not show to anyone.
 
         It waits while the process does not read. A message to one that has ended or
@@ -167,7 +168,7 @@ class Supervised:
         with suppress(OSError):  # its end is noticed like any other
             self.channel.sendall(frame(body))
 
-    def receive(
+    def receive_bytes(
         self,
         timeout_seconds: float | None = None,
         closing: threading.Event | None = None,
@@ -183,13 +184,13 @@ class Supervised:
             sends what is no message is killed.
         """
         try:
-            return self._receive(timeout_seconds, closing)
+            return self._receive_bytes(timeout_seconds, closing)
         except FrameError as error:
             _logger.error("%s is killed: %s", self.name, error)  # noqa: TRY400
             self.kill()
             return None
 
-    def _receive(
+    def _receive_bytes(
         self, timeout_seconds: float | None, closing: threading.Event | None
     ) -> bytes | None:
         wait = math.inf if timeout_seconds is None else timeout_seconds

@@ -18,7 +18,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class OutputStream(Protocol):
+class OpenStream(Protocol):
     """The outputs of one submitted prompt."""
 
     def __aiter__(self) -> AsyncIterator[RequestOutput]:
@@ -186,7 +186,7 @@ class ServingEngine(Protocol):
         is_streamed: bool = True,
         ends_at: int | None = None,
         data_parallel_rank: int | None = None,
-    ) -> OutputStream:
+    ) -> OpenStream:
         """Sends a request; with `is_streamed=False` it yields exactly one output.
 
         Args:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from hookline.config import EngineConfig
 from hookline.frontend.observation import Observers
-from hookline.frontend.observer_choice import observe, observe_at
 from hookline.frontend.observing import Observing
+from hookline.frontend.starting import observe, observe_at
 from hookline.observer_context import ObserverAddress
 from hookline.transport.cluster import SharedEngines, require_cluster
 from hookline.transport.engine_client import EngineClient

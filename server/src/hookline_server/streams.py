@@ -13,7 +13,7 @@ from hookline_server.api_error import ApiError, as_api_error
 from hookline_server.api_servers.share import Share
 from hookline_server.auth.allowance import Allowance
 from hookline_server.deadlines import Deadline
-from hookline_server.engine import OutputStream, ServingEngine
+from hookline_server.engine import OpenStream, ServingEngine
 from hookline_server.logs.current_request import enter_span
 
 Batch = list[tuple[int, RequestOutput]]
@@ -44,7 +44,7 @@ class OpenStreams:
 
     def __init__(self, share: Share | None = None) -> None:
         """Starts without streams; with a share, others see their number."""
-        self._streams: set[OutputStream] = set()
+        self._streams: set[OpenStream] = set()
         self._share = share
 
     @property
@@ -64,12 +64,12 @@ class OpenStreams:
         batch: PromptBatch,
         deadline: Deadline | None = None,
         allowance: Allowance | None = None,
-    ) -> AsyncIterator[list[OutputStream]]:
+    ) -> AsyncIterator[list[OpenStream]]:
         """Sends all requests or none; aborts those still running on exit.
 
         Their tokens are charged to the allowance.
         """
-        streams: list[OutputStream] = []
+        streams: list[OpenStream] = []
         try:
             await self._add_all(engine, batch, streams, deadline)
             if allowance is not None:
@@ -86,7 +86,7 @@ class OpenStreams:
         self,
         engine: ServingEngine,
         batch: PromptBatch,
-        streams: list[OutputStream],
+        streams: list[OpenStream],
         deadline: Deadline | None,
     ) -> None:
         requests = batch.requests
@@ -114,7 +114,7 @@ class OpenStreams:
             self._end(streams, "sibling_refused")
             raise
 
-    def _end(self, streams: Sequence[OutputStream], cause: str) -> None:
+    def _end(self, streams: Sequence[OpenStream], cause: str) -> None:
         self._streams.difference_update(streams)
         self._changed()
         for stream in streams:
@@ -130,12 +130,12 @@ class OpenStreams:
             stream.abort(cause)
 
 
-async def whole_outputs(streams: Sequence[OutputStream]) -> list[RequestOutput]:
+async def whole_outputs(streams: Sequence[OpenStream]) -> list[RequestOutput]:
     """Returns the single output of each stream; they must not be streamed."""
     return [output for stream in streams async for output in _complete(stream)]
 
 
-async def merged(streams: Sequence[OutputStream]) -> AsyncGenerator[Batch, None]:
+async def merged(streams: Sequence[OpenStream]) -> AsyncGenerator[Batch, None]:
     """Yields the outputs of all streams as they arrive, simultaneous ones together."""
     iterators = [_complete(stream) for stream in streams]
     if len(iterators) == 1:
@@ -168,7 +168,7 @@ async def _next_or_none(
     return await anext(iterator, None)
 
 
-async def _complete(stream: OutputStream) -> AsyncIterator[RequestOutput]:
+async def _complete(stream: OpenStream) -> AsyncIterator[RequestOutput]:
     """Yields a stream's outputs.
 
     Raises:

@@ -8,13 +8,12 @@ from hookline.config import (
     DetailedTrace,
     Dtype,
     EngineConfig,
-    KVTransferConfig,
     Policy,
-    SpeculativeConfig,
 )
 from hookline.config.options import build, check_options, option, options_of
 from hookline.exceptions import ConfigError
 from hookline.slo import Slo
+from hookline_kv_transfer.config import KVTransferConfig
 
 
 def test_no_keyword_means_the_defaults() -> None:
@@ -65,9 +64,7 @@ def test_json_options_take_mappings_dataclasses_and_json() -> None:
         kv_transfer_config={"kv_connector": "c", "kv_role": "kv_producer"},
     )
     by_dataclass = EngineConfig.from_options(
-        speculative_config=SpeculativeConfig(
-            method="ngram", num_speculative_tokens=3, options={"x": 1}
-        ),
+        speculative_config={"method": "ngram", "num_speculative_tokens": 3, "x": 1},
         kv_transfer_config=KVTransferConfig.from_mapping(
             {"kv_connector": "c", "kv_role": "kv_producer"}
         ),

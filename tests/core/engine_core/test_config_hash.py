@@ -5,13 +5,10 @@ import subprocess
 import sys
 
 from hookline.config import EngineConfig, ModelConfig
-from hookline.config.kv_transfer import KVTransferConfig
 from hookline.config.observers import MetricsConfig
 from hookline.core.config_hash import config_hash
 
-CONFIG = EngineConfig(
-    kv_transfer=KVTransferConfig.from_json('{"kv_connector": "cpu_offload"}')
-)
+CONFIG = EngineConfig(kv_transfer={"kv_connector": "cpu_offload"})
 
 
 def test_engines_of_one_server_share_the_hash() -> None:

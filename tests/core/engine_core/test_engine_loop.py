@@ -46,7 +46,9 @@ class Driven:
         """Takes one turn; returns the cause of its output, or an empty string."""
         self.commands.extend(commands)
         self.output: StepOutput | None = None
-        self.news: list[EngineMessage] = self.loop.turn(self.receive, timeout_seconds)
+        self.news: list[EngineMessage] = self.loop.run_once(
+            self.receive, timeout_seconds
+        )
         if not self.news:
             return ""
         assert isinstance(self.news[0], StepOutput)
@@ -278,7 +280,7 @@ def test_command_that_ends_a_wait_is_done_in_the_next_turn() -> None:
     def receive(timeout_seconds: float) -> Command | None:
         return commands.pop() if timeout_seconds > 0 else None
 
-    assert driven.loop.turn(receive, 10.0) == []
+    assert driven.loop.run_once(receive, 10.0) == []
     assert driven.turn() == "step"
 
 

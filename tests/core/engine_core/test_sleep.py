@@ -71,7 +71,7 @@ class Driven:
             return waiting.popleft() if waiting else None
 
         kinds = []
-        for news in self.loop.turn(receive, 0.0):
+        for news in self.loop.run_once(receive, 0.0):
             if isinstance(news, StepOutput):
                 self.outputs.append(news)
                 kinds.append(news.cause)

@@ -5,8 +5,7 @@ import pytest
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig, ExecutorConfig, ModelConfig
 from hookline.core.building import build_core
-from hookline.payloads import StartupPhase
-from hookline.startup_timer import StartupTimer
+from hookline.startup_timer import StartupPhase, StartupTimer
 from hookline_testing.oracle import Oracle
 
 EPOCH = 1_700_000_000 * NANOSECONDS

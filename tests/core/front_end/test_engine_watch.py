@@ -6,8 +6,12 @@ import pytest
 
 from hookline.config import SupervisionConfig
 from hookline.events import StepOutput
-from hookline.frontend.engine_watch import STOPPED_SECONDS, EngineWatch, Stall
-from hookline.frontend.vitals import EngineVitals
+from hookline.frontend.engine_watch import (
+    STOPPED_SECONDS,
+    EngineVitals,
+    EngineWatch,
+    Stall,
+)
 from hookline.stats import SchedulerStats
 from hookline_testing.payloads import RECORD
 

@@ -152,7 +152,7 @@ async def test_requests_of_other_front_ends_count() -> None:
 
     engine = await AsyncEngine.start(config)
     engines = engine._front_end.engines
-    engines.first.stats = SchedulerStats(running=2, waiting=1, waiting_for_grammar=1)
+    engines.first.stats = SchedulerStats(running=2, waiting=1, held={"grammar": 1})
     engine.check_room(5)
     engines.client.owns_engines = False
     engine.check_room(1)

@@ -101,7 +101,7 @@ class OtherFrontEnd:
         """An output arrives at this time."""
         self.clock.seconds = at
         output = StepOutput(0, ns(at), "step", SchedulerStats(), **events)  # type: ignore[arg-type]
-        iteration = self.accounting.take(output, self.clock.now())
+        iteration = self.accounting.on_step_output(output, self.clock.now())
         assert self.accounting.residue == 0
         return iteration
 

@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from hookline import sampling_params
+from hookline.config.extensions import KV_TRANSFER
 from hookline.exceptions import RequestError
 from hookline.frontend.type_check import check_types
 from hookline.frozen import frozen_json, plain
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.sections import present
 from hookline.slo import Slo
 from hookline.structured_outputs import StructuredOutputsParams
 
@@ -86,14 +88,14 @@ def request(
         params=params,
         facts=facts,
         cache_salt=cache_salt,  # type: ignore[arg-type]
-        kv_transfer_params=kv_transfer_params,  # type: ignore[arg-type]
+        sections=present([(KV_TRANSFER, kv_transfer_params)]),
     )
 
 
 def send(request: GenerateRequest) -> None:
     """Sends a request to an engine in another process, as far as that can fail."""
     try:
-        frozen_json(request.kv_transfer_params or {})
+        frozen_json(request.sections)
         encoded = msgspec.msgpack.encode(request, enc_hook=plain)
         msgspec.msgpack.decode(encoded, type=GenerateRequest)
     except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
@@ -110,8 +112,10 @@ def test_odd_values_are_refused_as_by_encoding(
         for value in ODD:
             if (made := with_value(of, name, value)) is None:
                 continue
-            is_params = isinstance(made, SamplingParams)
-            given = request(made) if is_params else request(SamplingParams(), made)
+            if isinstance(made, SamplingParams):
+                given = request(made)
+            else:
+                given = request(SamplingParams(), made)
             found = verdict(check_types, given)
 
             assert found == verdict(send, given), (name, value)
@@ -142,7 +146,7 @@ def test_values_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("checked again")
 
-    monkeypatch.setattr(sampling_params, "_within", fail)
+    monkeypatch.setattr(sampling_params, "check_words", fail)
 
     given = request(cache_salt="a")
 

@@ -15,7 +15,7 @@ from hookline.core.commands import (
 )
 from hookline.exceptions import CommandError
 from hookline.front_end_parts import SleepOperation
-from hookline.frontend.sleep_operations import SleepOperations
+from hookline.frontend.calls import SleepOperations
 from hookline.step import SleepLevel
 
 Replies = list[Future[object]]

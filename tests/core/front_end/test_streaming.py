@@ -9,9 +9,10 @@ import pytest
 
 from hookline import AsyncEngine, EngineDeadError, RequestError, SamplingParams
 from hookline.config import ExecutorConfig
+from hookline.config.extensions import KV_TRANSFER
 from hookline.finish_cause import Rejected
 from hookline.outputs import CompletionOutput, RequestOutput
-from hookline.request import FinishReason, RequestFacts
+from hookline.request import FinishReason, GenerateRequest, RequestFacts
 
 StartEngine = Callable[..., Awaitable[AsyncEngine]]
 
@@ -333,3 +334,18 @@ async def test_outputs_that_nobody_reads_are_merged(start_engine: StartEngine) -
     assert [len(each.token_ids) for each in outputs[0].outputs] == [200, 200]
     assert [len(each.logprobs or []) for each in outputs[0].outputs] == [200, 200]
     assert outputs[0].finished
+
+
+async def test_a_request_that_cannot_be_sent_leaves_nothing_behind(
+    start_engine: StartEngine,
+) -> None:
+    """An integer of more than 64 bits fits into JSON, and into no message."""
+    engine = await start_engine()
+    request = GenerateRequest(
+        prompt_token_ids=[5], params=params(), sections={KV_TRANSFER: {"id": 2**70}}
+    )
+
+    with pytest.raises(RequestError, match="malformed"):
+        engine.add(request, arrived_at=0)
+
+    assert not engine._front_end.num_unconfirmed

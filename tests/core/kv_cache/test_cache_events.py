@@ -21,6 +21,7 @@ from hookline.events import (
     StepOutput,
 )
 from hookline.finish_cause import Aborted
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.connected_core import BLOCK, ConnectedCore, connected_core
 from hookline_testing.connectors import DictStore, Faults
 from hookline_testing.simulation import engine_request
@@ -190,7 +191,9 @@ def test_evictions_for_a_load_are_reported_at_once() -> None:
             assert reader.hashes == index_of(engine)
 
     assert WAIT in causes
-    assert engine.core.report("test").stats.external_cache.hit_tokens == 40
+    assert (
+        transfers_of(engine.core.report("test").stats).external_cache.hit_tokens == 40
+    )
 
 
 def test_reset_is_reported() -> None:

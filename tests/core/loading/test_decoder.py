@@ -63,7 +63,7 @@ OTHERS: dict[str, Callable[[], PreTrainedConfig]] = {
 def build(config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     """A model with the same random weights, in any dtype."""
     torch.manual_seed(7)
-    family = find_family(config.model_type)
+    family = find_family("a model", config.model_type)
     attention = IMPLEMENTATION if family is None else family.attention
     model: PreTrainedModel = AutoModelForCausalLM.from_config(
         config, dtype=torch.float32, attn_implementation=attention

@@ -12,11 +12,10 @@ from hookline.config import (
     EngineConfig,
     ModelConfig,
     SchedulerConfig,
-    SpeculativeConfig,
 )
 from hookline.models.layer_shapes import LayerCache
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.transfers.kv_memory import layers_of
+from hookline_kv_transfer.kv_memory import layers_of
 from hookline_testing.oracle import make_oracle
 
 GREEDY = SamplingParams(temperature=0.0, max_tokens=10)
@@ -35,7 +34,7 @@ def test_output_is_that_of_transformers(family: str, tmp_path: Path) -> None:
     )
     drafting = replace(
         plain,
-        speculative=SpeculativeConfig(method="ngram", num_speculative_tokens=3),
+        speculative={"method": "ngram", "num_speculative_tokens": 3},
     )
     expected = [oracle.greedy(prompt, 10) for prompt in PROMPTS]
 

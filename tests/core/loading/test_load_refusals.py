@@ -251,11 +251,11 @@ def test_the_configured_part_of_the_cache_is_prefaulted(
     """All layers' keys and values; with 0 there is no thread at all."""
     asked: list[tuple[int, int]] = []
 
-    def warmer(memory: list[torch.Tensor], warmed_bytes: int) -> SimpleNamespace:
-        asked.append((len(memory), warmed_bytes))
+    def prefaulter(memory: list[torch.Tensor], num_bytes: int) -> SimpleNamespace:
+        asked.append((len(memory), num_bytes))
         return SimpleNamespace(close=lambda: None)
 
-    monkeypatch.setattr(cpu, "PageWarmer", warmer)
+    monkeypatch.setattr(cpu, "KVCachePrefaulter", prefaulter)
 
     load(folder, cache=CacheConfig(num_kv_blocks=16, kv_cache_prefault=wanted))
 
@@ -269,11 +269,11 @@ def test_by_default_the_cache_of_65536_tokens_is_prefaulted(
     """A small model's process does not take a GiB that may never be used."""
     asked: list[tuple[int, int]] = []
 
-    def warmer(memory: list[torch.Tensor], warmed_bytes: int) -> SimpleNamespace:
-        asked.append((sum(each.nbytes for each in memory), warmed_bytes))
+    def prefaulter(memory: list[torch.Tensor], num_bytes: int) -> SimpleNamespace:
+        asked.append((sum(each.nbytes for each in memory), num_bytes))
         return SimpleNamespace(close=lambda: None)
 
-    monkeypatch.setattr(cpu, "PageWarmer", warmer)
+    monkeypatch.setattr(cpu, "KVCachePrefaulter", prefaulter)
 
     load(folder, cache=CacheConfig(num_kv_blocks=32, block_size=8))
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import Gemma3TextConfig, LlamaConfig
 
-from hookline.config import EngineConfig, ExecutorConfig, KVTransferConfig
+from hookline.config import EngineConfig, ExecutorConfig
 from hookline.models.few_layers import keep_few_layers
 from hookline.models.layer_shapes import LayerCache
 from hookline.models.probe import Probed
@@ -98,24 +98,25 @@ def test_engine_that_cannot_keep_kernels_compiles_them_itself(
 
 
 @pytest.mark.parametrize(
-    "config",
+    ("config", "uses_cache"),
     [
-        EngineConfig(),
-        EngineConfig(executor=replace(BESIDE, serve_while_compiling=False)),
-        EngineConfig(
-            executor=BESIDE, kv_transfer=KVTransferConfig(kv_connector="cpu_offload")
-        ),
+        (EngineConfig(), False),
+        (EngineConfig(executor=replace(BESIDE, serve_while_compiling=False)), False),
+        (EngineConfig(executor=BESIDE), True),
     ],
 )
 def test_engine_that_must_not_change_waits_for_its_kernels(
     config: EngineConfig,
+    uses_cache: bool,
 ) -> None:
     """
     In one process, with a connector, or if told so, kernels come before the first step.
     """
     choose = Choices()
 
-    first = first_forward(config, CPU, choose, PROBED, torch.float32)
+    first = first_forward(
+        config, CPU, choose, PROBED, torch.float32, uses_cache=uses_cache
+    )
 
     assert choose.asked == [True]
     assert first.with_kernels is None

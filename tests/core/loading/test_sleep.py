@@ -18,7 +18,6 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
     SchedulerConfig,
-    SpeculativeConfig,
 )
 from hookline.core.building import build_core, build_executor
 from hookline.core.engine_core import EngineCore
@@ -47,7 +46,7 @@ from hookline.clock import SystemClock
 from hookline.config import CacheConfig, EngineConfig, LoadFormat, ModelConfig
 from hookline.core.building import build_executor
 from hookline.step import SleepLevel
-from hookline_kernels.runtime.page_warmer import wait_until_warm
+from hookline_kernels.runtime.kv_cache_prefaulter import wait_until_prefaulted
 from hookline.startup_timer import StartupTimer
 
 def resident():
@@ -61,14 +60,14 @@ config = EngineConfig(
     cache=CacheConfig(kv_cache_memory=48 << 20),
 )
 executor = build_executor(config, clock, StartupTimer(clock))
-wait_until_warm()
+wait_until_prefaulted()
 found = {"weights": executor.shape.cost.weight_bytes, "awake": resident()}
 executor.sleep(SleepLevel.KV_CACHE)
 found["light"] = resident()
 executor.sleep(SleepLevel.WEIGHTS)
 found["deep"] = resident()
 executor.wake_up()
-wait_until_warm()
+wait_until_prefaulted()
 executor.sleep(SleepLevel.WEIGHTS)
 found["again"] = resident()
 print(json.dumps(found))
@@ -134,7 +133,7 @@ def test_outputs_after_waking_equal_those_before(
 )
 def test_drafts_are_made_after_waking(method: str, level: SleepLevel) -> None:
     """Proposers get the new weights, and their layers the same memory."""
-    speculative = SpeculativeConfig(method=method, num_speculative_tokens=2)
+    speculative = {"method": method, "num_speculative_tokens": 2}
     config = config_of(Path("demo"))
     model = replace(config.model, max_model_len=256)
     config = replace(config, model=model, speculative=speculative)
@@ -148,7 +147,7 @@ def test_drafts_are_made_after_waking(method: str, level: SleepLevel) -> None:
     core.close()
 
     assert tokens_of(outputs)[2] == before[0]
-    assert sum(each.record.draft_tokens for each in outputs if each.record) > 0
+    assert sum(each.record.verified.draft_tokens for each in outputs if each.record) > 0
 
 
 @pytest.mark.exhaustive

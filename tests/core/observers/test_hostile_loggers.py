@@ -127,7 +127,7 @@ def run(site: PluginSite, oracle: Oracle, *hostile: str) -> Run:
         is_flushed = llm.flush(0.5 if hostile else 5.0)
     finally:
         llm.close()
-    lanes = {lane.name: lane for lane in llm.front_end._observers.lanes}
+    lanes = {lane.name: lane for lane in llm.front_end.observers.lanes}
     calls = site.calls()
     return Run(
         tokens=[output.outputs[0].token_ids for output in outputs],

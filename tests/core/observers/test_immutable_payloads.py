@@ -6,8 +6,6 @@ import pytest
 
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, ObserverConfig
 from hookline.config.executor import ExecutorConfig
-from hookline.config.kv_transfer import KVTransferConfig
-from hookline.config.speculative import SpeculativeConfig
 from hookline.llm import LLM
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -16,7 +14,7 @@ from hookline_testing.plugin_site import PluginSite
 
 PROPOSER = """
 from hookline import hookimpl
-from hookline.spec_decode import Drafts, ProposerCapabilities
+from hookline_drafting import Drafts, ProposerCapabilities
 
 seen = []
 
@@ -40,7 +38,7 @@ def create_proposer(context):
 
 CONNECTOR = """
 from hookline import hookimpl
-from hookline.kv_transfer import (
+from hookline_kv_transfer import (
     ConnectorMetadata, SchedulerCapabilities, WorkerCapabilities
 )
 from hookline_testing.idle_connector import IdleWorkerSide
@@ -96,12 +94,11 @@ def make_llm() -> LLM:
         observers=ObserverConfig(
             stat_loggers=("recorder",), options={}, heartbeat_seconds=0.05
         ),
-        speculative=SpeculativeConfig.from_mapping(
-            {"method": "drafting", "num_speculative_tokens": 1, "deep": [[1]]}
-        ),
-        kv_transfer=KVTransferConfig(
-            kv_connector="loading", kv_connector_extra_config={"deep": [{"a": [1]}]}
-        ),
+        speculative={"method": "drafting", "num_speculative_tokens": 1, "deep": [[1]]},
+        kv_transfer={
+            "kv_connector": "loading",
+            "kv_connector_extra_config": {"deep": [{"a": [1]}]},
+        },
         follows_cache=True,
     )
     return LLM.from_config(config)

@@ -30,7 +30,7 @@ def start(observers: ObserverConfig) -> LLM:
 
 
 def lanes_of(llm: LLM) -> tuple[LaneStats, ...]:
-    return llm.front_end._observers.lanes
+    return llm.front_end.observers.lanes
 
 
 def test_no_logger_means_no_lane_and_no_thread() -> None:

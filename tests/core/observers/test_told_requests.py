@@ -11,7 +11,7 @@ from hookline.events import (
     StepOutput,
 )
 from hookline.finish_cause import LengthReached
-from hookline.frontend.told_requests import told_requests
+from hookline.frontend.observing import request_ids_for_hooks
 from hookline.stats import SchedulerStats
 
 OUTPUT = StepOutput(
@@ -44,4 +44,4 @@ def test_facts_are_needed_for_what_is_told(
     hooks: tuple[str, ...], expected: set[int]
 ) -> None:
     """A logger of preemptions alone costs nothing in steps that only make tokens."""
-    assert told_requests(OUTPUT, hooks.__contains__) == expected
+    assert request_ids_for_hooks(OUTPUT, hooks.__contains__) == expected

@@ -7,7 +7,7 @@ from types import FunctionType, SimpleNamespace
 
 import pytest
 
-from hookline import EngineConfig, hookspecs
+from hookline import EngineConfig, hookimpl, hookspecs
 from hookline.config import ObserverConfig
 from hookline.events import (
     BlocksStored,
@@ -138,6 +138,7 @@ def test_only_what_the_recorder_implements_is_built(
     """The recorder listens to the hooks that it has methods for, whatever they are."""
     heard: list[object] = []
 
+    @hookimpl
     def hear(**arguments: object) -> None:
         heard.extend(arguments.values())
 

@@ -10,6 +10,7 @@ import pytest
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
 from hookline_testing.oracle import FAMILIES, Oracle
@@ -92,7 +93,7 @@ def served(config: EngineConfig) -> Served:
         [[each.outputs[0].token_ids for each in one] for one in rounds],
         preemptions=sum(each.preemptions for each in stats),
         drafted=sum(each.outputs[0].draft_tokens for each in outputs),
-        loads=sum(each.transfers.loads for each in stats),
+        loads=sum(transfers_of(each).loads for each in stats),
         hits=sum(each.cached_tokens or 0 for each in outputs),
     )
 

@@ -25,8 +25,8 @@ from hookline.request import FinishReason
 from hookline.stats import Residue
 from hookline.step.plan import StepPlan, StepResult
 from hookline.transport.inproc_client import InprocClient
-from hookline.transport.process_client import ProcessClient
 from hookline.worker.executor import DeferredStep
+from hookline_process_engine.process_client import ProcessClient
 from hookline_testing import PluginSite
 from hookline_testing.wrapped_executor import WrappedExecutor
 
@@ -295,7 +295,7 @@ async def test_a_request_between_death_and_its_report_begins_again(
     request = front_end.submit(
         prepared, stream.deliver, arrived_at=0, is_streamed=False
     )
-    stream.start(request)
+    stream.request = request
     outputs = [output async for output in stream]
 
     assert [output.finished for output in outputs] == [True]

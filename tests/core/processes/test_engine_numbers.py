@@ -13,7 +13,7 @@ from hookline.config import (
 from hookline.core.building import build_core
 from hookline.core.commands import Add
 from hookline.events import StepOutput
-from hookline.transport.process_client import ProcessClient
+from hookline_process_engine.process_client import ProcessClient
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request
 

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
-from hookline.transport.process_client import ProcessClient
+from hookline_process_engine.process_client import ProcessClient
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
 

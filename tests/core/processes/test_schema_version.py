@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {46: "d5bf7019d881a5bf5a26c7315ef812f424a41471473e4513588c8bad7656b2a8"}
+DIGESTS = {48: "1853aacc49e327eea28febc88ef2aeb9556ff38347abce7f8350d8da3b80b1ea"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

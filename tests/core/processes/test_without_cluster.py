@@ -12,7 +12,7 @@ from hookline.exceptions import ConfigError
 from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.scaling_state import EngineNumber
 from hookline.outputs import RequestOutput
-from hookline.transport.process_client import ProcessClient
+from hookline_process_engine.process_client import ProcessClient
 from hookline_testing import PluginSite, assert_conserved
 
 from .conftest import StartEngine

@@ -15,7 +15,6 @@ from hookline.config import (
     EngineConfig,
     ExecutorConfig,
     ModelConfig,
-    SpeculativeConfig,
 )
 from hookline.exceptions import ConfigError
 from hookline.outputs import RequestOutput
@@ -179,7 +178,7 @@ def test_drafts_are_verified_against_changed_logits(
 ) -> None:
     """A processor sees the drafts before each position as output."""
     install(site, "force", FORCE, "Force")
-    speculative = SpeculativeConfig(method="ngram", num_speculative_tokens=3)
+    speculative = {"method": "ngram", "num_speculative_tokens": 3}
     config = config_of(llama, "force", speculative=speculative)
 
     with LLM.from_config(config) as llm:

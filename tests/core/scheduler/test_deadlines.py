@@ -32,7 +32,7 @@ def run_until_idle(core: EngineCore) -> dict[int, object]:
 class NeverGate:
     """A gate that stays closed."""
 
-    status = RequestStatus.WAITING_FOR_GRAMMAR
+    name = "grammar"
     timeout_ns = None
 
     def __init__(self) -> None:

@@ -10,8 +10,7 @@ from hookline.config import (
 )
 from hookline.events import StepOutput, StepRecord
 from hookline.finish_cause import Aborted
-from hookline.scheduler.pipeline import Pipeline
-from hookline.step.plan import SlotMoves, StepPlan, StepResult
+from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.executor import DeferredStep, Executor
 from hookline_testing.simulation import (
     engine_request,
@@ -198,16 +197,3 @@ def test_an_aborted_request_in_flight_frees_its_place() -> None:
     assert (stats.kv_blocks_used, stats.residue.tokens, stats.residue.blocks) == (
         0,
     ) * 3
-
-
-def test_stages_are_told_once_what_the_last_one_has_moved() -> None:
-    """In the order of its steps; with one stage nobody else has moved anything."""
-    moves = [SlotMoves([3, 4], [1, 2]), SlotMoves([9], [8])]
-    two, one = (Pipeline(SchedulerConfig(), count) for count in (2, 1))
-
-    for pipeline in (two, one):
-        for each in (moves[0], None, moves[1]):
-            pipeline.ended(StepResult(moves=each))
-
-    assert (two.take_moves(), two.take_moves()) == (moves, [])
-    assert one.take_moves() == []

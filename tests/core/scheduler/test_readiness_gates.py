@@ -12,7 +12,7 @@ from hookline.config import CacheConfig, Policy, SchedulerConfig
 from hookline.core.engine_core import WAIT, EngineCore
 from hookline.events import Finished, StepOutput
 from hookline.finish_cause import Aborted, Failed
-from hookline.request import Request, RequestStatus
+from hookline.request import Request
 from hookline.scheduler.readiness import Readiness
 from hookline.stats import Residue
 from hookline_testing.connected_core import connected_core
@@ -30,7 +30,7 @@ Ids = Sequence[int]
 class ScriptedGate:
     """Closed for some request ids until a test opens it for them."""
 
-    status = RequestStatus.WAITING_FOR_GRAMMAR
+    name = "grammar"
 
     def __init__(self, *closed: int, timeout_ns: int | None = None) -> None:
         self.timeout_ns = timeout_ns
@@ -103,14 +103,14 @@ def test_a_gate_that_never_opens_delays_no_other_request() -> None:
     core.finish([1], Aborted("gone"))
     end = core.report("test")
 
-    assert (before.waiting, before.waiting_for_grammar) == (2, 1)
+    assert (before.waiting, before.held.get("grammar", 0)) == (2, 1)
     assert [event.request_id for event in ended(outputs)] == [2, 3]
-    assert (after.waiting, after.waiting_for_grammar, after.running) == (0, 1, 0)
+    assert (after.waiting, after.held.get("grammar", 0), after.running) == (0, 1, 0)
     assert after.oldest_waiting_at == 0
     assert after.residue == Residue()
     assert gate.cancelled == [1]
     assert [event.cause for event in end.finished] == [Aborted("gone")]
-    assert (end.stats.waiting_for_grammar, end.stats.residue) == (0, Residue())
+    assert (end.stats.held.get("grammar", 0), end.stats.residue) == (0, Residue())
     assert end.stats.oldest_waiting_at is None
     assert not core.has_work
 
@@ -141,7 +141,7 @@ def test_a_request_passes_every_gate() -> None:
 
     first.open_for(1)
     run_until_wait(core)
-    held = core.report("test").stats.waiting_for_grammar
+    held = core.report("test").stats.held.get("grammar", 0)
     second.open_for(1)
     outputs = run_to_end(core)
 
@@ -197,7 +197,10 @@ def test_waiting_too_long_is_an_error() -> None:
     second = core.report("test")
 
     assert gate.cancelled == [1, 2]
-    assert (first.stats.waiting_for_grammar, second.stats.waiting_for_grammar) == (1, 0)
+    assert (
+        first.stats.held.get("grammar", 0),
+        second.stats.held.get("grammar", 0),
+    ) == (1, 0)
     assert not core.has_work
 
 
@@ -221,7 +224,7 @@ def test_preempted_requests_may_have_to_wait_again() -> None:
     gate.open_for(2)
     outputs += run_to_end(core)
 
-    assert held.waiting_for_grammar == 1
+    assert held.held.get("grammar", 0) == 1
     assert {key: len(each) for key, each in tokens_of(outputs).items()} == {
         1: 10,
         2: 10,
@@ -248,9 +251,9 @@ def test_waiting_for_kv_is_one_gate_of_several() -> None:
     engine.core.finish([1], Aborted("gone"))
     engine.run()
 
-    assert (held.waiting, held.waiting_for_remote_kv) == (0, 1)
+    assert (held.waiting, held.held.get("remote_kv", 0)) == (0, 1)
     stats = engine.core.report("test").stats
-    assert (stats.waiting_for_remote_kv, stats.kv_blocks_used) == (0, 0)
+    assert (stats.held.get("remote_kv", 0), stats.kv_blocks_used) == (0, 0)
     assert stats.residue == Residue()
 
 
@@ -297,7 +300,7 @@ def test_laws_hold_whatever_gates_do(
         state = core.report("test")
         outputs.append(state)
         assert state.stats.residue == Residue()
-        assert state.stats.waiting_for_grammar == len(gate.waiting)
+        assert state.stats.held.get("grammar", 0) == len(gate.waiting)
     for request_id in range(1, 31):
         gate.open_for(request_id)
     outputs += run_to_end(core)

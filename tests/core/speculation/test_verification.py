@@ -3,12 +3,13 @@
 import msgspec
 import numpy as np
 
-from hookline.events import StepRecord
+from hookline.events import StepRecord, VerifiedDrafts
 from hookline.kv_cache import BlockPool
 from hookline.sampling_params import SamplingParams
 from hookline.step.plan import AdmittedSequence, StepPlan
-from hookline.worker.drafting.verification import DraftLayout, verify
 from hookline.worker.input_batch import InputBatch, one_by_one
+from hookline.worker.verification import DraftLayout, verify
+from hookline_metrics.drafts import DRAFT_USE, DraftUse
 from hookline_metrics.speculation import SpeculationYield
 
 MILLISECOND = 1_000_000
@@ -117,10 +118,8 @@ def step(
     end = milliseconds * MILLISECOND
     return StepRecord(
         1, 0, 0, 0, end, end, 0, 0, requests, requests + 2 * drafts, [],
-        draft_tokens=2 * drafts,
-        accepted_tokens=accepted,
-        drafts=drafts,
-        most_drafts=most,
+        verified=VerifiedDrafts(drafts, 2 * drafts, accepted),
+        sections={DRAFT_USE.name: DraftUse(most_drafts=most)},
     )  # fmt: skip
 
 
@@ -162,6 +161,8 @@ def test_efficiency_never_exceeds_one() -> None:
     """A step whose limit is not known has at least accepted what it has accepted."""
     found = SpeculationYield()
     record = step(requests=1, milliseconds=10, accepted=2, drafts=1)
-    found.step(msgspec.structs.replace(record, accepted_by_position=[1, 1]))
+    found.step(
+        msgspec.structs.replace(record, verified=VerifiedDrafts(1, 2, 2, (1, 1)))
+    )
 
     assert found.reading(10 * MILLISECOND).efficiency == 1.0

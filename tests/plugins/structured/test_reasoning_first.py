@@ -9,7 +9,6 @@ from hookline.config import (
     Dtype,
     EngineConfig,
     ModelConfig,
-    SpeculativeConfig,
 )
 from hookline.request import FinishReason
 from hookline_testing import assert_conserved
@@ -76,9 +75,7 @@ def test_grammar_begins_behind_the_reasoning(random_model: Oracle) -> None:
     starts = {text[:3] == "bcd" for text, _ in plain[-10:]}
     assert starts == {True, False}
 
-    drafting = SpeculativeConfig(
-        method="ngram", num_speculative_tokens=4, options={"prompt_lookup_min": 1}
-    )
+    drafting = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 1}
     drafted, _ = texts_of(config_of(random_model.folder, speculative=drafting))
     assert drafted == plain
 

@@ -13,7 +13,7 @@ from hookline import (
     StructuredOutputsParams,
     TokensPrompt,
 )
-from hookline.config import CacheConfig, EngineConfig, ModelConfig, SpeculativeConfig
+from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline.plugin_loading.recorders import MetricFamily
 from hookline.request import FinishReason
 from hookline_metrics.histogram_value import HistogramValue
@@ -239,11 +239,11 @@ def test_drafts_change_no_text(
     """
     texts = []
     for method in (None, "ngram"):
-        speculative = method and SpeculativeConfig(
-            method=method,
-            num_speculative_tokens=4,
-            options={"prompt_lookup_min": 1},
-        )
+        speculative = method and {
+            "method": method,
+            "num_speculative_tokens": 4,
+            "prompt_lookup_min": 1,
+        }
         name = random_model.folder if model == "random" else "demo"
         with LLM.from_config(config_of(name, speculative=speculative)) as llm:
             prompt = list(b'"name": "age": [1, 2, 333-abab')

@@ -17,7 +17,6 @@ from hookline.exceptions import (
     OverloadedError,
     PromptTooLongError,
     RequestError,
-    TextLimitError,
 )
 from hookline.front_end_parts import TextQueueName, TextQueueStats
 from hookline.frozen import EMPTY
@@ -25,6 +24,7 @@ from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 from hookline_processes.frames import frame
 from hookline_server.texts import text_queue
+from hookline_server.texts.errors import TextLimitError
 from hookline_server.texts.pool import SMALL_CHARS, TextPool
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
 from hookline_testing.own_time import Deadline

@@ -18,8 +18,9 @@ from hookline.config import (
     ObserverConfig,
     SchedulerConfig,
 )
-from hookline.kv_transfer import KVRole, KVTransferConfig
 from hookline_faults.scripted_instances import FakeInstance, numbers_of, routed
+from hookline_kv_transfer import KVRole, KVTransferConfig
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
 from hookline_server.texts.engine import TextEngine
@@ -57,7 +58,7 @@ def config(role: KVRole | None, connector: str, folder: Path) -> EngineConfig:
         cache=CacheConfig(num_kv_blocks=256),
         scheduler=SchedulerConfig(max_num_seqs=8, max_num_batched_tokens=64),
         observers=ObserverConfig(stat_loggers=("prometheus",)),
-        kv_transfer=None if role is None else transfer,
+        kv_transfer=None if role is None else transfer.section(),
         in_process=True,
     )
 
@@ -101,6 +102,9 @@ async def test_tokens_are_those_of_one_engine(connector: str, tmp_path: Path) ->
     assert found == expected
     assert numbers["prefill_seconds_count"] == len(PROMPTS)
     assert not [name for name in numbers if "fallbacks" in name]
-    assert stats.transfers.failures == {}
+    assert transfers_of(stats).failures == {}
     # All but the last tokens of each long prompt, which fill no block.
-    assert stats.external_cache.hit_tokens > 0.8 * stats.external_cache.queried_tokens
+    assert (
+        transfers_of(stats).external_cache.hit_tokens
+        > 0.8 * transfers_of(stats).external_cache.queried_tokens
+    )

@@ -15,6 +15,7 @@ LARGEST = {torch.float8_e4m3fn: 448.0, torch.float8_e5m2: 57344.0}
 EIGHT_BITS = (SCALED, *LARGEST)
 """Dtypes of caches that may differ from the dtype of queries."""
 
+_NAMES = {torch.float8_e4m3fn: "fp8_e4m3", torch.float8_e5m2: "fp8_e5m2"}
 _MOST = 127
 _LEAST_SCALE = 1e-30
 """A token whose numbers are smaller is stored as zeros."""
@@ -45,3 +46,8 @@ def dequantized(
     if scales is None:
         return numbers.to(dtype)
     return (numbers.float() * scales.float()[..., None]).to(dtype)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Returns a name such as `bfloat16` or `fp8_e4m3`."""
+    return _NAMES.get(dtype, str(dtype).removeprefix("torch."))

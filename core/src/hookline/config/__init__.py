@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         Kernels,
         SimulationConfig,
     )
-    from hookline.config.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
     from hookline.config.model import (
         Convert,
         Dtype,
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     )
     from hookline.config.parallel import ParallelConfig
     from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
-    from hookline.config.speculative import SpeculativeConfig
     from hookline.config.supervision import StallPolicy, SupervisionConfig
 
 __all__ = [
@@ -48,10 +46,7 @@ __all__ = [
     "ExecutorConfig",
     "HashAlgorithm",
     "KVCacheDtype",
-    "KVRole",
-    "KVTransferConfig",
     "Kernels",
-    "LoadFailurePolicy",
     "LoadFormat",
     "MetricsConfig",
     "ModelConfig",
@@ -63,7 +58,6 @@ __all__ = [
     "SchedulerConfig",
     "SimulationConfig",
     "SleepPolicy",
-    "SpeculativeConfig",
     "StallPolicy",
     "SupervisionConfig",
 ]
@@ -78,11 +72,6 @@ __getattr__ = lazy_exports(
             "ExecutorConfig",
             "Kernels",
             "SimulationConfig",
-        ),
-        "hookline.config.kv_transfer": (
-            "KVRole",
-            "KVTransferConfig",
-            "LoadFailurePolicy",
         ),
         "hookline.config.model": (
             "Convert",
@@ -100,7 +89,6 @@ __getattr__ = lazy_exports(
         ),
         "hookline.config.parallel": ("ParallelConfig",),
         "hookline.config.scheduler": ("Policy", "SchedulerConfig", "SleepPolicy"),
-        "hookline.config.speculative": ("SpeculativeConfig",),
         "hookline.config.supervision": ("StallPolicy", "SupervisionConfig"),
     },
 )

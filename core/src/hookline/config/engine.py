@@ -5,14 +5,16 @@ from typing import Self
 
 from hookline.config.cache import CacheConfig
 from hookline.config.executor import AUTO, ExecutorConfig
-from hookline.config.extensions import OPTION as EXTENSION_OPTION
 from hookline.config.extensions import (
+    KV_TRANSFER_OPTION,
     POOLER_OPTION,
+    SPECULATIVE_OPTION,
     STRUCTURED_OUTPUTS_OPTION,
     check_extensions,
 )
-from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
-from hookline.config.kv_transfer import KVTransferConfig
+from hookline.config.extensions import (
+    OPTION as EXTENSION_OPTION,
+)
 from hookline.config.model import ModelConfig
 from hookline.config.observers import ObserverConfig
 from hookline.config.options import build, check_options, installed, option, section
@@ -23,7 +25,6 @@ from hookline.config.sections import (
     installed_sections,
     missing_distribution,
 )
-from hookline.config.speculative import OPTION, SpeculativeConfig
 from hookline.config.supervision import SupervisionConfig
 from hookline.exceptions import ConfigError
 
@@ -53,23 +54,23 @@ class EngineConfig:
     model: ModelConfig = section("model", ModelConfig)
     cache: CacheConfig = section("KV cache", CacheConfig)
     scheduler: SchedulerConfig = section("scheduler", SchedulerConfig)
-    speculative: SpeculativeConfig | None = option(
+    speculative: dict[str, object] | None = option(
         "Speculative decoding, such as "
         '{"method": "ngram", "num_speculative_tokens": "auto"}.',
         default=None,
-        flag="speculative-config",
+        flag=SPECULATIVE_OPTION,
         group="scheduler",
         metavar="JSON",
-        read_mapping=SpeculativeConfig.from_mapping,
+        read_mapping=dict,
     )
-    kv_transfer: KVTransferConfig | None = option(
+    kv_transfer: dict[str, object] | None = option(
         "KV connector that loads and saves KV blocks, such as "
         '{"kv_connector": "cpu_offload"}.',
         default=None,
-        flag="kv-transfer-config",
+        flag=KV_TRANSFER_OPTION,
         group="KV cache",
         metavar="JSON",
-        read_mapping=KVTransferConfig.from_mapping,
+        read_mapping=dict,
     )
     pooler: dict[str, object] | None = option(
         'How hidden states become embeddings, such as {"pooling_type": "MEAN"}.',
@@ -139,12 +140,6 @@ class EngineConfig:
                 for name, value in found.derived(self).items():
                     object.__setattr__(self, name, value)
         self._check_experts()
-        if self.speculative is not None and self.scheduler.async_scheduling:
-            raise ConfigError(
-                OPTION,
-                "cannot be combined with async-scheduling: drafts depend on the "
-                "previous step's tokens, so no step can be scheduled ahead",
-            )
         if self.parallel.pipeline_parallel_size > 1:
             self._check_pipeline()
         if self.parallel.tensor_parallel_size > 1 and self.executor_name in _ONE_RANK:
@@ -152,11 +147,6 @@ class EngineConfig:
                 "tensor-parallel-size",
                 f"{self.parallel.tensor_parallel_size} is not supported: the executor "
                 f"{self.executor_name} has one rank; mp has several",
-            )
-        if self.kv_transfer is not None and not self.cache.enable_prefix_caching:
-            raise ConfigError(
-                KV_TRANSFER_OPTION,
-                "requires enable-prefix-caching: blocks are identified by their hashes",
             )
 
     def _check_experts(self) -> None:

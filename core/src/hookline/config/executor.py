@@ -113,5 +113,10 @@ class ExecutorConfig:
     )
     simulation: SimulationConfig = section("executor", SimulationConfig)
 
+    @property
+    def may_compile(self) -> bool:
+        """Whether kernels are used, and not torch alone."""
+        return self.kernels is not Kernels.TORCH
+
     def __post_init__(self) -> None:
         check_options(self)

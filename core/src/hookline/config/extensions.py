@@ -7,6 +7,12 @@ from hookline.exceptions import ConfigError
 OPTION = "extension-config"
 POOLER_OPTION = "pooler-config"
 STRUCTURED_OUTPUTS_OPTION = "structured-outputs-config"
+SPECULATIVE_OPTION = "speculative-config"
+DRAFTING = "drafting"
+"""Name of the extension that drafts tokens."""
+KV_TRANSFER_OPTION = "kv-transfer-config"
+KV_TRANSFER = "kv_transfer"
+"""Name of the extension that moves KV blocks by a connector."""
 
 
 def check_extensions(given: Mapping[str, object]) -> dict[str, dict[str, object]]:

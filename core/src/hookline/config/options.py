@@ -36,6 +36,14 @@ class _Section(typing.Protocol):
 Sections = Mapping[str, type[_Section]]
 
 
+@typing.runtime_checkable
+class ExtensionSection(typing.Protocol):
+    """An extension's own type of its section, which the core keeps as a mapping."""
+
+    def section(self) -> dict[str, object]:
+        """Returns the keys that users would write."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shorthand:
     """A switch that sets a field to a fixed value.
@@ -188,6 +196,8 @@ class ConfigOption:
         Raises:
             ConfigError: The value is of another type.
         """
+        if isinstance(value, ExtensionSection):
+            value = value.section()
         if isinstance(value, Mapping) and self.spec.read_mapping is not None:
             return self.spec.read_mapping(value)
         if isinstance(value, str) and self.read is not None:

@@ -1,33 +1,26 @@
 """Builds an engine core with the executor that a configuration names."""
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
+from typing import cast
 
 from hookline.clock import Clock
 from hookline.config.engine import EngineConfig
-from hookline.config.engine_paths import path_of_engine
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
-from hookline.core.recording import FileRecorder, RecordingHeader
-from hookline.core.tap import Tap
+from hookline.core.engine_recorder import EngineRecorder, EngineRecorderContext
+from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY
-from hookline.kv_transfer.connector import SchedulerConnector
-from hookline.kv_transfer.guard import ConnectorGuard
-from hookline.plugin_loading.connectors import (
-    load_scheduler_connector,
-    load_worker_connector,
-    register_kv_layout,
-)
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
-from hookline.plugin_loading.proposers import load_proposer, settle_drafts
+from hookline.plugins.calling import call_plugin
+from hookline.plugins.kinds import ENGINE_RECORDER
 from hookline.scheduler.extension import scheduler_sides
 from hookline.startup_timer import StartupTimer
 from hookline.worker.executor import Executor
 from hookline.worker.executor_context import ExecutorContext
 from hookline.worker.executor_factory import AdaptFactory, load_executor_factory
+from hookline_registry import installed
 
 
 def build_core(
@@ -50,13 +43,11 @@ def build_core(
     timer = StartupTimer(clock)
     with timer.phase("start engine"):
         extensions = _extensions(config)
-        connector = load_scheduler_connector(config)
         executor = build_executor(config, clock, timer, adapt, extensions=extensions)
         core = EngineCore(
             config,
             executor,
             clock,
-            guarded(config, connector, executor),
             extensions=scheduler_sides(extensions),
         )
     core.facts = replace(
@@ -70,37 +61,26 @@ def build_core(
 
 def _extensions(config: EngineConfig) -> Mapping[str, object]:
     factory = load_executor_factory(config.executor_name)
-    return load_extensions(config, has_logits=factory.capabilities.logits)
+    return load_extensions(config, capabilities=factory.capabilities)
 
 
 def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
-    """Builds the loop around a core, and the tap that the configuration asks for.
+    """Builds the loop around a core, and the recorder that the configuration asks for.
 
     Raises:
-        ConfigError: The file of a recording cannot be written.
+        ConfigError: The file of a recording cannot be written, or nothing installed
+            writes one.
     """
-    observers = config.observers
-    recorder: Tap | None = None
+    observers, recorder = config.observers, None
     if observers.record is not None:
-        header = RecordingHeader(config, core.facts, core.clock_pair())
-        path = Path(path_of_engine(observers.record, config.engine_index))
-        recorder = FileRecorder(path, header, observers.record_max_bytes)
+        if not installed(ENGINE_RECORDER.group):
+            raise ConfigError("record", "requires the distribution hookline-recording")
+        context = EngineRecorderContext(
+            config=config, facts=core.facts, clock=core.clock_pair()
+        )
+        made = call_plugin(ENGINE_RECORDER, "file", context, option="record")
+        recorder = cast("EngineRecorder | None", made)
     return EngineLoop(core, observers.heartbeat_seconds, recorder)
-
-
-def guarded(
-    config: EngineConfig, connector: SchedulerConnector | None, executor: Executor
-) -> ConnectorGuard | None:
-    """Shows the KV layout to the connector's scheduler side, and guards it.
-
-    Raises:
-        ConfigError: The connector cannot use the layout.
-    """
-    layout = executor.shape.kv_layout
-    if connector is None or config.kv_transfer is None or layout is None:
-        return None
-    register_kv_layout(connector, config, layout)
-    return ConnectorGuard(connector, config.kv_transfer.kv_connector)
 
 
 def build_executor(
@@ -120,19 +100,17 @@ def build_executor(
     factory = load_executor_factory(config.executor_name)
     factory = factory if adapt is None else adapt(factory)
     if factory.has_processes:
-        return factory(ExecutorContext(config=config, clock=clock, timer=timer))
-    connector = load_worker_connector(config)
+        return factory(
+            ExecutorContext(
+                config=config, clock=clock, timer=timer, extensions=extensions
+            )
+        )
     check_logits_processors(config, factory.capabilities)
-    with timer.phase("load proposer") if config.speculative else nullcontext():
-        proposer = load_proposer(config, factory.capabilities)
-        config = settle_drafts(config, proposer)
     return factory(
         ExecutorContext(
             config=config,
             clock=clock,
             timer=timer,
-            proposer=proposer,
-            connector=connector,
             extensions=extensions,
         )
     )

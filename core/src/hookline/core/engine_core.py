@@ -12,10 +12,15 @@ from hookline.core.commands import SleepMode
 from hookline.core.engine_facts import engine_facts
 from hookline.core.making import make_scheduler
 from hookline.core.step_in_flight import StepInFlight
-from hookline.events import CacheChanges, ClockPair, StepOutput, StepRecord
+from hookline.events import (
+    CacheChanges,
+    ClockPair,
+    StepOutput,
+    StepRecord,
+    VerifiedDrafts,
+)
 from hookline.finish_cause import Aborted, FinishCause
 from hookline.frozen import EMPTY
-from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.request import GenerateRequest
 from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
@@ -26,7 +31,7 @@ from hookline.worker.executor import Executor, SharingExecutor
 from hookline_registry import Failure, isolate
 
 WAIT = "wait"
-"""Cause of an empty output: all work awaits KV transfers or gates."""
+"""Cause of an empty output: all work awaits extensions or gates."""
 
 
 class EngineCore:
@@ -49,7 +54,6 @@ class EngineCore:
         config: EngineConfig,
         executor: Executor,
         clock: Clock,
-        connector: ConnectorGuard | None = None,
         *,
         gates: Sequence[ReadinessGate] = (),
         extensions: Mapping[str, SchedulerSide] = EMPTY,
@@ -60,7 +64,6 @@ class EngineCore:
             config: Configuration of the engine.
             executor: Runs the model.
             clock: Time source.
-            connector: Scheduler side of the KV connector, if `config` names one.
             gates: Conditions for the admission of requests.
             extensions: Scheduler's sides of extensions, by their names.
 
@@ -71,7 +74,8 @@ class EngineCore:
         check_capacity(config, shape)
         self.clock = clock
         sides = SchedulerExtensions(extensions, gates)
-        self.facts = sides.described(engine_facts(config, shape, connector))
+        sides.loaded(shape)
+        self.facts = sides.described(engine_facts(config, shape))
         self._executor = executor
         self.sharing = executor if isinstance(executor, SharingExecutor) else None
         self.has_ranks, self.check = bool(executor.pids), executor.check
@@ -79,17 +83,18 @@ class EngineCore:
         self._is_pipeline = config.parallel.pipeline_parallel_size > 1
         self._in_flight: deque[StepInFlight] = deque()
         self._last_executed, self._cache_sequence = clock.now(), 0
-        self._has_connector = connector is not None
         self.sleep_level: SleepLevel | None = None
-        self._scheduler = make_scheduler(config, shape, clock, connector, sides)
+        self._sides = sides
+        self._scheduler = make_scheduler(config, shape, clock, sides)
 
     # -- requests ----------------------------------------------------------------
 
     @property
     def has_work(self) -> bool:
-        """Whether requests, steps in flight or KV transfers need a step."""
-        is_needed = self._scheduler.has_requests or self._scheduler.has_transfers
-        return is_needed or bool(self._in_flight)
+        """Whether requests, steps in flight or extensions need a step."""
+        if self._scheduler.has_requests or self._in_flight:
+            return True
+        return self._scheduler.needs_poll
 
     def add(self, request: GenerateRequest) -> None:
         """Queues a request; one that cannot be queued ends with an error.
@@ -120,7 +125,7 @@ class EngineCore:
         There must be work. With asynchronous scheduling, and in a pipeline, steps start
         before those ahead of them are awaited; the first calls only start one (cause
         `start`). A pipeline gets its next step before the output is returned. If all
-        work awaits KV transfers or readiness gates, these are polled: the cause is
+        work awaits extensions or readiness gates, these are polled: the cause is
         `transfer`, or `WAIT` without anything to report. Such an output is empty
         and may be dropped.
         """
@@ -128,12 +133,12 @@ class EngineCore:
         if plan is not None and (self._is_pipeline or not self._is_full):
             return self._emit("start", self.clock.now())
         if not self._in_flight:
-            return self._poll_transfers()
+            return self._poll()
         step = self._in_flight.popleft()
         result = step.started.result()
         executed_at = self.clock.now()
-        told = self._scheduler.update(result, executed_at)
-        record = self._record(step, result, told, executed_at)
+        outcome = self._scheduler.update(result, executed_at)
+        record = self._record(step, result, outcome, executed_at)
         output = self._emit("step", executed_at, record)
         if self._is_pipeline and len(self._in_flight) == self._lead:
             self._schedule_and_start()  # reported with the next output
@@ -157,12 +162,11 @@ class EngineCore:
         )
         return plan
 
-    def _poll_transfers(self) -> StepOutput:
-        result = self._executor.start(self._scheduler.plan_transfers()).result()
+    def _poll(self) -> StepOutput:
+        result = self._executor.start(self._scheduler.plan_poll()).result()
         now = self.clock.now()
-        self._scheduler.update(result, now)
-        has_ended = result.transfers is not None and result.transfers.has_news
-        if has_ended or self._scheduler.has_news:
+        told = self._scheduler.update(result, now)
+        if told or self._scheduler.has_news:
             return self._emit("transfer", now)
         stats = self._scheduler.stats()
         return StepOutput(
@@ -173,15 +177,14 @@ class EngineCore:
         self,
         step: StepInFlight,
         result: StepResult,
-        told: Sections,
+        outcome: tuple[Sections, VerifiedDrafts],
         executed_at: int,
     ) -> StepRecord:
         waited_ns = max(0, self._last_executed - step.scheduled_at)
         self._last_executed = executed_at
         return step.record(
             result,
-            self._scheduler.verified_drafts,
-            told,
+            *outcome,
             engine_index=self.facts.engine_index,
             waited_ns=waited_ns,
             executed_at=executed_at,
@@ -193,9 +196,7 @@ class EngineCore:
     @property
     def sleep_obstacle(self) -> str | None:
         """Why this engine can never sleep; None if it can."""
-        if self._has_connector:
-            return "an engine with a KV connector cannot sleep"
-        return None
+        return self._sides.sleep_obstacle
 
     @property
     def has_steps_in_flight(self) -> bool:
@@ -285,8 +286,6 @@ class EngineCore:
             evictions=self._scheduler.drain_evictions(),
             clock=clock,
             cache_changes=self._cache_changes(),
-            loads=events.loads,
-            connector_events=events.connector,
             sections=events.sections,
         )
 

@@ -5,28 +5,17 @@ from importlib.metadata import version
 from hookline.cache_facts import CacheFacts
 from hookline.config.engine import EngineConfig
 from hookline.core.config_hash import config_hash
-from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.payloads import EngineFacts
-from hookline.stats import TierStats
 from hookline.step import ModelShape
 
-_HOST_TIER = "cpu"
-"""Name of a connector's tier in host memory."""
 
-_NO_TIER = TierStats()
-
-
-def engine_facts(
-    config: EngineConfig, shape: ModelShape, connector: ConnectorGuard | None
-) -> EngineFacts:
+def engine_facts(config: EngineConfig, shape: ModelShape) -> EngineFacts:
     """Describes an engine for observers: its model, cache, scheduler and executor.
 
     Args:
         config: Configuration of the engine.
         shape: The model's shape.
-        connector: Scheduler side of the KV connector, which knows the layout.
     """
-    tiers = {} if connector is None else connector.tier_stats()
     return EngineFacts(
         engine_index=config.engine_index,
         model_name=config.model.served_name,
@@ -53,21 +42,11 @@ def engine_facts(
         tensor_parallel_size=config.parallel.tensor_parallel_size,
         pipeline_parallel_size=config.parallel.pipeline_parallel_size,
         shares_experts=config.spreads_experts,
-        cache=_cache_facts(config, shape, tiers.get(_HOST_TIER, _NO_TIER)),
-    )
-
-
-def _cache_facts(
-    config: EngineConfig, shape: ModelShape, host: TierStats
-) -> CacheFacts:
-    cache, transfer = config.cache, config.kv_transfer
-    return CacheFacts(
-        hash_algorithm=cache.hash_algorithm,
-        gpu_memory_utilization=cache.gpu_memory_utilization,
-        configured_blocks=cache.num_kv_blocks,
-        configured_bytes=cache.kv_cache_memory,
-        sliding_window=shape.sliding_window,
-        connector="" if transfer is None else transfer.kv_connector,
-        host_blocks=host.max_blocks,
-        host_bytes=host.max_bytes,
+        cache=CacheFacts(
+            hash_algorithm=config.cache.hash_algorithm,
+            gpu_memory_utilization=config.cache.gpu_memory_utilization,
+            configured_blocks=config.cache.num_kv_blocks,
+            configured_bytes=config.cache.kv_cache_memory,
+            sliding_window=shape.sliding_window,
+        ),
     )

@@ -16,14 +16,14 @@ from hookline.core.commands import (
     WakeUp,
 )
 from hookline.core.engine_core import WAIT, EngineCore
+from hookline.core.engine_recorder import EngineRecorder, GuardedRecorder
 from hookline.core.sleep import SleepControl
-from hookline.core.tap import GuardedTap, Tap
 
 Receive = Callable[[float], Command | None]
 """Waits up to this many seconds for a command; 0 only polls."""
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.0005, 0.05
-"""Seconds between two polls for KV transfers while nothing is computed."""
+"""Seconds between two polls of extensions while nothing is computed."""
 CHECK_SECONDS = 0.25
 """Seconds after which an idle loop looks whether its ranks still live."""
 
@@ -36,10 +36,13 @@ class EngineLoop:
     """
 
     def __init__(
-        self, core: EngineCore, heartbeat_seconds: float, tap: Tap | None = None
+        self,
+        core: EngineCore,
+        heartbeat_seconds: float,
+        recorder: EngineRecorder | None = None,
     ) -> None:
         self.core = core
-        self._tap = GuardedTap(tap) if tap is not None else None
+        self._recorder = GuardedRecorder(recorder) if recorder is not None else None
         self._sleep = SleepControl(core, core.sharing)
         self._heartbeat = round(heartbeat_seconds * NANOSECONDS)
         self._last_state = core.clock.now()
@@ -50,7 +53,7 @@ class EngineLoop:
         self._replies_to_state: list[Reply] = []
         self._replies: list[Reply] = []
 
-    def turn(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
+    def run_once(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
         """Takes all waiting commands, then steps, publishes a state, or waits.
 
         Returns:
@@ -66,15 +69,15 @@ class EngineLoop:
         if self._replies:
             messages = [*messages, *self._replies]
             self._replies = []
-        if self._tap is not None:
+        if self._recorder is not None:
             for each in messages:
-                self._tap.output(self.core.clock.now(), each)
+                self._recorder.output(self.core.clock.now(), each)
         return messages
 
     def close(self) -> None:
-        """Closes the core and the tap."""
-        if self._tap is not None:
-            self._tap.close()
+        """Closes the core and its recorder."""
+        if self._recorder is not None:
+            self._recorder.close()
         self.core.close()
 
     def _run(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
@@ -110,7 +113,7 @@ class EngineLoop:
             self._take(command)
 
     def _next_pause(self) -> float:
-        """Bounds the delay until a transfer's end is seen to 1/8 of the wait."""
+        """Bounds the delay until news of an extension is seen to 1/8 of the wait."""
         pause, self._pause = self._pause, min(1.125 * self._pause, LONGEST_PAUSE)
         return pause
 
@@ -127,8 +130,8 @@ class EngineLoop:
         return [self.core.report(cause), *replies]
 
     def _take(self, command: Command) -> None:
-        if self._tap is not None:
-            self._tap.command(self.core.clock.now(), command)
+        if self._recorder is not None:
+            self._recorder.command(self.core.clock.now(), command)
         self._handle(command)
 
     def _handle(self, command: Command) -> None:

@@ -1,13 +1,11 @@
-"""Makes the scheduler of an engine core, with its KV cache and its transfers."""
+"""Makes the scheduler of an engine core, with its KV cache."""
 
 from hookline.clock import Clock
 from hookline.config.engine import EngineConfig
 from hookline.kv_cache import KVCacheManager
 from hookline.kv_cache.cache_events import CacheEventLog
-from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.scheduler import Scheduler
 from hookline.scheduler.extension import SchedulerExtensions
-from hookline.scheduler.transfers import Transfers
 from hookline.step.model_shape import ModelShape
 
 
@@ -15,7 +13,6 @@ def make_scheduler(
     config: EngineConfig,
     shape: ModelShape,
     clock: Clock,
-    connector: ConnectorGuard | None,
     extensions: SchedulerExtensions,
 ) -> Scheduler:
     """Returns a scheduler without requests.
@@ -29,8 +26,6 @@ def make_scheduler(
         config.scheduler,
         cache,
         max_model_len=shape.max_model_len,
-        draft_tree=shape.draft_tree,
-        transfers=Transfers(cache, connector, config.kv_transfer),
         extensions=extensions,
         num_batches=config.num_steps_ahead + 1 if has_stages else 1,
     )

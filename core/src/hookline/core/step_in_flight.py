@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from hookline.events import StepRecord
+from hookline.events import StepRecord, VerifiedDrafts
 from hookline.kv_cache import EvictionWork
-from hookline.scheduler.step_events import VerifiedDrafts
 from hookline.sections import Sections
 from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import StartedStep
@@ -31,8 +30,8 @@ class StepInFlight:
     def record(
         self,
         result: StepResult,
-        verified: VerifiedDrafts,
         told: Sections,
+        verified: VerifiedDrafts,
         *,
         engine_index: int,
         waited_ns: int,
@@ -43,8 +42,8 @@ class StepInFlight:
 
         Args:
             result: The executor's result.
-            verified: Outcome of the step's drafts.
             told: What extensions tell of it.
+            verified: Outcome of the step's drafts.
             engine_index: Index of the engine.
             waited_ns: Time that the step waited for the one before it, ns.
             executed_at: Time of its result, monotonic ns.
@@ -68,13 +67,7 @@ class StepInFlight:
             sampled_requests=len(result.tokens),
             forward_ns=result.forward_ns,
             waited_ns=waited_ns,
-            drafts=verified.drafts,
-            draft_tokens=verified.draft_tokens,
-            accepted_tokens=verified.accepted_tokens,
-            accepted_by_position=verified.accepted_by_position,
-            draft_ns=result.draft_ns,
-            proposer_failures=result.proposer_failures,
-            most_drafts=result.most_drafts,
+            verified=verified,
             kernels_compiling=result.kernels_compiling,
             thread_use=result.thread_use,
             rank_use=result.rank_use,

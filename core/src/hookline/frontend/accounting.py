@@ -24,7 +24,8 @@ from hookline.frontend.request_account import (
     orphaned_request,
     rejected_request,
 )
-from hookline.frontend.wall_time import WallTime
+from hookline.frontend.timeline import ClockMapping
+from hookline.frozen import frozen_json
 from hookline.request import FinishReason, GenerateRequest, RequestFacts
 from hookline.request_ids import client_of
 from hookline.stats import GRAMMAR_NEWS, IterationStats
@@ -70,7 +71,7 @@ class RequestAccounting:
         self.moved = 0
         self.taken_over = 0
         self.num_waiting_tokens = 0
-        self.wall = WallTime(clock, engine_clock)
+        self.wall = ClockMapping(clock, engine_clock)
         self._clock = clock
         self._is_detailed = is_detailed
         self._keep_prompts = keep_prompts
@@ -103,7 +104,7 @@ class RequestAccounting:
         """Facts about those of the requests that are in flight.
 
         Nothing is known about those of front ends that have ended. Call it before
-        `take`, which forgets finished requests.
+        `on_step_output`, which forgets finished requests.
         """
         facts = {}
         for request_id in request_ids:
@@ -194,17 +195,17 @@ class RequestAccounting:
 
     # -- what the engine reports -------------------------------------------------
 
-    def take(self, output: StepOutput, received_at: int) -> IterationStats:
+    def on_step_output(self, output: StepOutput, received_at: int) -> IterationStats:
         """Counts the events of one output; events of unknown requests are ignored.
 
         Those of other front ends' requests come only when these front ends have ended.
         """
         iteration = IterationBuilder()
         iteration.evictions += output.evictions
-        iteration.loads += output.loads
-        iteration.connector_events += output.connector_events
-        if output.sections and (news := GRAMMAR_NEWS.read(output.sections)):
-            iteration.compilings += news.compilings
+        if output.sections:
+            iteration.sections = frozen_json(output.sections)
+            if news := GRAMMAR_NEWS.read(output.sections):
+                iteration.compilings += news.compilings
         if output.clock is not None:
             self.wall.set_engine(output.clock)
             self.wall.set_front_end(self._clock)

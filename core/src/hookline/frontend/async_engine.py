@@ -10,6 +10,7 @@ from typing import Self, TypeVar
 
 from hookline.clock import NANOSECONDS, SystemClock
 from hookline.config.engine import EngineConfig
+from hookline.config.extensions import KV_TRANSFER
 from hookline.core.commands import EngineCommand
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import (
@@ -21,12 +22,12 @@ from hookline.front_end_parts import TransportStats
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.front_end import FrontEnd
-from hookline.frontend.observer_choice import Observe, observe
 from hookline.frontend.observing import Observing
 from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.queue_limits import QueueLimits
 from hookline.frontend.reporting import FrontEndReporter, ReadPart
-from hookline.frontend.starting import Connect, start_front_end
+from hookline.frontend.starting import Connect, Observe, observe, start_front_end
+from hookline.frontend.type_check import check_types
 from hookline.frontend.watchdog import Watchdog
 from hookline.payloads import EngineFacts
 from hookline.pooling import PoolingParams
@@ -159,7 +160,7 @@ class AsyncEngine:
     @property
     def failure(self) -> str | None:
         """Why the engine died; None while one lives."""
-        return self._front_end.failure
+        return self._front_end.engines.failure
 
     async def submit(
         self,
@@ -233,6 +234,8 @@ class AsyncEngine:
             EngineDeadError: The engine is dead or being stopped.
         """
         self._check_open()
+        if KV_TRANSFER in request.sections:  # any JSON
+            check_types(request)
         return self._send(
             self._front_end.inputs.prepare(request),
             arrived_at,
@@ -368,7 +371,7 @@ class AsyncEngine:
 
     def _take(self, received: Received) -> None:
         with FailureBarrier(self._die):
-            self._front_end.take(received)
+            self._front_end.on_message(received)
         if self.failure is not None:
             self.failed.set()
         if not self._front_end.num_unconfirmed:

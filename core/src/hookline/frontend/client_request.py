@@ -14,7 +14,7 @@ from hookline.finish_cause import (
 )
 from hookline.frontend.request_account import RequestAccount
 from hookline.frontend.text_stream import TextStream
-from hookline.frontend.wall_time import WallTime
+from hookline.frontend.timeline import ClockMapping
 from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.pooling import PooledVectors
 from hookline.request import GenerateRequest, TokenLogprobs
@@ -66,7 +66,7 @@ class CompletionState:
         """Whether the client still expects output."""
         return self.finish_cause is None
 
-    def take(self, event: NewTokens, end: Finished | None) -> FinishCause | None:
+    def add_tokens(self, event: NewTokens, end: Finished | None) -> FinishCause | None:
         """Adds new tokens to the pending output.
 
         Args:
@@ -189,7 +189,7 @@ class ClientRequest:
         self,
         request: GenerateRequest,
         deliver: Deliver,
-        wall: WallTime,
+        wall: ClockMapping,
         parts: Iterable[tuple[RequestAccount, TextStream]],
         *,
         engine_index: int,

@@ -8,9 +8,8 @@ from hookline.core.commands import Command
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.frontend.accounting import RequestAccounting
-from hookline.frontend.engine_watch import Stall
+from hookline.frontend.engine_watch import EngineVitals, Stall
 from hookline.frontend.output_processor import OutputProcessor
-from hookline.frontend.vitals import EngineVitals
 from hookline.plugin_loading.extensions import typed_facts
 from hookline.stats import SchedulerStats
 from hookline.transport.engine_client import (
@@ -35,6 +34,7 @@ class EngineState:
         facts: Its model, sizes and limits.
         clock: Its clocks when it was ready.
         outputs: Delivers its outputs to their clients.
+        accounting: The front end's requests on this engine, in numbers.
         stats: Its latest state.
         stats_at: Time of `stats`, on the engine's clock.
         failure: Why the engine died or was closed; None while it lives.
@@ -52,11 +52,13 @@ class EngineState:
         info: EngineInfo,
         outputs: OutputProcessor,
         restarts: RestartBudget,
+        changed: Callable[[], None],
     ) -> None:
         self.index = index
         self.facts = typed_facts(info.facts)
         self.clock = info.clock
         self.outputs = outputs
+        self.accounting: RequestAccounting = outputs.accounting
         self.stats = SchedulerStats()
         self.stats_at = info.clock.monotonic
         self.failure: str | None = None
@@ -66,11 +68,7 @@ class EngineState:
         self.restarts = restarts
         self.is_leaving = False
         self.is_surplus = False
-
-    @property
-    def accounting(self) -> RequestAccounting:
-        """The front end's requests on this engine, in numbers."""
-        return self.outputs.accounting
+        self._changed = changed
 
     @property
     def is_asleep(self) -> bool:
@@ -91,8 +89,7 @@ class EngineState:
     def num_told(self) -> int:
         """Completions of all front ends that the engine's latest state counts."""
         stats = self.stats
-        waiting = stats.waiting + stats.waiting_for_grammar
-        return stats.running + waiting + stats.waiting_for_remote_kv
+        return stats.running + stats.waiting + sum(stats.held.values())
 
     @property
     def num_open(self) -> int:
@@ -132,11 +129,13 @@ class EngineState:
         self.death = None
         self.is_leaving = self.is_surplus
         self.accounting.wall.set_engine(info.clock)
+        self._changed()
 
     def _end_process(self) -> None:
         self.stall = None
         self.vitals.is_over = True
         self.vitals.unheard.clear()
+        self._changed()
 
     def update(self, output: StepOutput) -> None:
         """Updates the state from an output."""
@@ -154,6 +153,10 @@ class EngineSet:
     Attributes:
         client: The connection to all of them.
         clock: The front end's clock.
+        live: The engines that have not ended for good.
+        running: The live engines whose processes run.
+        failure: Why the last engine ended; None while one lives.
+        death: The end of a process being replaced, if no engine runs; else None.
     """
 
     def __init__(
@@ -173,6 +176,7 @@ class EngineSet:
             index: self._made(index, info)
             for index, info in sorted(client.engines.items())
         }
+        self._look()
 
     def __getitem__(self, index: int) -> EngineState:
         return self._engines[index]
@@ -185,7 +189,17 @@ class EngineSet:
 
     def _made(self, index: int, info: EngineInfo) -> EngineState:
         budget = RestartBudget(self._engine_restarts, self.clock.now)
-        return EngineState(index, info, self._make_outputs(info), budget)
+        return EngineState(index, info, self._make_outputs(info), budget, self._look)
+
+    def _look(self) -> None:
+        """Notes which engines live and run, for each request needs to know that."""
+        engines = list(self._engines.values())
+        self.live = [engine for engine in engines if engine.failure is None]
+        self.running = [engine for engine in self.live if engine.death is None]
+        is_over = bool(engines) and not self.live
+        self.failure = engines[-1].failure if is_over else None
+        are_gone = bool(self.live) and not self.running
+        self.death = self.live[0].death if are_gone else None
 
     def add(self, index: int, info: EngineInfo) -> EngineState:
         """Adds a new engine, perhaps in the place of one that has ended for good."""
@@ -193,6 +207,7 @@ class EngineSet:
             self.remove(index)
         made = self._made(index, info)
         self._engines = dict(sorted({**self._engines, index: made}.items()))
+        self._look()
         return made
 
     def remove(self, index: int) -> None:
@@ -200,6 +215,7 @@ class EngineSet:
         left = dict(self._engines)
         self._ended_of_left += left.pop(index).num_ended
         self._engines = left
+        self._look()
 
     def get(self, index: int) -> EngineState | None:
         """Returns an engine; None if there is none of this index."""
@@ -216,32 +232,12 @@ class EngineSet:
         return next(iter(self._engines.values()))
 
     @property
-    def live(self) -> list[EngineState]:
-        """The engines that have not ended for good."""
-        return [engine for engine in self if engine.failure is None]
-
-    @property
-    def running(self) -> list[EngineState]:
-        """The live engines whose processes run."""
-        return [engine for engine in self.live if engine.death is None]
-
-    @property
     def staying(self) -> list[EngineState]:
         """The engines that run and get new requests; all that run if none does."""
         running = self.running
+        if len(running) == 1:
+            return running
         return [each for each in running if not each.is_surplus] or running
-
-    @property
-    def death(self) -> EngineDied | None:
-        """The end of a process being replaced, if no engine runs; else None."""
-        deaths = [engine.death for engine in self.live]
-        return None if None in deaths or not deaths else deaths[0]
-
-    @property
-    def failure(self) -> str | None:
-        """Why the last engine ended; None while one lives."""
-        failures = [engine.failure for engine in self]
-        return None if None in failures else failures[-1]
 
     @property
     def stall(self) -> Stall | None:
@@ -258,7 +254,10 @@ class EngineSet:
     @property
     def num_unconfirmed(self) -> int:
         """Completions that no engine has confirmed to have ended."""
-        return sum(engine.accounting.num_in_flight for engine in self)
+        found = 0
+        for engine in self._engines.values():
+            found += engine.accounting.num_in_flight
+        return found
 
     @property
     def num_open(self) -> int:
@@ -270,7 +269,10 @@ class EngineSet:
     @property
     def num_waiting_tokens(self) -> int:
         """Prompt tokens of completions that were not scheduled yet."""
-        return sum(engine.accounting.num_waiting_tokens for engine in self)
+        found = 0
+        for engine in self._engines.values():
+            found += engine.accounting.num_waiting_tokens
+        return found
 
     @property
     def num_ended(self) -> int:

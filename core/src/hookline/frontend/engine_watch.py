@@ -1,9 +1,14 @@
-"""Judges from an engine's signs of life whether it is stalled."""
+"""The signs of life of one engine, and whether it is stalled by them."""
 
+from collections import deque
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 from hookline.config.supervision import SupervisionConfig
-from hookline.frontend.vitals import EngineVitals
+from hookline.core.commands import Add, Command, Finish
+from hookline.events import StepOutput
+from hookline.stats import SchedulerStats
 
 STOPPED_SECONDS = 5.0
 """Silence after which an engine counts as stalled if its process is stopped.
@@ -12,6 +17,88 @@ Such a process computes nothing, however long its step is, so no more patience h
 """
 FIRST_STEP_FACTOR = 10
 """The first step may compile kernels and gets this many times `step_timeout`."""
+
+
+MOST_RECENT = 16
+"""Number of messages kept of each direction."""
+
+
+class EngineVitals:
+    """Counts what one engine sends and is sent.
+
+    Every attribute is written by one thread and read by others, without locks: the
+    receiving thread writes what the engine sent, the front end's thread the rest.
+
+    Attributes:
+        messages: Number of outputs received.
+        steps: Number of steps received.
+        stats: The engine's latest state.
+        outputs: The most recent outputs: time on the engine's clock in ns, cause,
+            number of running and of waiting requests.
+        commands: The most recent commands: time on the front end's clock in ns, kind,
+            and ids of its requests.
+        unheard: Arrival of each request that the engine has not confirmed yet, in ns
+            on the front end's clock, in the order in which they were sent.
+        num_slow_calls: Open calls that may take long, such as a wake-up.
+        is_over: Whether the engine has ended.
+    """
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.steps = 0
+        self.stats = SchedulerStats()
+        self.outputs: deque[tuple[int, str, int, int]] = deque(maxlen=MOST_RECENT)
+        self.commands: deque[tuple[int, str, list[int]]] = deque(maxlen=MOST_RECENT)
+        self.unheard: deque[int] = deque()
+        self.num_slow_calls = 0
+        self.is_over = False
+
+    # -- of the receiving thread -------------------------------------------------
+
+    def heard(self, output: StepOutput) -> None:
+        """Counts an output of the engine."""
+        self.messages += 1
+        self.stats = stats = output.stats
+        self.outputs.append((output.at, output.cause, stats.running, stats.waiting))
+        if output.record is not None:
+            self.steps += 1
+
+    # -- of the front end's thread -----------------------------------------------
+
+    def sent(self, command: Command, at: int) -> None:
+        """Keeps a command for a report."""
+        ids: list[int] = []
+        if isinstance(command, Add):
+            ids = [command.request.request_id]
+        elif isinstance(command, Finish):
+            ids = command.request_ids[:MOST_RECENT]
+        self.commands.append((at, type(command).__name__, ids))
+
+    def begin_slow_call(self, reply: Future[Any]) -> None:
+        """Counts a call as slow until its reply is settled or abandoned."""
+        self.num_slow_calls += 1
+        reply.add_done_callback(self._end_slow_call)
+
+    def _end_slow_call(self, _: Future[Any]) -> None:
+        self.num_slow_calls -= 1
+
+    # -- of the watching thread --------------------------------------------------
+
+    @property
+    def oldest_unheard(self) -> int | None:
+        """Arrival of the oldest request that the engine has not confirmed, ns."""
+        try:
+            return self.unheard[0]
+        except IndexError:
+            return None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether requests need a step; those of a sleeping engine do not."""
+        stats = self.stats
+        if stats.sleep_level:
+            return False
+        return bool(self.unheard or stats.running or stats.waiting)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class FrontEndExtension(Protocol):
         """To be called after each message; None if nothing is to be done then."""
         ...
 
-    def take(self, news: News) -> None:
+    def on_news(self, news: News) -> None:
         """Takes what the front end itself does not understand."""
         ...
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from hookline.clock import Clock, SystemClock
+from hookline.config.extensions import KV_TRANSFER
 from hookline.config.observers import ObserverConfig
 from hookline.config.scheduler import SleepPolicy
 from hookline.config.supervision import SupervisionConfig
@@ -30,7 +31,7 @@ from hookline.exceptions import (
 )
 from hookline.finish_cause import Aborted, Rejected
 from hookline.frontend.accounting import RequestAccounting
-from hookline.frontend.calls import PendingCalls
+from hookline.frontend.calls import PendingCalls, SleepOperations
 from hookline.frontend.client_request import ClientRequest, Deliver, seconds_until
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
@@ -40,7 +41,6 @@ from hookline.frontend.observing import Observing
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.request_context import RequestContext
 from hookline.frontend.router import EngineRouter
-from hookline.frontend.sleep_operations import SleepOperations
 from hookline.frontend.supervisor import Supervisor
 from hookline.frontend.text_stream import make_text_streams
 from hookline.frontend.type_check import check_types
@@ -48,8 +48,9 @@ from hookline.payloads import EngineFacts
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.request_ids import first_id
+from hookline.request_limits import check_token_lists
 from hookline.sampling_params import SamplingParams
-from hookline.sections import NO_SECTIONS
+from hookline.sections import present
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import (
     EngineClient,
@@ -179,13 +180,18 @@ class FrontEnd:
         Raises:
             RequestError: The request cannot be served.
         """
+        check_token_lists(
+            self.facts.vocab_size,
+            logit_bias=params.logit_bias,
+            allowed_token_ids=params.allowed_token_ids or (),
+            stop_token_ids=params.stop_token_ids,
+        )
         request = GenerateRequest(
             prompt_token_ids=self.inputs.encode(prompt),
             params=params,
             facts=facts or RequestFacts(),
             cache_salt=cache_salt,
-            kv_transfer_params=kv_transfer_params,
-            sections=NO_SECTIONS if pooling is None else {POOLING: pooling},
+            sections=present(((POOLING, pooling), (KV_TRANSFER, kv_transfer_params))),
         )
         check_types(request)
         if params.bad_words:
@@ -272,9 +278,9 @@ class FrontEnd:
         """Sends a command to each running engine.
 
         Returns:
-            A future for each engine's reply, by the engines' order. `take` settles
-            them: with the reply, a `CommandError` or an `EngineDeadError`. Pass them to
-            `abandon` in the end.
+            A future for each engine's reply, by the engines' order. `on_message`
+            settles them: with the reply, a `CommandError` or an `EngineDeadError`.
+            Pass them to `abandon` in the end.
 
         Raises:
             EngineDeadError: All engines are dead.
@@ -300,7 +306,7 @@ class FrontEnd:
         """Stops waiting for replies; those that came are not affected."""
         self._calls.abandon(futures)
 
-    def take(self, received: Received) -> None:
+    def on_message(self, received: Received) -> None:
         """Processes a message of an engine."""
         if isinstance(received, StepOutput):
             # Else it has left: these are its last words.
@@ -311,7 +317,7 @@ class FrontEnd:
         elif isinstance(received, EngineDied | EngineReplaced):
             self._take_change(received)
         elif self.extension is not None:
-            self.extension.take(received)
+            self.extension.on_news(received)
         if self._look is not None:
             self._look()
 
@@ -330,7 +336,7 @@ class FrontEnd:
             self.router.cache_changed(output.engine_index, output.cache_changes)
         engine.update(output)
         facts = engine.accounting.facts_of(self.observers.requests_told(output))
-        iteration, stopped = engine.outputs.take(output)
+        iteration, stopped = engine.outputs.on_step_output(output)
         for cause, request_ids in stopped.items():
             self.engines.send(engine, Finish(request_ids, cause))
         if self.observers.is_listening:

@@ -14,7 +14,6 @@ from hookline.plugin_loading.logits_processors import (
 )
 from hookline.pooling import POOLING, refuse_embedding
 from hookline.request import GenerateRequest
-from hookline.request_limits import check_token_lists
 from hookline.request_part import PreparingFacts
 from hookline.sampling_params import SamplingParams
 from hookline.sections import NO_SECTIONS
@@ -84,12 +83,6 @@ class InputProcessor:
             RequestError: The request cannot be served; the message has the reason.
         """
         params, token_ids = request.params, request.prompt_token_ids
-        check_token_lists(
-            self._facts.vocab_size,
-            logit_bias=params.logit_bias,
-            allowed_token_ids=params.allowed_token_ids or (),
-            stop_token_ids=params.stop_token_ids,
-        )
         if self._missing_processors:
             refuse_what_needs(self._missing_processors, params)
         if request.sections or self._preparing:
@@ -127,14 +120,15 @@ class InputProcessor:
             for name, facts in self._preparing.items()
         )
         parts = {name: part for name, part in found if part is not None}
+        sections = {n: each for n, each in asked.items() if n not in self._preparing}
+        sections |= {name: part.section for name, part in parts.items()}
         return msgspec.structs.replace(
             request,
             is_prefill_only=any(each.is_prefill_only for each in parts.values()),
             skip_reading_prefix_cache=any(
                 each.skip_reading_prefix_cache for each in parts.values()
             ),
-            sections={name: each.section for name, each in parts.items()}
-            or NO_SECTIONS,
+            sections=sections or NO_SECTIONS,
         )
 
     def _check_tokens(self, param: str, token_ids: Collection[int]) -> None:

@@ -2,16 +2,15 @@
 
 from hookline.clock import NANOSECONDS
 from hookline.frontend.request_account import RequestAccount
+from hookline.sections import NO_SECTIONS
 from hookline.stats import (
     BlockEviction,
-    ConnectorEvent,
     FinishedGroup,
     FinishedRequest,
     FirstScheduled,
     FirstToken,
     GrammarCompiling,
     IterationStats,
-    KVLoad,
 )
 
 
@@ -30,8 +29,7 @@ class IterationBuilder:
         self.finished: list[FinishedRequest] = []
         self.finished_groups: list[FinishedGroup] = []
         self.evictions: list[BlockEviction] = []
-        self.loads: list[KVLoad] = []
-        self.connector_events: list[ConnectorEvent] = []
+        self.sections = NO_SECTIONS
         self.compilings: list[GrammarCompiling] = []
 
     def first_scheduled(self, account: RequestAccount) -> None:
@@ -93,7 +91,6 @@ class IterationBuilder:
             finished=tuple(self.finished),
             finished_groups=tuple(self.finished_groups),
             evictions=tuple(self.evictions),
-            loads=tuple(self.loads),
-            connector_events=tuple(self.connector_events),
             compilings=tuple(self.compilings),
+            sections=self.sections,
         )

@@ -1,6 +1,6 @@
 """Chooses the stat loggers by name and passes them each step's events as one batch."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 
@@ -9,6 +9,7 @@ from hookline.config.engine import EngineConfig
 from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.exceptions import ConfigError
 from hookline.front_end_parts import FrontEndPart
+from hookline.frontend.observing import request_ids_for_hooks
 from hookline.frontend.sealing import (
     seal_changes,
     seal_record,
@@ -16,7 +17,6 @@ from hookline.frontend.sealing import (
     seal_tokens,
     sealed_finished,
 )
-from hookline.frontend.told_requests import told_requests
 from hookline.frozen import frozen_json, frozen_map
 from hookline.observer_context import ObserverAddress
 from hookline.pages import RoutesOf
@@ -50,6 +50,9 @@ from hookline_registry import (
     Notice,
     PluginRegistry,
 )
+
+_RECORDER = "recorder of metrics"
+"""Name under which the recorder is registered, which no logger has."""
 
 
 class Observers:
@@ -92,11 +95,21 @@ class Observers:
             cool_down_seconds=config.observers.breaker_seconds,
             linger_seconds=config.observers.linger_seconds,
         )
-        self._recorder = recorder
-        self.hooks = self._fanout.hooks | hooks_of(recorder)
+        self._recording = self._recorded_by(recorder)
+        self.hooks = self._fanout.hooks | self._recording.keys()
         self.lost = 0
         self.address: ObserverAddress | None = None
         self.is_listening = bool(self._lanes) or recorder is not None
+
+    def _recorded_by(
+        self, recorder: object | None
+    ) -> Mapping[str, Callable[..., object]]:
+        """Returns a recorder's hooks, which are called without a lane."""
+        if recorder is None:
+            return {}
+        self._registry.register(recorder, _RECORDER)
+        hooks = self._registry.hooks_of(_RECORDER)
+        return {hook: getattr(recorder, hook) for hook in hooks}
 
     def _load(self, name: str, config: EngineConfig) -> list[str]:
         """Returns the registered names of the logger's module and of its object."""
@@ -195,7 +208,7 @@ class Observers:
 
     def requests_told(self, output: StepOutput) -> set[int]:
         """Ids of the requests whose facts `observe` needs with this output."""
-        return told_requests(output, self.listens)
+        return request_ids_for_hooks(output, self.listens)
 
     def front_end_ended(self, ended: SecondaryClientEnded) -> None:
         """Does nothing: front ends that can end share an observer process."""
@@ -286,17 +299,7 @@ class Observers:
         self._deliver([(hook, arguments)])
 
     def _deliver(self, batch: list[Notice]) -> None:
-        if self._recorder is not None:
-            for hook, arguments in batch:
-                if callable(record := getattr(self._recorder, hook, None)):
-                    record(**arguments)
+        for hook, arguments in batch if self._recording else ():
+            if (record := self._recording.get(hook)) is not None:
+                record(**arguments)
         self._fanout.submit(batch)
-
-
-def hooks_of(plugin: object) -> frozenset[str]:
-    """Returns the names of the hooks that an object has methods for."""
-    return frozenset(
-        name
-        for name, spec in vars(hookspecs).items()
-        if hasattr(spec, "hookline_spec") and callable(getattr(plugin, name, None))
-    )

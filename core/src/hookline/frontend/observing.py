@@ -1,6 +1,6 @@
 """What a front end needs of its loggers, in this process or in another one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from hookline.events import ClockPair, StepOutput
@@ -17,6 +17,20 @@ REQUESTS = "requests"
 """Cause of an output with requests alone, of a front end that does not own its engines.
 
 Its scheduler state is older than the one that their owner reports."""
+
+
+REQUEST_HOOKS: Mapping[str, str] = {
+    "queued": "requests_queued",
+    "scheduled": "requests_scheduled",
+    "preempted": "requests_preempted",
+    "new_tokens": "tokens_generated",
+    "finished": "requests_finished",
+}
+"""The hook that tells loggers of the events in a field of an output."""
+OUTPUT_HOOKS = frozenset(
+    (*REQUEST_HOOKS.values(), "cache_changed", "step_finished", "state_changed")
+)
+"""All hooks that are called because of an output."""
 
 
 class RemotePages(Protocol):
@@ -135,3 +149,22 @@ class Observing(Protocol):
     def close(self, timeout_seconds: float) -> bool:
         """Waits for the loggers to process everything; False on timeout."""
         ...
+
+
+def request_ids_for_hooks(
+    output: StepOutput, listens: Callable[[str], bool]
+) -> set[int]:
+    """Returns the ids of the requests in the events that loggers are told one by one.
+
+    Args:
+        output: Output of an engine.
+        listens: Whether any logger implements a hook.
+    """
+    told: set[int] = set()
+    for name, hook in REQUEST_HOOKS.items():
+        if (events := getattr(output, name)) and listens(hook):
+            told.update(event.request_id for event in events)
+    if output.preempted and listens("requests_preempted"):
+        others = (event.beneficiary_id for event in output.preempted)
+        told.update(each for each in others if each is not None)
+    return told

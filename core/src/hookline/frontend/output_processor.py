@@ -1,10 +1,11 @@
 """Delivers an engine's outputs to clients, and reports to the accounting."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec.structs import force_setattr
 
 from hookline.clock import Clock
+from hookline.config.extensions import KV_TRANSFER
 from hookline.events import Finished, NewTokens, StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Aborted, Failed, FinishCause
@@ -93,7 +94,7 @@ class OutputProcessor:
             self._completions[completion.request_id] = completion
         return admitted
 
-    def take(self, output: StepOutput) -> tuple[IterationStats, Stopped]:
+    def on_step_output(self, output: StepOutput) -> tuple[IterationStats, Stopped]:
         """Delivers an output to clients.
 
         Returns:
@@ -117,7 +118,7 @@ class OutputProcessor:
             if (ended := self._take_end(event, now)) is not None:
                 touched[ended.request] = None
         # Outputs carry numbers, so the accounting comes before their delivery.
-        iteration = self.accounting.take(output, now)
+        iteration = self.accounting.on_step_output(output, now)
         for request in touched:
             request.deliver_output()
         return iteration, stopped
@@ -215,7 +216,7 @@ class OutputProcessor:
             completion.request.prompt_logprobs = list(event.prompt_logprobs) or None
         if completion.finish_cause is not None:
             return None
-        if (cause := completion.take(event, end)) is not None:
+        if (cause := completion.add_tokens(event, end)) is not None:
             self._close(completion, cause, now)
         return completion
 
@@ -230,9 +231,9 @@ class OutputProcessor:
         request = completion.request
         if sections:
             request.vectors = VECTORS.read(sections)
-        params = event.kv_transfer_params
-        if request.kv_transfer_params is None and params is not None:
-            request.kv_transfer_params = dict(params)
+            params = sections.get(KV_TRANSFER)
+            if request.kv_transfer_params is None and isinstance(params, Mapping):
+                request.kv_transfer_params = dict(params)
         if not completion.is_open:
             return None
         self._close(completion, completion.end(event), now)

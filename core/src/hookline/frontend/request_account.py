@@ -5,8 +5,7 @@ import dataclasses
 from hookline.clock import NANOSECONDS
 from hookline.events import Finished
 from hookline.finish_cause import FinishCause, Rejected
-from hookline.frontend.timeline import Timeline, seconds_between
-from hookline.frontend.wall_time import WallTime
+from hookline.frontend.timeline import ClockMapping, Timeline, seconds_between
 from hookline.outputs import RequestMetrics
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -125,7 +124,7 @@ class RequestAccount:
     def e2e_seconds(self) -> float | None:
         return seconds_between(self.arrived_at, self.ended_at)
 
-    def metrics(self, wall: WallTime) -> RequestMetrics:
+    def metrics(self, wall: ClockMapping) -> RequestMetrics:
         """The metrics of an ended request for its client."""
         timeline = self.timeline
         return RequestMetrics(
@@ -142,7 +141,7 @@ class RequestAccount:
             steps_by_accepted=tuple(timeline.steps_by_accepted),
         )
 
-    def summary(self, wall: WallTime) -> FinishedRequest:
+    def summary(self, wall: ClockMapping) -> FinishedRequest:
         """The summary of an ended request for observers, judged by its objectives."""
         assert self.cause is not None
         assert self.ended_at is not None
@@ -155,7 +154,7 @@ class RequestAccount:
         return dataclasses.replace(request, slo_misses=misses, is_slo_judged=True)
 
     def _summary(
-        self, cause: FinishCause, wall: WallTime, ended_at: int
+        self, cause: FinishCause, wall: ClockMapping, ended_at: int
     ) -> FinishedRequest:
         request, timeline = self.request, self.timeline
         preemptions, output = timeline.preemptions, self.output_token_ids

@@ -126,6 +126,8 @@ class EngineRouter:
             if (death := self._engines.death) is not None:
                 raise EngineRestartingError(death.reason)
             raise EngineDeadError(self._engines.failure or "no engine is left")
+        if len(running) == 1:
+            return self._one_of(running, request)
         ailing = [ailments(each) for each in running]
         least = min(ailing)
         able = [each for each, its in zip(running, ailing, strict=True) if its == least]

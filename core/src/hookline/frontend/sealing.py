@@ -26,8 +26,6 @@ from hookline.stats import SchedulerStats
 def seal_record(record: StepRecord) -> None:
     """Seals a step's record."""
     force_setattr(record, "request_tokens", tuple(record.request_tokens))
-    force_setattr(record, "accepted_by_position", tuple(record.accepted_by_position))
-    force_setattr(record, "proposer_failures", frozen_map(record.proposer_failures))
     if not isinstance(record.sections, MappingProxyType):  # from another process
         force_setattr(record, "sections", frozen_json(record.sections))
 
@@ -35,14 +33,10 @@ def seal_record(record: StepRecord) -> None:
 def seal_stats(stats: SchedulerStats) -> None:
     """Seals an engine's state."""
     force_setattr(stats, "finished", frozen_map(stats.finished))
+    force_setattr(stats, "held", frozen_map(stats.held))
     force_setattr(stats, "tenants", frozen_map(stats.tenants))
     if not isinstance(stats.sections, MappingProxyType):
         force_setattr(stats, "sections", frozen_json(stats.sections))
-    transfers = stats.transfers
-    force_setattr(transfers, "tiers", frozen_map(transfers.tiers))
-    force_setattr(transfers, "tier_hits", frozen_map(transfers.tier_hits))
-    failures = {stage: frozen_map(own) for stage, own in transfers.failures.items()}
-    force_setattr(transfers, "failures", frozen_map(failures))
 
 
 def seal_tokens(events: Sequence[NewTokens]) -> tuple[NewTokens, ...]:
@@ -55,16 +49,11 @@ def seal_tokens(events: Sequence[NewTokens]) -> tuple[NewTokens, ...]:
 
 
 def sealed_finished(events: Sequence[Finished]) -> tuple[Finished, ...]:
-    """Returns sealed events; the originals are for the response to the client."""
+    """Returns sealed events."""
     for event in events:
         if not isinstance(event.sections, MappingProxyType):
             force_setattr(event, "sections", frozen_json(event.sections))
-    return tuple(
-        event
-        if (params := event.kv_transfer_params) is None
-        else replace(event, kv_transfer_params=frozen_json(params))
-        for event in events
-    )
+    return tuple(events)
 
 
 def seal_changes(changes: CacheChanges) -> None:

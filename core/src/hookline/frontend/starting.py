@@ -7,19 +7,76 @@ from pathlib import Path
 from typing import cast
 
 from hookline.config.engine import EngineConfig
+from hookline.exceptions import ConfigError
 from hookline.frontend.extension import Extend, ExtendsFrontEnds
 from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
-from hookline.frontend.observer_choice import Observe, observe
+from hookline.frontend.observation import Observers
+from hookline.frontend.observing import Observing
 from hookline.models.description import find_folder
-from hookline.plugins.calling import hook_of
-from hookline.plugins.kinds import ENGINE
+from hookline.observer_context import ObserverAddress, ObserverContext
+from hookline.plugins.calling import call_plugin, hook_of
+from hookline.plugins.kinds import ENGINE, OBSERVERS
 from hookline.text.probing import probe_tokenizer
 from hookline.tokenizer import Tokenizer
 from hookline.transport.cluster import find_cluster
 from hookline.transport.engine_client import EngineClient
 from hookline_kernels.runtime.openmp import wait_patiently
+from hookline_registry import installed
 
 Connect = Callable[[EngineConfig], EngineClient]
+_OBSERVER = "process"
+_OBSERVER_OPTION = "observer-process"
+
+Observe = Callable[[EngineConfig, object | None], Observing]
+"""Loads the loggers; its second argument gets the same payloads, without a lane."""
+
+
+def observe(
+    config: EngineConfig, recorder: object | None = None, *, pages: str = ""
+) -> Observing:
+    """Loads the loggers, in this process or in an observer process.
+
+    Args:
+        config: The engine's configuration.
+        recorder: Gets the same payloads as the loggers, without a lane.
+        pages: `module:attribute` of what serves the loggers' pages in an observer
+            process.
+
+    Raises:
+        ConfigError: An option does not fit, a recorder wants an observer process, or no
+            plugin provides one.
+        RegistryError: A logger is unknown or broken.
+    """
+    if not config.observers.observer_process:
+        return Observers(config, recorder)
+    if recorder is not None:
+        raise ConfigError(
+            _OBSERVER_OPTION, "is for servers; LLM keeps its loggers in its process"
+        )
+    return _connect_observers(ObserverContext(config=config, pages=pages))
+
+
+def observe_at(address: ObserverAddress) -> Observe:
+    """Returns what connects to an observer process that another front end owns.
+
+    One of several front ends of the same engines passes it to `AsyncEngine.start`.
+    """
+
+    def join(config: EngineConfig, _: object | None = None) -> Observing:
+        return _connect_observers(ObserverContext(config=config, address=address))
+
+    return join
+
+
+def _connect_observers(context: ObserverContext) -> Observing:
+    if not installed(OBSERVERS.group):
+        raise ConfigError(_OBSERVER_OPTION, "needs the distribution hookline-observer")
+    connected = call_plugin(OBSERVERS, _OBSERVER, context, option=_OBSERVER_OPTION)
+    if connected is None:
+        raise ConfigError(
+            _OBSERVER_OPTION, f"the plugin {_OBSERVER!r} connected no observers"
+        )
+    return cast("Observing", connected)
 
 
 def start_front_end(

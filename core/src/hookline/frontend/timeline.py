@@ -1,7 +1,10 @@
 """The times and token counts of one request, taken from the engine's events."""
 
-from hookline.clock import NANOSECONDS
+from collections.abc import Iterable
+
+from hookline.clock import NANOSECONDS, Clock
 from hookline.events import (
+    ClockPair,
     Finished,
     NewTokens,
     Preempted,
@@ -9,9 +12,114 @@ from hookline.events import (
     Scheduled,
 )
 from hookline.finish_cause import Embedded
-from hookline.frontend.preemptions import Preemptions
-from hookline.frontend.wall_time import WallTime
 from hookline.stats import MAX_STALLS, RequestTimes
+
+
+class ClockMapping:
+    """Converts times in ns; for display only, never for intervals.
+
+    Attributes:
+        engine_offset: Wall clock minus the engine's monotonic clock, in ns.
+    """
+
+    __slots__ = ("_front_end_offset", "engine_offset")
+
+    def __init__(self, clock: Clock, engine: ClockPair) -> None:
+        self._front_end_offset = clock.wall() - clock.now()
+        self.engine_offset = engine.wall - engine.monotonic
+
+    def set_engine(self, pair: ClockPair) -> None:
+        """Sets the offset from a new reading of the engine's clocks."""
+        self.engine_offset = pair.wall - pair.monotonic
+
+    def set_front_end(self, clock: Clock) -> None:
+        """Reads the front end's clocks again."""
+        self._front_end_offset = clock.wall() - clock.now()
+
+    def of_engine(self, at: int | None) -> int | None:
+        """Converts an engine time to wall time; None stays None."""
+        return None if at is None else at + self.engine_offset
+
+    def of_engine_spans(
+        self, spans: Iterable[tuple[int, int]]
+    ) -> tuple[tuple[int, int], ...]:
+        """Converts each (begin, end) of the engine to wall time."""
+        offset = self.engine_offset
+        return tuple((begin + offset, end + offset) for begin, end in spans)
+
+    def of_front_end(self, at: int) -> int:
+        """Converts a front-end time to wall time."""
+        return at + self._front_end_offset
+
+    def on_engine(self, at: int) -> int:
+        """Converts a front-end time to the engine's monotonic clock."""
+        return self.of_front_end(at) - self.engine_offset
+
+
+class Preemptions:
+    """The preemptions of one request; times are the engine's, in ns.
+
+    Attributes:
+        count: How often the request was preempted.
+        total: Time from each preemption until the request was scheduled again or ended.
+        before_first_token: The part of `total` before the first token.
+        spans: (begin, end) of the first `MAX_STALLS` of these times.
+        recomputed_tokens: Tokens computed again after preemptions.
+    """
+
+    __slots__ = (
+        "_began_at",
+        "_recompute_until",
+        "before_first_token",
+        "count",
+        "recomputed_tokens",
+        "spans",
+        "total",
+    )
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0
+        self.before_first_token = 0
+        self.spans: list[tuple[int, int]] = []
+        self.recomputed_tokens = 0
+        self._began_at: int | None = None
+        self._recompute_until = 0
+
+    def begin(self, event: Preempted) -> None:
+        self.count += 1
+        self._began_at = event.at
+        # The next Scheduled counts the tokens again that were not recomputed yet.
+        not_recomputed = self._recompute_until - event.computed_tokens
+        self.recomputed_tokens -= max(0, not_recomputed)
+
+    def resume(self, event: Scheduled, *, has_token: bool) -> None:
+        """Ends the preemption under way, if any.
+
+        Args:
+            event: The first or a later admission of the request.
+            has_token: Whether the request has its first token.
+        """
+        self.recomputed_tokens += event.recomputed_tokens
+        cached = event.local_cached_tokens + event.external_cached_tokens
+        self._recompute_until = cached + event.recomputed_tokens
+        self.end(event.at, has_token=has_token)
+
+    def first_token(self, at: int) -> None:
+        """Notes the first token, which may come from a step before a preemption."""
+        if self._began_at is not None:
+            self.before_first_token += at - self._began_at
+
+    def end(self, at: int, *, has_token: bool) -> None:
+        """Ends the preemption under way, if any, such as at the request's end."""
+        if self._began_at is None:
+            return
+        self.total += at - self._began_at
+        if not has_token:
+            self.before_first_token += at - self._began_at
+        if len(self.spans) < MAX_STALLS:
+            self.spans.append((self._began_at, at))
+        self._began_at = None
 
 
 class Timeline:
@@ -186,7 +294,7 @@ class Timeline:
         decode, later_tokens = self.decode_seconds, self.output_tokens - 1
         return None if decode is None or later_tokens < 1 else decode / later_tokens
 
-    def times(self, wall: WallTime, ended_at: int) -> RequestTimes:
+    def times(self, wall: ClockMapping, ended_at: int) -> RequestTimes:
         """Places the request's phases on the wall clock."""
         engine = wall.of_engine
         return RequestTimes(

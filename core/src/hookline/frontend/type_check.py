@@ -10,6 +10,7 @@ from hookline.exceptions import RequestError
 from hookline.frozen import frozen_json, plain
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.sections import Sections
 
 
 def _unchecked(kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
@@ -25,7 +26,7 @@ _Sent = defstruct(
         ("params", _unchecked(SamplingParams)),  # they have been checked
         ("facts", RequestFacts),
         ("cache_salt", str | None),
-        ("kv_transfer_params", dict[str, object] | None),
+        ("sections", Sections),
     ],
 )
 """What a `GenerateRequest` has of its caller, with the same names."""
@@ -39,11 +40,11 @@ def check_types(request: GenerateRequest) -> None:
     Raises:
         RequestError: An engine could not read the request.
     """
-    params = request.kv_transfer_params
+    sections = request.sections
     try:
-        frozen_json(params or {})  # as the engine will do
+        frozen_json(sections)  # as an extension may do
         _decode(
-            _encode(_Sent(request.params, request.facts, request.cache_salt, params))
+            _encode(_Sent(request.params, request.facts, request.cache_salt, sections))
         )
     except (
         msgspec.MsgspecError,

@@ -1,5 +1,6 @@
 """The thread that watches engines, independent of them and of the event loop."""
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,10 +9,11 @@ from hookline.clock import NANOSECONDS, Clock
 from hookline.config.supervision import SupervisionConfig
 from hookline.front_end_parts import EngineHealth
 from hookline.frontend.engine_set import EngineSet, EngineState
-from hookline.frontend.engine_watch import EngineWatch, Stall
-from hookline.frontend.stall_report import log_recovery, log_stacks, log_stall
+from hookline.frontend.engine_watch import EngineVitals, EngineWatch, Stall
 from hookline_processes.inspector import ProcessInspector
 from hookline_processes.watcher import Watcher
+
+_log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
 """Time between two looks."""
@@ -105,7 +107,7 @@ class Watchdog:
     def _look(self, index: int, each: _Watched, seconds: float) -> None:
         if each.awaits_stacks and each.inspector is not None:
             each.awaits_stacks = False
-            log_stacks(index, each.inspector)
+            _log_stacks(index, each.inspector)
         inspector, before = each.inspector, each.stall
         stopped = ""
         if inspector is not None and each.watch.is_quiet:
@@ -114,12 +116,12 @@ class Watchdog:
         each.unreported += seconds
         if each.stall is None:
             if before is not None:
-                log_recovery(index, before.seconds)
+                _log_recovery(index, before.seconds)
                 self._changed(index, None)
                 self._report(index, each)
             return
         if before is None:
-            log_stall(index, each.stall, each.watch.vitals, inspector)
+            _log_stall(index, each.stall, each.watch.vitals, inspector)
             each.awaits_stacks = inspector is not None
         if before is None or before.is_final is not each.stall.is_final:
             self._changed(index, each.stall)
@@ -140,3 +142,52 @@ class Watchdog:
                 oldest_unheard_seconds=age / NANOSECONDS,
             )
         )
+
+
+def _log_stall(
+    engine_index: int,
+    stall: Stall,
+    vitals: EngineVitals,
+    inspector: ProcessInspector | None,
+) -> None:
+    """Logs the stall, the process's state and the last messages, and asks for stacks.
+
+    Messages are named by their kinds and ids: no prompt gets into the log.
+    """
+    stats = vitals.stats
+    _log.error(
+        "engine %d is stalled: %s for %.1f s; %d requests run, %d wait, %d are on "
+        "their way; %s\nlast commands: %s\nlast outputs: %s",
+        engine_index,
+        stall.reason,
+        stall.seconds,
+        stats.running,
+        stats.waiting,
+        len(vitals.unheard),
+        "it has no process of its own" if inspector is None else inspector.description,
+        "; ".join(
+            f"{at / NANOSECONDS:.3f} s {kind} {ids}"
+            for at, kind, ids in list(vitals.commands)
+        ),
+        "; ".join(
+            f"{at / NANOSECONDS:.3f} s {cause}, {running} running, {waiting} waiting"
+            for at, cause, running, waiting in list(vitals.outputs)
+        ),
+    )
+    if inspector is not None:
+        inspector.ask_for_stacks()
+
+
+def _log_stacks(engine_index: int, inspector: ProcessInspector) -> None:
+    """Logs the stacks that a stalled engine has written since `_log_stall`."""
+    if stacks := inspector.take_stacks():
+        _log.error("threads of engine %d:\n%s", engine_index, stacks)
+    elif inspector.is_stopped:
+        _log.error("engine %d writes no stacks: it is stopped", engine_index)
+    else:
+        _log.error("engine %d has written no stacks", engine_index)
+
+
+def _log_recovery(engine_index: int, seconds: float) -> None:
+    """Logs that an engine works again, and for how long it had not."""
+    _log.warning("engine %d works again after %.1f s", engine_index, seconds)

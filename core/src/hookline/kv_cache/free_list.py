@@ -10,7 +10,7 @@ class Block:
     """A block of the KV cache, and its links in the free list.
 
     Attributes:
-        references: Number of block tables and transfers that use the block.
+        references: Number of block tables and extensions that use the block.
         block_hash: Key of its content in the prefix cache; None if it is not cached.
     """
 

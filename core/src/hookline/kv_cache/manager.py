@@ -72,13 +72,13 @@ class KVCacheManager:
 
         May be called as soon as their computation is sure to be part of the next step:
         a step writes all its keys and values before it reads any. A block with a token
-        that is still in flight has no hash yet and is cached later; so is one that
-        depends on a load in progress.
+        that is still in flight has no hash yet and is cached later; so is one of a
+        provisional request.
         """
         full = min(num_computed_tokens, request.num_tokens) // self.block_size
         if not self._is_caching or full <= request.num_hashed_blocks:
             return
-        if request.transfer.unproven is not None:
+        if request.is_provisional:
             return
         self._update_hashes(request)
         first = request.num_hashed_blocks
@@ -106,7 +106,7 @@ class KVCacheManager:
         return added
 
     def cache_loaded_blocks(self, request: "Request", num_blocks: int) -> None:
-        """Caches a request's first blocks, which a finished load has filled."""
+        """Caches a request's first blocks, which have been filled from elsewhere."""
         first = request.num_hashed_blocks
         self.cache_blocks(request, first, request.block_ids[first:num_blocks])
         request.num_hashed_blocks = max(first, num_blocks)

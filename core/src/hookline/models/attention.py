@@ -97,7 +97,8 @@ def hookline_attention(
     Raises:
         ModelLoadError: The model passes an argument that is not supported.
     """
-    refuse_arguments(module, attention_mask, others)
+    if attention_mask is not None or others.keys() - _HARMLESS:
+        refuse_arguments(module, attention_mask, others)
     slot: AttentionSlot = module.hookline_slot  # type: ignore[assignment]
     layer_index: int = module.layer_idx  # type: ignore[assignment]
     output = slot.attend(

@@ -1,8 +1,8 @@
-"""Everything that one forward pass reads."""
+"""Everything that one forward pass reads, and what it returns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 
@@ -47,3 +47,36 @@ class ForwardBatch(LayerMetadata):
     def after(self, intermediate: IntermediateTensors) -> Self:
         """Returns the same step, with which another stage goes on."""
         return replace(self, intermediate=intermediate)
+
+
+class ForwardOutput(NamedTuple):
+    """Output of a forward pass over T tokens, with logits of W of them.
+
+    Attributes:
+        logits: [W, vocabulary].
+        final: [T, hidden] inputs of the output layer.
+        features: [T, layers × hidden] inputs of the feature layers; None if there are
+            none.
+    """
+
+    logits: torch.Tensor
+    final: torch.Tensor
+    features: torch.Tensor | None = None
+
+
+def concat_features(
+    read: Mapping[int, torch.Tensor], layers: Sequence[int]
+) -> torch.Tensor | None:
+    """Joins each layer's [T, hidden] input, in the order of `layers`.
+
+    Returns:
+        [T, layers × hidden], or None without layers.
+    """
+    if not layers:
+        return None
+    return torch.cat([read[layer] for layer in layers], -1)
+
+
+def features_before(before: IntermediateTensors | None) -> dict[int, torch.Tensor]:
+    """Returns the features of earlier pipeline stages, to add one's own to."""
+    return {} if before is None else dict(before.features)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from hookline.models.forward_batch import IntermediateTensors
@@ -55,6 +56,7 @@ class LayerSpan:
 ALL_LAYERS = LayerSpan()
 """The span of a whole model."""
 _ATTRIBUTE = "hookline_span"
+_LISTS = ("layers", "h", "blocks")
 
 
 def span_of(model: PreTrainedModel) -> LayerSpan:
@@ -67,6 +69,13 @@ def span_of(model: PreTrainedModel) -> LayerSpan:
 def set_span(model: PreTrainedModel, span: LayerSpan) -> None:
     """Notes which layers a model has."""
     object.__setattr__(model, _ATTRIBUTE, span)
+
+
+def layers_of(model: PreTrainedModel) -> nn.ModuleList | None:
+    """Returns the decoder's layers; None if no list has a name that families share."""
+    children = dict(model.get_decoder().named_children())
+    layers = next((children[name] for name in _LISTS if name in children), None)
+    return layers if isinstance(layers, nn.ModuleList) else None
 
 
 def call_model(
@@ -105,4 +114,7 @@ def call_model(
         assert isinstance(logits, torch.Tensor)
         return logits
 
-    return span_of(model).run(compute, intermediate)
+    span = span_of(model)
+    if span is ALL_LAYERS and intermediate is None:
+        return compute()
+    return span.run(compute, intermediate)

@@ -23,7 +23,7 @@ from hookline.exceptions import ModelLoadError
 from hookline.models.attention import IMPLEMENTATION
 from hookline.models.config_limits import read_object
 from hookline.models.description import ModelDescription
-from hookline.models.family import DISTRIBUTION, ModelFamily, find_family
+from hookline.models.family import ModelFamily, find_family
 from hookline.models.few_layers import keep_few_layers
 from hookline.models.model_part import WHOLE, DivideModel, ModelPart
 from hookline.models.quantization import (
@@ -109,8 +109,7 @@ def _missing(error: KeyError, description: ModelDescription) -> str:
     if error.args == (IMPLEMENTATION,):
         return (
             f"{description.architecture} computes attention in modules of its own, "
-            "which cannot read a paged KV cache; for some such families there is "
-            f"{DISTRIBUTION} (pip install {DISTRIBUTION})"
+            "which cannot read a paged KV cache"
         )
     return f"KeyError: {error}"
 
@@ -194,7 +193,7 @@ def _find(job: _Job, max_model_len: int) -> _Found:
     refuse_unsupported(name, found, max_model_len)
     kind = _class_of(name, found)
     is_paged = job.attention == IMPLEMENTATION
-    family = find_family(found.model_type) if is_paged else None
+    family = find_family(name, found.model_type) if is_paged else None
     described = read_object(name, job.folder / "config.json")
     quantization = find_method(job.config, described)
     dtype = _dtype(job.config, found.dtype)

@@ -1,16 +1,21 @@
 """Loads the extensions that a configuration needs, and no others."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
 from hookline.config.engine import EngineConfig
 from hookline.config.extensions import (
+    DRAFTING,
+    KV_TRANSFER,
+    KV_TRANSFER_OPTION,
     OPTION,
     POOLER_OPTION,
+    SPECULATIVE_OPTION,
     STRUCTURED_OUTPUTS_OPTION,
 )
 from hookline.config.model import Convert, Runner
+from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY, frozen_json, frozen_map
 from hookline.models.description import find_folder
 from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts
@@ -18,7 +23,14 @@ from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import EXTENSION
 from hookline.pooling import POOLING
 from hookline.stats import GRAMMARS
+from hookline.step.capabilities import ExecutorCapabilities
 from hookline_registry import installed
+
+_ALL = ExecutorCapabilities(hidden_states=True, draft_trees=True, logits=True)
+_NO_DRAFTING = (
+    "speculative decoding belongs to hookline-drafting, which is not installed "
+    "(pip install hookline-drafting)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +42,31 @@ class _Need:
         options: Its section of the configuration.
         option: The command's option, for errors.
         is_optional: Whether the engine does without it if it is not installed.
+        distribution: What it belongs to, for the error if it is not installed; empty if
+            that is not known.
     """
 
     name: str
     options: Mapping[str, object]
     option: str
     is_optional: bool = False
+    distribution: str = ""
 
 
 def load_extensions(
-    config: EngineConfig, *, has_logits: bool = True, is_rank: bool = False
+    config: EngineConfig,
+    *,
+    capabilities: ExecutorCapabilities = _ALL,
+    is_rank: bool = False,
+    only: Collection[str] | None = None,
 ) -> dict[str, object]:
     """Makes the extensions of an engine or of a rank, by their names.
 
     Args:
         config: The engine's configuration.
-        has_logits: Whether the executor has logits, which extensions can change.
+        capabilities: Capabilities of the executor.
         is_rank: Whether this is a rank in a process of its own.
+        only: Names of the extensions to make, if they are needed; None makes all.
 
     Raises:
         ConfigError: An extension is unknown or broken, or an option is invalid.
@@ -54,12 +74,23 @@ def load_extensions(
     """
     found = {}
     for need in _needs(config):
-        if need.is_optional and not _is_installed(need.name):
+        if only is not None and need.name not in only:
             continue
+        if not _is_installed(need.name):
+            if need.is_optional:
+                continue
+            if need.distribution:
+                raise ConfigError(
+                    need.option,
+                    f"belongs to {need.distribution}, which is not installed (pip "
+                    f"install {need.distribution})",
+                )
         context = ExtensionContext(
             config=deepcopy(config),  # its maps can be changed
             options=frozen_json(need.options),
-            has_logits=has_logits,
+            has_logits=capabilities.logits,
+            has_hidden_states=capabilities.hidden_states,
+            has_draft_trees=capabilities.draft_trees,
             is_rank=is_rank,
         )
         made = call_plugin(EXTENSION, need.name, context, option=need.option)
@@ -97,6 +128,20 @@ def typed_facts(facts: EngineFacts) -> EngineFacts:
 
 
 def _needs(config: EngineConfig) -> Iterator[_Need]:
+    if config.speculative is not None:  # the first: others change its drafts
+        yield _Need(
+            DRAFTING,
+            config.speculative,
+            SPECULATIVE_OPTION,
+            distribution="hookline-drafting",
+        )
+    if config.kv_transfer is not None:  # its gate comes first
+        yield _Need(
+            KV_TRANSFER,
+            config.kv_transfer,
+            KV_TRANSFER_OPTION,
+            distribution="hookline-kv-transfer",
+        )
     if _embeds(config):
         yield _Need(POOLING, config.pooler or EMPTY, POOLER_OPTION)
     backend = config.structured_outputs.get("backend", "auto")

@@ -59,6 +59,11 @@ ENGINE = PluginKind(
     hook="connect_engine_client",
     bare="factory",
 )
+ENGINE_RECORDER = PluginKind(
+    name="engine_recorder",
+    group="hookline.engine_recorders",
+    hook="create_engine_recorder",
+)
 CLUSTER = PluginKind(name="cluster", group="hookline.clusters", hook="create_cluster")
 ENGINE_NODES = PluginKind(
     name="data_parallel_backend",
@@ -99,6 +104,7 @@ KINDS = (
     REASONING_PARSER,
     GRAMMAR_BACKEND,
     ENGINE,
+    ENGINE_RECORDER,
     CLUSTER,
     ENGINE_NODES,
     EXECUTOR,

@@ -7,28 +7,33 @@ from hookline.events import Scheduled
 from hookline.finish_cause import Failed
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request, RequestStatus
+from hookline.scheduler.external_prefix import (
+    NO_OFFER,
+    NOTHING_BROUGHT,
+    ExternalPrefix,
+    FetchStart,
+    PrefixOffer,
+)
 from hookline.scheduler.lifecycle import RequestLifecycle
-from hookline.scheduler.loads import LoadStart, Offer
 from hookline.scheduler.pipeline import Pipeline, Share
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.scheduler.request_queues import RequestQueues
-from hookline.scheduler.transfers import Transfers
 from hookline_registry import Failure, isolate
 
 
-class Admission:
+class BatchAdmission:
     """Moves requests from the waiting queue to the batch."""
 
     def __init__(
         self,
         config: SchedulerConfig,
         cache: KVCacheManager,
-        transfers: Transfers,
+        external: ExternalPrefix | None,
         pipeline: Pipeline,
     ) -> None:
         self._config = config
         self._cache = cache
-        self._transfers = transfers
+        self._external = external
         self._pipeline = pipeline
 
     def admit(
@@ -38,7 +43,7 @@ class Admission:
 
         Requests that are not ready step aside and do not delay others.
         """
-        queues = lifecycle.queues
+        queues, external = lifecycle.queues, self._external
         while self._has_room(queues, builder, share):
             if (request := queues.next_waiting(now)) is None:
                 return
@@ -49,25 +54,22 @@ class Admission:
                 # Its tokens or its salt cannot be hashed; others are not concerned.
                 lifecycle.end(request, Failed(prefix.summary), now)
                 continue
-            offer = self._transfers.offer(request, prefix)
+            offer = NO_OFFER if external is None else external.offer(request, prefix)
             if offer.is_async:
-                if not self._step_aside(queues, request, prefix, offer, now):
+                start = self._step_aside(queues, request, prefix, offer, now)
+                if start is FetchStart.NO_ROOM:
                     return
                 continue
-            external = offer.num_tokens
             missing = request.num_tokens - len(prefix) * self._cache.block_size
-            num_tokens = chunk(missing - external, builder.budget, self._config)
+            num_tokens = chunk(missing - offer.num_tokens, builder.budget, self._config)
             if num_tokens == 0:
                 return
-            if not self._cache.allocate(request, prefix, num_tokens, external):
-                self._transfers.reclaim(self._cache.shortage(request, prefix), now)
+            start = self._allocate(request, prefix, offer, num_tokens, now)
+            if start is FetchStart.NO_ROOM:
                 return
-            if external and not self._transfers.load_in_step(
-                request, prefix, offer, now
-            ):
-                continue
-            self._run(lifecycle, request, num_tokens, now)
-            builder.admit(request, num_tokens)
+            if start is FetchStart.BEGUN:
+                self._run(lifecycle, request, num_tokens, now)
+                builder.admit(request, num_tokens)
 
     def _has_room(
         self, queues: RequestQueues, builder: PlanBuilder, share: Share
@@ -84,21 +86,40 @@ class Admission:
         queues: RequestQueues,
         request: Request,
         prefix: Sequence[int],
-        offer: Offer,
+        offer: PrefixOffer,
         now: int,
-    ) -> bool:
-        """Begins a load that the request awaits; False if no blocks are free for it.
+    ) -> FetchStart:
+        """Holds a request aside for which an extension fetches a prefix.
 
-        If the connector refuses, the request stays queued and is computed without it.
+        If that is refused, the request stays queued and is computed without it.
         """
-        start = self._transfers.wait_for(request, prefix, offer, now)
-        if start is LoadStart.BEGUN:
+        assert self._external is not None
+        start = self._external.fetch(request, prefix, offer, now)
+        if start is FetchStart.BEGUN:
             queues.waiting.pop(request)
-            queues.held.hold(request, self._transfers.gate, now)
-        if start is LoadStart.NO_ROOM:
-            self._transfers.reclaim(self._cache.shortage(request, prefix), now)
-            return False
-        return True
+            queues.held.hold(request, self._external.gate, now)
+        elif start is FetchStart.NO_ROOM:
+            self._external.reclaim(self._cache.shortage(request, prefix), now)
+        return start
+
+    def _allocate(
+        self,
+        request: Request,
+        prefix: Sequence[int],
+        offer: PrefixOffer,
+        num_tokens: int,
+        now: int,
+    ) -> FetchStart:
+        """Gives a request its blocks, and has those of an offer filled in the step."""
+        external = self._external
+        if not self._cache.allocate(request, prefix, num_tokens, offer.num_tokens):
+            if external is not None:
+                external.reclaim(self._cache.shortage(request, prefix), now)
+            return FetchStart.NO_ROOM
+        if external is None or not offer.num_tokens:
+            return FetchStart.BEGUN
+        has_begun = external.fetch_in_step(request, prefix, offer, now)
+        return FetchStart.BEGUN if has_begun else FetchStart.REFUSED
 
     def _run(
         self, lifecycle: RequestLifecycle, request: Request, num_tokens: int, now: int
@@ -115,14 +136,15 @@ class Admission:
     def _record(self, lifecycle: RequestLifecycle, request: Request, now: int) -> None:
         """Notes the admission; counts cache hits once a request, at its first one."""
         found = request.num_computed_tokens
-        external = self._transfers.admitted(request)
-        local = found - external
+        brought = NOTHING_BROUGHT
+        if self._external is not None:
+            brought = self._external.admitted(request)
+        local = found - brought.num_tokens
         is_resumed = request.status is RequestStatus.PREEMPTED
         if request.num_cached_tokens is None:
             request.num_cached_tokens = found
             if self._cache.uses_prefix_cache(request):
                 lifecycle.ledger.count_lookup(request.num_prompt_tokens, local)
-                self._transfers.count_lookup(request, local, external)
             if (fair := lifecycle.queues.fair) is not None:
                 # All of it at once, or the tenant's next requests would seem free.
                 fair.served_prompt(request, request.num_prompt_tokens - found)
@@ -131,13 +153,12 @@ class Admission:
                 request.request_id,
                 now,
                 local,
-                external,
+                brought.num_tokens,
                 max(0, request.max_computed_tokens - found),
                 is_resumed,
-                request.transfer.waited,
+                brought.waited,
             )
         )
-        request.transfer.waited = None
 
 
 def chunk(missing: int, budget: int, config: SchedulerConfig) -> int:

@@ -4,23 +4,33 @@ An extension overrides the methods that it needs. The others are not called, so 
 absent extension, or a method that it leaves out, costs a step nothing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol, TypeVar, runtime_checkable
 
+from hookline.events import PreemptionCause
 from hookline.finish_cause import FinishCause
 from hookline.frozen import EMPTY
+from hookline.kv_cache import KVCacheManager
 from hookline.payloads import EngineFacts
 from hookline.request import Request
+from hookline.scheduler.external_prefix import ExternalPrefix
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.scheduler.readiness import ReadinessGate
-from hookline.sections import NO_SECTIONS, Sections
+from hookline.sections import NO_SECTIONS, Sections, present
+from hookline.step.model_shape import ModelShape
 
 T = TypeVar("T")
 
 
 class SchedulerPort(Protocol):
-    """What the scheduler does for one extension. For the engine's thread."""
+    """What the scheduler does for one extension. For the engine's thread.
+
+    Attributes:
+        cache: The KV cache.
+    """
+
+    cache: KVCacheManager
 
     def complete(
         self, request_id: int, cause: FinishCause, output: object, now: int
@@ -30,6 +40,27 @@ class SchedulerPort(Protocol):
         Does nothing if it has ended meanwhile. If KV that it was computed with turned
         out to be wrong, it is computed again instead.
         """
+
+    def end(self, request: Request, cause: FinishCause, now: int) -> None:
+        """Ends a request, wherever it is."""
+
+    def release(self, request: Request, now: int) -> bool:
+        """Queues a request again that is held at a gate; False if it is not held."""
+
+    def preempt(
+        self, request: Request, cause: PreemptionCause, now: int, *, num_failed: int = 0
+    ) -> None:
+        """Frees a running request's blocks and queues it again.
+
+        Args:
+            request: The request.
+            cause: Why it is preempted.
+            now: Time, ns.
+            num_failed: How many of its tokens should have been brought and were not.
+        """
+
+    def discard_pending(self, request: Request) -> None:
+        """Drops the results in flight of a request: they depend on wrong KV."""
 
     def report(self, statistics: object) -> None:
         """Replaces the extension's section of `SchedulerStats`."""
@@ -45,9 +76,21 @@ class SchedulerSide:
 
     Attributes:
         gate: What requests may have to wait for; None if for nothing.
+        external_prefix: Brings KV of waiting requests; None if it brings none. It is
+            read after `start`, and the first one of an engine counts.
+        sleep_obstacle: Why the engine can never sleep; None if it can.
     """
 
     gate: ReadinessGate | None = None
+    external_prefix: ExternalPrefix | None = None
+    sleep_obstacle: str | None = None
+
+    def loaded(self, shape: ModelShape) -> None:
+        """The model is loaded; the first call.
+
+        Raises:
+            ConfigError: The extension cannot serve such a model.
+        """
 
     def describe(self, facts: EngineFacts) -> EngineFacts:
         """Returns an engine's facts with what the extension tells of itself.
@@ -59,11 +102,21 @@ class SchedulerSide:
     def start(self, port: SchedulerPort) -> None:
         """The scheduler is there; called once, before any request."""
 
+    def planning(self, now: int) -> None:
+        """A step is about to be planned: requests may be ended or released."""
+
     def plan(self, builder: PlanBuilder) -> object | None:
         """Adds to a plan that has its requests; returns its section of the plan.
 
-        Called for each step with requests.
+        Called for each step with requests; for one without, if `is_busy` is overridden.
         """
+
+    def is_busy(self) -> bool:
+        """Returns whether the worker must be polled even if nothing is computed.
+
+        A poll is a step without requests. Its result may have sections.
+        """
+        return False
 
     def update(self, section: object, now: int) -> object | None:
         """Takes the extension's section of a step's result.
@@ -71,8 +124,22 @@ class SchedulerSide:
         Called only if there is one, and before the step's tokens are given out.
 
         Returns:
-            Its section of the step's record, for observers; None without one.
+            Its section of the step's record, for observers; None without one. A poll
+            has no record: anything but None has its output published.
         """
+
+    def statistics(self) -> object | None:
+        """Returns its section of `SchedulerStats`, which is asked for in each step.
+
+        An extension that knows when they change reports them by its port instead.
+        """
+
+    def news(self) -> object | None:
+        """Returns its section of an output that is being made; None without one."""
+
+    def held_blocks(self) -> Iterable[Sequence[int]]:
+        """Returns the KV blocks that it references itself, for the audit."""
+        return ()
 
     def finished(self, request: Request, now: int) -> object | None:
         """A request ends and still has its blocks; returns a section for its client."""
@@ -98,6 +165,7 @@ def scheduler_sides(extensions: Mapping[str, object]) -> dict[str, SchedulerSide
     }
 
 
+Ask = Callable[[], object | None]
 Plan = Callable[[PlanBuilder], object | None]
 Update = Callable[[object, int], object | None]
 Finish = Callable[[Request, int], object | None]
@@ -109,10 +177,16 @@ class SchedulerExtensions:
     Attributes:
         sides: The sides.
         gates: What requests have to pass.
+        planning: Methods to call before each plan.
         plans: Methods to call for each plan.
+        polls: Those of them to call for polls.
+        busy: Methods that tell whether to poll.
         updates: Methods to call for sections of results.
         finishes: Methods to call for each request that ends.
-        statistics: Sections of `SchedulerStats`; replaced, never changed.
+        asked: Methods to call for sections of `SchedulerStats`.
+        telling: Methods to call for sections of outputs.
+        holding: Methods that return the blocks that sides reference.
+        reported: Sections of `SchedulerStats`; replaced, never changed.
         news: Sections of the next output.
     """
 
@@ -130,19 +204,50 @@ class SchedulerExtensions:
         self.sides = sides
         own = (side.gate for side in sides.values())
         self.gates = [*gates, *(gate for gate in own if gate is not None)]
-        self.plans: list[tuple[str, Plan]] = []
-        self.updates: dict[str, Update] = {}
-        self.finishes: list[tuple[str, Finish]] = []
-        self.statistics: Sections = NO_SECTIONS
+        base, overriding = SchedulerSide, self._overriding
+        polled = overriding(base.is_busy)
+        self.planning = [side.planning for _, side in overriding(base.planning)]
+        self.plans: list[tuple[str, Plan]] = [
+            (name, side.plan) for name, side in overriding(base.plan)
+        ]
+        self.polls: list[tuple[str, Plan]] = [
+            (name, side.plan) for name, side in polled
+        ]
+        self.busy = [side.is_busy for _, side in polled]
+        self.updates: dict[str, Update] = {
+            name: side.update for name, side in overriding(base.update)
+        }
+        self.finishes: list[tuple[str, Finish]] = [
+            (name, side.finished) for name, side in overriding(base.finished)
+        ]
+        self.asked: list[tuple[str, Ask]] = [
+            (name, side.statistics) for name, side in overriding(base.statistics)
+        ]
+        self.telling: list[tuple[str, Ask]] = [
+            (name, side.news) for name, side in overriding(base.news)
+        ]
+        self.holding = [side.held_blocks for _, side in overriding(base.held_blocks)]
+        self.reported: Sections = NO_SECTIONS
         self.news: dict[str, object] = {}
-        for name, side in sides.items():
-            kind = type(side)
-            if kind.plan is not SchedulerSide.plan:
-                self.plans.append((name, side.plan))
-            if kind.update is not SchedulerSide.update:
-                self.updates[name] = side.update
-            if kind.finished is not SchedulerSide.finished:
-                self.finishes.append((name, side.finished))
+
+    def _overriding(
+        self, method: Callable[..., object]
+    ) -> list[tuple[str, SchedulerSide]]:
+        """Returns the sides that have a method of their own in place of the base's."""
+        return [
+            (name, side)
+            for name, side in self.sides.items()
+            if getattr(type(side), method.__name__) is not method
+        ]
+
+    def loaded(self, shape: ModelShape) -> None:
+        """The model is loaded.
+
+        Raises:
+            ConfigError: An extension cannot serve it.
+        """
+        for side in self.sides.values():
+            side.loaded(shape)
 
     def described(self, facts: EngineFacts) -> EngineFacts:
         """Returns an engine's facts with what extensions tell of themselves."""
@@ -150,10 +255,26 @@ class SchedulerExtensions:
             facts = side.describe(facts)
         return facts
 
+    @property
+    def external_prefix(self) -> ExternalPrefix | None:
+        """What brings KV of waiting requests, once the sides have started."""
+        found = (side.external_prefix for side in self.sides.values())
+        return next((each for each in found if each is not None), None)
+
+    @property
+    def sleep_obstacle(self) -> str | None:
+        """Why the engine can never sleep; None if it can."""
+        found = (side.sleep_obstacle for side in self.sides.values())
+        return next((reason for reason in found if reason is not None), None)
+
     def planned(self, builder: PlanBuilder) -> Sections:
         """Returns the sections of a plan."""
-        found = ((name, plan(builder)) for name, plan in self.plans)
-        return {name: section for name, section in found if section is not None}
+        return present((name, plan(builder)) for name, plan in self.plans)
+
+    def polled(self) -> Sections:
+        """Returns the sections of a plan without requests."""
+        builder = PlanBuilder(0)
+        return present((name, plan(builder)) for name, plan in self.polls)
 
     def updated(self, sections: Sections, now: int) -> Sections:
         """Hands out the sections of a result; returns those of its record."""
@@ -166,16 +287,21 @@ class SchedulerExtensions:
 
     def finished(self, request: Request, now: int) -> Sections:
         """Returns the sections for the client of a request that ends."""
-        found = ((name, finish(request, now)) for name, finish in self.finishes)
-        return {name: section for name, section in found if section is not None}
+        return present((name, finish(request, now)) for name, finish in self.finishes)
 
     def report(self, name: str, statistics: object) -> None:
         """Replaces an extension's section of the state."""
-        self.statistics = MappingProxyType({**self.statistics, name: statistics})
+        self.reported = MappingProxyType({**self.reported, name: statistics})
+
+    def statistics(self) -> Sections:
+        """Returns the sections of the state, with those that are asked for."""
+        asked = present((name, ask()) for name, ask in self.asked)
+        return MappingProxyType({**self.reported, **asked})
 
     def take_news(self) -> dict[str, object]:
         """Returns the sections of an output; the next ones come with the next."""
         news, self.news = self.news, {}
+        news.update(present((name, tell()) for name, tell in self.telling))
         return news
 
     def close(self) -> None:

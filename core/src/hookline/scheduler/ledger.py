@@ -24,8 +24,8 @@ class Ledger:
         preempted_output_tokens: Tokens generated for preempted requests before,
             likewise.
         sampled_tokens: Output tokens of all requests.
-        discarded_tokens: Sampled tokens of requests that had already ended, or whose KV
-            load had failed.
+        discarded_tokens: Sampled tokens of requests that had already ended, or that had
+            been computed from wrong KV.
         finished_tokens: Output tokens of finished requests.
         computed_tokens: Computed tokens, recomputed ones included.
         recomputed_tokens: Tokens computed again after a preemption.
@@ -74,16 +74,16 @@ class Ledger:
         self,
         live: Collection[Request],
         pool: BlockPool,
-        transferred: Iterable[Sequence[int]] = (),
+        held_blocks: Iterable[Sequence[int]] = (),
     ) -> None:
         """Recounts what is in flight and stores what does not add up as `residue`.
 
         Args:
             live: All requests that have not ended.
-            pool: Blocks, referenced by requests and transfers.
-            transferred: Blocks that each transfer references.
+            pool: Blocks, referenced by requests and extensions.
+            held_blocks: Blocks that extensions reference.
         """
-        tables = [*(request.block_ids for request in live), *transferred]
+        tables = [*(request.block_ids for request in live), *held_blocks]
         held = set().union(*tables)
         entries = sum(map(len, tables))
         outputs = sum(request.num_output_tokens for request in live)

@@ -11,7 +11,6 @@ from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.step_events import StepEvents
-from hookline.scheduler.transfers import Transfers
 from hookline.sections import NO_SECTIONS, Sections
 
 _log = logging.getLogger(__name__)
@@ -23,6 +22,7 @@ class RequestLifecycle:
     Attributes:
         requests: Live requests by id.
         queues: The queues of requests.
+        drafts: Drafts of their next tokens, by request id.
         events: Events since the last output.
         ledger: Totals since the start.
     """
@@ -31,18 +31,17 @@ class RequestLifecycle:
         self,
         queues: RequestQueues,
         cache: KVCacheManager,
-        transfers: Transfers,
         extensions: SchedulerExtensions,
         *,
         max_model_len: int,
     ) -> None:
         self.requests: dict[int, Request] = {}
         self.queues = queues
+        self.drafts: dict[int, list[int]] = {}
         self.events = StepEvents()
         self.ledger = Ledger()
         self._deadlines = Deadlines()
         self._cache = cache
-        self._transfers = transfers
         self._extensions = extensions
         self._max_model_len = max_model_len
         self._arrivals = 0
@@ -50,9 +49,7 @@ class RequestLifecycle:
     def take_events(self) -> StepEvents:
         """Returns the events since the last call."""
         events, self.events = self.events, StepEvents()
-        events.loads = self._transfers.ledger.take_loads()
-        events.connector = self._transfers.take_events()
-        if self._extensions.news:
+        if self._extensions.news or self._extensions.telling:
             events.sections = self._extensions.take_news()
         return events
 
@@ -83,7 +80,6 @@ class RequestLifecycle:
         self._deadlines.add(request, now)
         if self.queues.fair is not None:
             self.queues.fair.arrived(request)
-        self._transfers.arrived(request)
         self.queues.wait(request, now)
         queued = Queued(request.request_id, now, request.num_prompt_tokens)
         self.events.queued.append(queued)
@@ -106,7 +102,7 @@ class RequestLifecycle:
         self.events.queued.append(Queued(inner.request_id, now, num_tokens))
         cause = Failed(detail)
         self.ledger.end(cause.reason, 0)
-        self.events.finished.append(Finished(inner.request_id, now, cause, 0, None))
+        self.events.finished.append(Finished(inner.request_id, now, cause, 0))
 
     def end(
         self,
@@ -126,10 +122,10 @@ class RequestLifecycle:
         self.queues.remove(request)
         if self._extensions.finishes:
             sections = {**sections, **self._extensions.finished(request, now)}
-        transfer_params = self._transfers.finish(request, now)
         self._cache.free(request)
         request.status = RequestStatus.FINISHED
         del self.requests[request.request_id]
+        self.drafts.pop(request.request_id, None)
         self._deadlines.ended(request)
         if self.queues.fair is not None:
             self.queues.fair.ended(request)
@@ -141,7 +137,6 @@ class RequestLifecycle:
                 now,
                 cause,
                 outputs,
-                transfer_params,
                 request.num_stored_prompt_tokens,
                 sections,
             )
@@ -168,7 +163,7 @@ class RequestLifecycle:
             now: Time, ns.
             cause: Why it is preempted.
             beneficiary: The request that needs its blocks; None if no other one does.
-            num_failed: Tokens that a failed load should have brought; 0 otherwise.
+            num_failed: Tokens that an extension should have brought and has not.
         """
         event = Preempted(
             victim.request_id,
@@ -182,10 +177,9 @@ class RequestLifecycle:
         )
         self.events.preempted.append(event)
         self._cache.free(victim)
-        victim.transfer.external_tokens = range(0)
         self.queues.running.remove(victim)
         victim.status = RequestStatus.PREEMPTED
-        victim.draft_token_ids = []
+        self.drafts.pop(victim.request_id, None)
         if not victim.num_pending_tokens:
             victim.prompt_logprobs = []
         self.ledger.preempt(event)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hookline.config.scheduler import SchedulerConfig
 from hookline.request import Request
 from hookline.scheduler.request_queues import RequestQueues
-from hookline.step.plan import SlotMoves, StepPlan, StepResult
+from hookline.step.plan import StepPlan
 
 LEAST_TOKENS = 256
 """A share is no smaller: products of fewer tokens take nearly as long."""
@@ -51,7 +51,6 @@ class Pipeline:
         self._num_batches = num_batches
         self._tokens: deque[int] = deque()
         self._last_ended = 0
-        self._moves: list[SlotMoves] = []
 
     @property
     def is_divided(self) -> bool:
@@ -61,15 +60,8 @@ class Pipeline:
         """Notes that a step is in flight."""
         self._tokens.append(plan.total_tokens)
 
-    def take_moves(self) -> list[SlotMoves]:
-        """Returns what the last stage has moved, for the other stages, once."""
-        moves, self._moves = self._moves, []
-        return moves
-
-    def ended(self, result: StepResult) -> None:
-        """Notes that the oldest step's result is there; polls of transfers are none."""
-        if self.is_divided and result.moves is not None:
-            self._moves.append(result.moves)
+    def ended(self) -> None:
+        """Notes that the oldest step's result is there; polls are none."""
         if self._tokens:
             self._tokens.popleft()
             self._last_ended += 1

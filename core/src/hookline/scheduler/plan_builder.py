@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hookline.kv_transfer.orders import TransferOrders
 from hookline.request import Request
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.step.plan import AdmittedSequence, SlotMoves, StepPlan
+from hookline.step.plan import AdmittedSequence, StepPlan
 
 
 @dataclass(slots=True)
@@ -69,10 +68,8 @@ class PlanBuilder:
         self,
         step: int,
         released: Sequence[int],
-        transfers: TransferOrders | None = None,
         *,
         has_tokens: bool = False,
-        moves: Sequence[SlotMoves] = (),
         sections: Sections = NO_SECTIONS,
     ) -> StepPlan:
         """Returns the plan of all entries.
@@ -80,9 +77,7 @@ class PlanBuilder:
         Args:
             step: Number of the step.
             released: Requests that have left the batch since the last plan.
-            transfers: Orders of the KV connector; None without one.
             has_tokens: Whether it tells the tokens sampled since the last plan.
-            moves: What the last pipeline stage has moved since the last plan.
             sections: What extensions add.
         """
         entries = self.entries
@@ -99,7 +94,6 @@ class PlanBuilder:
                 each.request.request_id: each.blocks for each in entries if each.blocks
             },
             new_token_ids=_new_tokens(entries) if has_tokens else {},
-            moves=moves,
             context_tokens=context,
             attention_pairs=_attention_pairs(entries, context),
             prefill_requests=len(prefills),
@@ -109,7 +103,6 @@ class PlanBuilder:
                 for each in entries
                 if each.drafts
             },
-            transfers=transfers,
             sections=sections,
         )
 

@@ -2,16 +2,18 @@
 
 A request may need something before it can run: a compiled grammar, KV from elsewhere,
 an adapter's weights. Each such need is a gate. A request whose gate is closed leaves
-the waiting queue for a set where it is counted by its own status. Once the gate opens,
+the waiting queue for a set where it is counted by the gate's name. Once the gate opens,
 it takes the place in the queue again that its arrival or priority gives it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 from hookline.finish_cause import Failed, FinishCause
+from hookline.frozen import EMPTY
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.oldest_request import OldestRequest
 
@@ -36,8 +38,8 @@ class ReadinessGate(Protocol):
     """
 
     @property
-    def status(self) -> RequestStatus:
-        """Status of requests that wait at this gate."""
+    def name(self) -> str:
+        """What requests wait for here, such as `grammar`; they are counted by it."""
 
     @property
     def timeout_ns(self) -> int | None:
@@ -83,7 +85,7 @@ class HeldRequests:
         timeouts = [gate.timeout_ns for gate in gates if gate.timeout_ns is not None]
         self._shortest_timeout = min(timeouts, default=None)
         self._held: dict[int, _Held] = {}
-        self._counts: Counter[RequestStatus] = Counter()
+        self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._held)
@@ -92,9 +94,11 @@ class HeldRequests:
         held = self._held.get(request.request_id)
         return held is not None and held.request is request
 
-    def count(self, status: RequestStatus) -> int:
-        """Returns the number of requests with this status."""
-        return self._counts[status]
+    def counts(self) -> Mapping[str, int]:
+        """Returns the number of requests at each gate, by its name; none if 0."""
+        if not self._held:
+            return EMPTY
+        return MappingProxyType({name: n for name, n in self._counts.items() if n})
 
     def closed_gate(self, request: Request) -> ReadinessGate | None:
         """Returns the first gate that the request has to wait at."""
@@ -105,15 +109,15 @@ class HeldRequests:
 
     def hold(self, request: Request, gate: ReadinessGate, now: int) -> None:
         """Sets a request aside, which must be in no queue."""
-        request.status = gate.status
+        request.status = RequestStatus.HELD
         self._held[request.request_id] = _Held(request, gate, now)
-        self._counts[gate.status] += 1
+        self._counts[gate.name] += 1
         self.oldest.add(request)
 
     def release(self, request: Request) -> None:
         """Lets a request go whose wait is over; the caller queues or ends it."""
         held = self._held.pop(request.request_id)
-        self._counts[held.gate.status] -= 1
+        self._counts[held.gate.name] -= 1
         self.oldest.remove(request)
         is_new = request.num_cached_tokens is None
         request.status = RequestStatus.WAITING if is_new else RequestStatus.PREEMPTED
@@ -140,5 +144,7 @@ class HeldRequests:
             if waited < self._shortest_timeout:
                 return  # later ones have waited less
             if timeout is not None and waited >= timeout:
-                error = f"{each.gate.status} for longer than {timeout / 1e9:g} s"
+                error = (
+                    f"waiting_for_{each.gate.name} for longer than {timeout / 1e9:g} s"
+                )
                 yield Readiness(each.request, Failed(error))

@@ -1,16 +1,12 @@
-"""Processes a step's result: new tokens, ends of requests, ends of transfers."""
+"""Processes a step's result: new tokens and ends of requests."""
 
-from collections.abc import Iterable
-
-from hookline.events import NewTokens, PreemptionCause
-from hookline.finish_cause import Failed, FinishCause
+from hookline.events import NO_DRAFTS, NewTokens, VerifiedDrafts
+from hookline.finish_cause import FinishCause
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.lifecycle import RequestLifecycle
-from hookline.scheduler.loads import LoadEnd
 from hookline.scheduler.stopping import stop_after
-from hookline.scheduler.transfers import Transfers
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.step.plan import StepResult
 
@@ -22,23 +18,21 @@ class ResultUpdate:
         self,
         lifecycle: RequestLifecycle,
         cache: KVCacheManager,
-        transfers: Transfers,
         extensions: SchedulerExtensions,
     ) -> None:
         self._lifecycle = lifecycle
         self._cache = cache
-        self._transfers = transfers
         self._extensions = extensions
+        self._outcomes: list[tuple[int, int]] = []
 
-    def update(self, result: StepResult, now: int) -> Sections:
+    def update(self, result: StepResult, now: int) -> tuple[Sections, VerifiedDrafts]:
         """Appends the new tokens and ends the requests that they end.
 
         Tokens of requests that have ended since the step was planned are dropped.
 
         Returns:
-            What extensions tell observers of the step.
+            What extensions tell observers of the step, and the outcome of its drafts.
         """
-        self.end_loads(self._transfers.settle(result.transfers, now), now)
         told = NO_SECTIONS
         if result.sections:
             told = self._extensions.updated(result.sections, now)
@@ -46,21 +40,30 @@ class ResultUpdate:
         for request_id, cause in result.failed.items():
             if (request := requests.get(request_id)) is not None:
                 self._lifecycle.end(request, cause, now)
-        self._keep_prompt_logprobs(result)
+        if result.prompt_logprobs:
+            self._keep_prompt_logprobs(result)
         for request_id, token_ids in result.tokens.items():
             request = requests.get(request_id)
             if request is None:
                 self._lifecycle.ledger.discarded_tokens += len(token_ids)
-            elif request.transfer.num_doomed_results:
+            elif request.num_doomed_results:
                 self._lifecycle.ledger.discarded_tokens += len(token_ids)
-                request.transfer.num_doomed_results -= 1
+                request.num_doomed_results -= 1
             else:
                 self._append(request, token_ids, result, now)
-        for request_id, draft_token_ids in result.drafts.items():
-            request = requests.get(request_id)
+        if result.drafts:
+            self._keep_drafts(result)
+        if not self._outcomes:
+            return told, NO_DRAFTS
+        verified, self._outcomes = VerifiedDrafts.of(self._outcomes), []
+        return told, verified
+
+    def _keep_drafts(self, result: StepResult) -> None:
+        """Keeps the drafts of running requests for their next steps."""
+        for request_id, drafts in result.drafts.items():
+            request = self._lifecycle.requests.get(request_id)
             if request is not None and request.status is RequestStatus.RUNNING:
-                request.draft_token_ids = draft_token_ids
-        return told
+                self._lifecycle.drafts[request_id] = drafts
 
     def _append(
         self, request: Request, token_ids: list[int], result: StepResult, now: int
@@ -100,8 +103,8 @@ class ResultUpdate:
         """Ends a request whose prompt was all there was, unless its KV was wrong."""
         if (request := self._lifecycle.requests.get(request_id)) is None:
             return
-        if request.transfer.num_doomed_results:
-            request.transfer.num_doomed_results -= 1
+        if request.num_doomed_results:
+            request.num_doomed_results -= 1
             return
         self._lifecycle.end(request, cause, now, sections)
 
@@ -117,7 +120,7 @@ class ResultUpdate:
         )
         self._cache.trim(request)
         num_given = min(num_accepted, num_kept)
-        self._lifecycle.events.verified.add(request.num_drafts, num_given)
+        self._outcomes.append((request.num_drafts, num_given))
         request.num_drafts = 0
         return num_given
 
@@ -132,29 +135,3 @@ class ResultUpdate:
                 continue
             if request.status is RequestStatus.RUNNING or request.num_pending_tokens:
                 request.prompt_logprobs += entries
-
-    def end_loads(self, ends: Iterable[LoadEnd], now: int) -> None:
-        """Lets requests go on, be recomputed or end, as their loads have ended."""
-        lifecycle = self._lifecycle
-        for end in ends:
-            request, held = end.request, lifecycle.queues.held
-            if end.reason:
-                request.transfer.num_doomed_results += request.num_pending_tokens
-                request.num_pending_tokens = 0
-            if end.reason and self._transfers.failure_ends:
-                failed = Failed(f"KV load failed: {end.reason}")
-                lifecycle.end(request, failed, now)
-                continue
-            lost = end.lost_tokens + end.spoilt_tokens
-            self._transfers.ledger.recomputed_tokens += lost
-            if request in held:
-                held.release(request)
-                assert request.transfer.waited is not None
-                request.transfer.waited = (request.transfer.waited[0], now)
-                self._transfers.stages.ended(request)
-                lifecycle.queues.wait(request, now)
-            elif end.reason:
-                if request.status is RequestStatus.RUNNING:
-                    cause = PreemptionCause.LOAD_FAILED
-                    lifecycle.preempt(request, now, cause, num_failed=end.lost_tokens)
-                request.transfer.unproven = None

@@ -8,14 +8,15 @@ Drafts get what is left of it and of the free blocks.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 
 from hookline.config.scheduler import SchedulerConfig
-from hookline.events import CacheEvent, PreemptionCause
+from hookline.events import CacheEvent, PreemptionCause, VerifiedDrafts
 from hookline.finish_cause import FinishCause
 from hookline.kv_cache import EvictionWork, KVCacheManager
 from hookline.request import GenerateRequest, Request, RequestStatus
-from hookline.scheduler.admission import Admission, chunk
-from hookline.scheduler.draft_planning import DraftPlanning
+from hookline.scheduler.admission import BatchAdmission, chunk
+from hookline.scheduler.draft_planning import plan_drafts
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.extension_port import start_sides
 from hookline.scheduler.lifecycle import RequestLifecycle
@@ -25,10 +26,8 @@ from hookline.scheduler.planned import count_planned
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.result_update import ResultUpdate
 from hookline.scheduler.state import stats_of
-from hookline.scheduler.step_events import StepEvents, VerifiedDrafts
-from hookline.scheduler.transfers import Transfers
+from hookline.scheduler.step_events import StepEvents
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.spec_decode.tree import DraftTree
 from hookline.stats import BlockEviction, SchedulerStats
 from hookline.step.plan import StepPlan, StepResult
 
@@ -46,8 +45,6 @@ class Scheduler:
         cache: KVCacheManager,
         *,
         max_model_len: int,
-        draft_tree: DraftTree | None = None,
-        transfers: Transfers | None = None,
         extensions: SchedulerExtensions | None = None,
         num_batches: int = 1,
     ) -> None:
@@ -57,26 +54,23 @@ class Scheduler:
             config: How requests share a step.
             cache: Allocates KV blocks.
             max_model_len: Maximum number of tokens per request.
-            draft_tree: Shape of drafts; None if they are chains.
-            transfers: Moves KV; None without a connector.
             extensions: Sides of extensions, and their gates; None without any.
             num_batches: Number of batches in flight that requests are divided among.
         """
         self._config = config
         self._cache = cache
-        transfers = self._transfers = transfers or Transfers(cache)
         extensions = self._extensions = extensions or SchedulerExtensions()
         self._queues = RequestQueues(config, extensions.gates)
         self._lifecycle = RequestLifecycle(
-            self._queues, cache, transfers, extensions, max_model_len=max_model_len
+            self._queues, cache, extensions, max_model_len=max_model_len
         )
         self._pipeline = Pipeline(config, num_batches)
-        self._admission = Admission(config, cache, transfers, self._pipeline)
-        self._drafts = DraftPlanning(
-            cache, max_model_len=max_model_len, tree=draft_tree
+        self._max_model_len = max_model_len
+        self._update = ResultUpdate(self._lifecycle, cache, extensions)
+        start_sides(extensions, self._update, self._lifecycle, cache)
+        self._admission = BatchAdmission(
+            config, cache, extensions.external_prefix, self._pipeline
         )
-        self._update = ResultUpdate(self._lifecycle, cache, transfers, extensions)
-        start_sides(extensions, self._update)
         self._steps = 0
         self.is_held = False
 
@@ -87,9 +81,9 @@ class Scheduler:
         return bool(self._lifecycle.requests)
 
     @property
-    def has_transfers(self) -> bool:
-        """Whether the worker has to be polled for ends of transfers."""
-        return self._transfers.is_busy
+    def needs_poll(self) -> bool:
+        """Whether the worker has to be polled for what extensions do there."""
+        return any(is_busy() for is_busy in self._extensions.busy)
 
     def add(self, inner: GenerateRequest, now: int) -> None:
         """Queues a request that the front end has validated.
@@ -132,7 +126,8 @@ class Scheduler:
             The plan, which must be executed; None if there is nothing to compute now.
         """
         self._lifecycle.expire(now)
-        self._update.end_loads(self._transfers.expire(now), now)
+        for planning in self._extensions.planning:
+            planning(now)
         self._lifecycle.resume_ready(now)
         share = self._pipeline.share(self._queues)
         builder = PlanBuilder(share.tokens)
@@ -143,7 +138,8 @@ class Scheduler:
         if not has_preempted and not self.is_held:
             self._admission.admit(self._lifecycle, builder, share, now)
         builder.budget += self._config.max_num_batched_tokens - share.tokens
-        self._drafts.add_drafts(builder)
+        if drafts := self._lifecycle.drafts:
+            plan_drafts(drafts, builder, self._cache, self._max_model_len)
         if not builder.entries:
             return None
         self._steps += 1
@@ -151,9 +147,7 @@ class Scheduler:
         plan = builder.plan(
             self._steps,
             released,
-            self._transfers.orders(),
             has_tokens=self._pipeline.is_divided,
-            moves=self._pipeline.take_moves(),
             sections=self._extensions.planned(builder)
             if self._extensions.plans
             else NO_SECTIONS,
@@ -163,21 +157,20 @@ class Scheduler:
         self._pipeline.started(plan)
         return plan
 
-    def plan_transfers(self) -> StepPlan:
-        """Returns a plan that computes nothing and polls transfers."""
+    def plan_poll(self) -> StepPlan:
+        """Returns a plan that computes nothing: extensions are polled."""
         return StepPlan(
             step=self._steps,
-            moves=self._pipeline.take_moves(),
-            transfers=self._transfers.orders(),
+            sections=self._extensions.polled(),
         )
 
-    def update(self, result: StepResult, now: int) -> Sections:
+    def update(self, result: StepResult, now: int) -> tuple[Sections, VerifiedDrafts]:
         """Processes the executor's result of a step.
 
         Returns:
-            What extensions tell observers of it.
+            What extensions tell observers of it, and the outcome of its drafts.
         """
-        self._pipeline.ended(result)
+        self._pipeline.ended()
         return self._update.update(result, now)
 
     def _schedule_running(self, builder: PlanBuilder, share: Share, now: int) -> bool:
@@ -219,11 +212,6 @@ class Scheduler:
     # -- state and events --------------------------------------------------------
 
     @property
-    def verified_drafts(self) -> VerifiedDrafts:
-        """Outcome of drafts since the last output."""
-        return self._lifecycle.events.verified
-
-    @property
     def has_news(self) -> bool:
         """Whether the next output has events, cache changes or evictions to carry."""
         return not self._lifecycle.events.is_empty or self._cache.has_news
@@ -246,17 +234,18 @@ class Scheduler:
 
     def stats(self) -> SchedulerStats:
         """Returns the state now, and totals since the start."""
+        extensions = self._extensions
         return stats_of(
             self._queues,
             self._cache.pool,
             self._lifecycle.ledger,
-            self._transfers,
-            self._extensions.statistics,
+            extensions.statistics() if extensions.asked else extensions.reported,
         )
 
     def audit(self) -> None:
         """Checks conservation laws over every live request, and looks at tenants."""
-        lifecycle, held_blocks = self._lifecycle, self._transfers.held()
+        lifecycle = self._lifecycle
+        held_blocks = chain.from_iterable(held() for held in self._extensions.holding)
         requests = lifecycle.requests.values()
         lifecycle.ledger.audit(requests, self._cache.pool, held_blocks)
         self._queues.audit()
@@ -266,5 +255,4 @@ class Scheduler:
 
     def close(self) -> None:
         self._queues.held.close()
-        self._transfers.close()
         self._extensions.close()

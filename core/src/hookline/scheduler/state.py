@@ -1,10 +1,8 @@
 """A scheduler's state and totals, as observers get them."""
 
 from hookline.kv_cache import BlockPool
-from hookline.request import RequestStatus
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
-from hookline.scheduler.transfers import Transfers
 from hookline.sections import Sections
 from hookline.stats import SchedulerStats
 
@@ -13,11 +11,9 @@ def stats_of(
     queues: RequestQueues,
     pool: BlockPool,
     ledger: Ledger,
-    transfers: Transfers,
     sections: Sections,
 ) -> SchedulerStats:
     """Returns the state now, and totals since the start."""
-    held = queues.held
     return SchedulerStats(
         running=len(queues.running),
         waiting=len(queues.waiting),
@@ -31,15 +27,12 @@ def stats_of(
         preemptions=ledger.preemptions,
         computed_tokens=ledger.computed_tokens,
         recomputed_tokens=ledger.recomputed_tokens,
-        waiting_for_grammar=held.count(RequestStatus.WAITING_FOR_GRAMMAR),
-        waiting_for_remote_kv=held.count(RequestStatus.WAITING_FOR_REMOTE_KV),
+        held=queues.held.counts(),
         oldest_waiting_at=queues.oldest_waiting_at,
         oldest_running_at=queues.oldest_running_at,
         residue=ledger.residue,
         waiting_tokens=queues.waiting.num_tokens,
         discarded_tokens=ledger.discarded_tokens,
-        external_cache=transfers.ledger.external_cache,
-        transfers=transfers.stats(),
         tenants=queues.tenants,
         preempted=len(queues.preempted),
         preempted_prompt_tokens=ledger.preempted_prompt_tokens,

@@ -1,15 +1,6 @@
 """Statistics made of engine events: state, steps and finished requests."""
 
 from hookline.stats.block_eviction import BlockEviction
-from hookline.stats.connector_events import (
-    MOST_EVENTS,
-    ConnectorEvent,
-    ConnectorLookup,
-    TierAllocation,
-    TierEvent,
-    TierLookup,
-    TierMove,
-)
 from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.finished_request import (
     MAX_STALLS,
@@ -29,7 +20,6 @@ from hookline.stats.grammars import (
     GrammarUse,
 )
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
-from hookline.stats.kv_load import KVLoad
 from hookline.stats.prefix_cache import HitRateWindow, PrefixCacheCounts
 from hookline.stats.rank_use import NO_RANKS, RankUse
 from hookline.stats.scheduler_stats import (
@@ -39,7 +29,6 @@ from hookline.stats.scheduler_stats import (
     TenantStats,
 )
 from hookline.stats.thread_use import NO_THREADS, ThreadUse
-from hookline.stats.transfers import MOST_TIERS, TierStats, TransferStats
 
 __all__ = [
     "GRAMMARS",
@@ -47,15 +36,11 @@ __all__ = [
     "GRAMMAR_STATS",
     "GRAMMAR_USE",
     "MAX_STALLS",
-    "MOST_EVENTS",
     "MOST_TENANTS",
-    "MOST_TIERS",
     "NO_GRAMMARS",
     "NO_RANKS",
     "NO_THREADS",
     "BlockEviction",
-    "ConnectorEvent",
-    "ConnectorLookup",
     "ExpertStats",
     "FinishedGroup",
     "FinishedRequest",
@@ -67,7 +52,6 @@ __all__ = [
     "GrammarUse",
     "HitRateWindow",
     "IterationStats",
-    "KVLoad",
     "PrefixCacheCounts",
     "RankUse",
     "RequestTimes",
@@ -75,10 +59,4 @@ __all__ = [
     "SchedulerStats",
     "TenantStats",
     "ThreadUse",
-    "TierAllocation",
-    "TierEvent",
-    "TierLookup",
-    "TierMove",
-    "TierStats",
-    "TransferStats",
 ]

@@ -1,12 +1,11 @@
 """Statistics of one step of the engine, as the front end sees it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.block_eviction import BlockEviction
-from hookline.stats.connector_events import ConnectorEvent
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.grammars import GrammarCompiling
-from hookline.stats.kv_load import KVLoad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ class IterationStats:
         prompt_tokens_computed: Computed prompt tokens of requests that got their first
             token.
         prompt_tokens_local: Their prompt tokens from the local prefix cache.
-        prompt_tokens_external: Their prompt tokens from a KV connector.
+        prompt_tokens_external: Their prompt tokens that an extension brought.
         generation_tokens: Number of generated tokens.
         preemptions: Number of preemptions.
         recomputed_tokens: Tokens that resumed requests must compute again.
@@ -64,8 +63,6 @@ class IterationStats:
         finished: Requests that ended.
         finished_groups: Clients' requests all of whose completions have ended.
         evictions: Evictions of sampled blocks from the prefix cache.
-        loads: Loads by a KV connector that ended.
-        connector_events: Look-ups in the KV connector, and what happened in its tiers.
         compilings: Grammars whose compiling has ended.
         received_correction: To be added to the engine's total of received requests, if
             several front ends share it: requests that ended before it confirmed them
@@ -73,6 +70,7 @@ class IterationStats:
         moved: Requests that left the engine for another one, because it has ended.
         taken_over: Requests that moved to the engine; it does not count them as
             received.
+        sections: News of extensions, by their names.
     """
 
     prompt_tokens_computed: int = 0
@@ -87,12 +85,11 @@ class IterationStats:
     finished: tuple[FinishedRequest, ...] = ()
     finished_groups: tuple[FinishedGroup, ...] = ()
     evictions: tuple[BlockEviction, ...] = ()
-    loads: tuple[KVLoad, ...] = ()
-    connector_events: tuple[ConnectorEvent, ...] = ()
     compilings: tuple[GrammarCompiling, ...] = ()
     received_correction: int = 0
     moved: int = 0
     taken_over: int = 0
+    sections: Sections = field(default_factory=lambda: NO_SECTIONS)
 
     @property
     def prompt_tokens(self) -> int:

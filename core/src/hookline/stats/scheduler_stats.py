@@ -9,7 +9,6 @@ from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.grammars import GRAMMAR_STATS, GrammarStats
 from hookline.stats.prefix_cache import PrefixCacheCounts
-from hookline.stats.transfers import TransferStats
 
 
 class Residue(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -19,7 +18,7 @@ class Residue(msgspec.Struct, frozen=True, array_like=True, gc=False):
         requests: Received + taken over − finished − in flight.
         tokens: Sampled − those of finished requests − those of requests in flight.
         blocks: Pool size − free − held, and references − entries of block tables and
-            KV transfers.
+            extensions.
     """
 
     requests: int = 0
@@ -51,8 +50,8 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         running: Number of requests in the running batch.
         waiting: Number of requests waiting for capacity, preempted ones included.
-        waiting_for_grammar: Number of requests waiting for their grammar.
-        waiting_for_remote_kv: Number of requests waiting for a KV connector's load.
+        held: Number of requests that wait for something else, by its name: `grammar`
+            or `remote_kv`; those at 0 may be left out.
         kv_blocks: Total KV blocks in the pool.
         kv_blocks_used: Number of KV blocks held by requests.
         kv_blocks_cached: Number of free blocks that hold a reusable prefix.
@@ -66,12 +65,10 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
             None if none waits.
         oldest_running_at: When the oldest running request was queued, likewise.
         residue: Remainders of the conservation laws.
-        external_cache: Totals of the KV connector's cache.
         waiting_tokens: Number of tokens that waiting requests have yet to compute,
             prefix hits not subtracted.
         discarded_tokens: Total sampled tokens that were dropped, because their request
-            had ended meanwhile (asynchronous scheduling) or their KV failed to load.
-        transfers: KV transfers to and from a connector.
+            had ended meanwhile (asynchronous scheduling) or their KV was wrong.
         sleep_level: 0 while the engine is awake, 1 without the KV cache's memory, 2
             without the weights, too.
         tenants: Tenants under the policy `fair`, by name, as of the last audit; the
@@ -86,13 +83,14 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
         taken_over: Total requests that another engine had received before it ended;
             they are not in `received`.
         experts: What its whole experts have done, if it has any.
-        sections: Totals of extensions, by their names.
+        is_at_rest: Whether nothing is in progress, whatever `sections` say: the engine
+            has ended.
+        sections: States and totals of extensions, by their names.
     """
 
     running: int = 0
     waiting: int = 0
-    waiting_for_grammar: int = 0
-    waiting_for_remote_kv: int = 0
+    held: Mapping[str, int] = EMPTY
     kv_blocks: int = 0
     kv_blocks_used: int = 0
     kv_blocks_cached: int = 0
@@ -105,10 +103,8 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     oldest_waiting_at: int | None = None
     oldest_running_at: int | None = None
     residue: Residue = Residue()
-    external_cache: PrefixCacheCounts = PrefixCacheCounts()
     waiting_tokens: int = 0
     discarded_tokens: int = 0
-    transfers: TransferStats = TransferStats()
     sleep_level: int = 0
     tenants: Mapping[str, TenantStats] = EMPTY
     preempted: int = 0
@@ -117,6 +113,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     evicted_blocks: int = 0
     taken_over: int = 0
     experts: ExpertStats = ExpertStats()
+    is_at_rest: bool = False
     sections: Sections = NO_SECTIONS
 
     @property
@@ -137,12 +134,11 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
             waiting=0,
             waiting_tokens=0,
             preempted=0,
-            waiting_for_grammar=0,
-            waiting_for_remote_kv=0,
+            held=EMPTY,
             kv_blocks_used=0,
             kv_blocks_cached=0,
             oldest_waiting_at=None,
             oldest_running_at=None,
-            transfers=self.transfers.at_rest(),
             tenants=dict.fromkeys(self.tenants, TenantStats()),
+            is_at_rest=True,
         )

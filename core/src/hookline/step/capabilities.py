@@ -1,14 +1,14 @@
-"""Capabilities of an executor for proposers and logits processors."""
+"""Capabilities of an executor for extensions and logits processors."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorCapabilities:
-    """Capabilities of an executor for proposers and logits processors.
+    """Capabilities of an executor for extensions and logits processors.
 
     Attributes:
-        hidden_states: Whether it passes the target's hidden states to proposers.
+        hidden_states: Whether it has the model's hidden states.
         draft_trees: Whether it verifies trees of drafts, not only chains.
         logits: Whether it has logits, which logits processors can change.
     """

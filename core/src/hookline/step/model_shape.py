@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from hookline.cost import ModelCost, sum_of_costs
-from hookline.kv_transfer.layout import KVLayout
-from hookline.spec_decode.tree import DraftTree
+from hookline.sections import Sections
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +25,11 @@ class ModelShape:
             for a simulated model.
         isa: Tier of instructions of the CPU's kernels, such as `avx512`; empty without
             such kernels.
-        draft_tree: The tree of drafts; None if drafts are chains or there are none.
-        kv_layout: Layout of the KV blocks, in the whole model's shape with those of all
-            ranks; None without a KV connector.
         kv_cache_spec_kind: What the KV cache holds: `full_attention`, or
             `mla_attention` for latents.
         sliding_window: Maximum number of tokens that layers with a sliding window
             attend to; None without such layers.
+        rank_sections: What extensions tell of each rank, by rank.
     """
 
     architecture: str
@@ -45,10 +42,9 @@ class ModelShape:
     cost: ModelCost = field(default_factory=ModelCost)
     kernels: str = ""
     isa: str = ""
-    draft_tree: DraftTree | None = None
-    kv_layout: KVLayout | None = None
     kv_cache_spec_kind: str = "full_attention"
     sliding_window: int | None = None
+    rank_sections: Sequence[Sections] = ()
 
     def of_ranks(self, ranks: Sequence[Self], tensor_parallel_size: int) -> Self:
         """Returns the whole model's shape, if this is that of the output rank.
@@ -58,11 +54,10 @@ class ModelShape:
             tensor_parallel_size: Number of ranks of each pipeline stage.
         """
         stages = ranks[::tensor_parallel_size]
-        layouts = [each.kv_layout for each in ranks if each.kv_layout is not None]
         windows = [each.sliding_window for each in stages if each.sliding_window]
         return replace(
             self,
             cost=sum_of_costs([each.cost for each in stages]),
             sliding_window=max(windows, default=None),
-            kv_layout=KVLayout.of_ranks(layouts) if layouts else None,
+            rank_sections=[one for each in ranks for one in each.rank_sections],
         )

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hookline.finish_cause import FinishCause
-from hookline.kv_transfer.orders import TransferOrders, TransferReport
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.sections import Sections
@@ -48,19 +47,6 @@ class AdmittedSequence:
     sections: Sections = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SlotMoves:
-    """Keys and values of accepted paths of trees that go to where chains have them.
-
-    Attributes:
-        sources: Slots to read, all before any is written.
-        targets: Slots to write, as many.
-    """
-
-    sources: Sequence[int]
-    targets: Sequence[int]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
     """One step: requests that leave and join the batch, and tokens to compute.
@@ -76,8 +62,6 @@ class StepPlan:
         new_token_ids: Tokens sampled for scheduled requests since the last plan that
             had them, by request id; only for a pipeline, whose first stages sample
             nothing.
-        moves: Moves that the last stage has made since the last plan, in order, for the
-            stages before; they come before anything else.
         context_tokens: Number of cached tokens that the scheduled requests read.
         attention_pairs: Number of pairs of a computed token and one that it attends to:
             q·c + q(q+1)/2 for q tokens after c computed ones; an upper bound for trees
@@ -86,9 +70,8 @@ class StepPlan:
         prefill_tokens: Number of tokens of these requests.
         drafts: Draft tokens to verify after the newest token, by request id; counted in
             `num_tokens`.
-        transfers: Orders of the KV connector; None without one. A plan without requests
-            only polls transfers.
-        sections: What extensions add, by their names.
+        sections: What extensions add, by their names. A plan without requests only
+            polls them.
     """
 
     step: int
@@ -98,13 +81,11 @@ class StepPlan:
     num_tokens: Sequence[int] = ()
     new_block_ids: dict[int, Sequence[int]] = field(default_factory=dict)
     new_token_ids: dict[int, Sequence[int]] = field(default_factory=dict)
-    moves: Sequence[SlotMoves] = ()
     context_tokens: int = 0
     attention_pairs: int = 0
     prefill_requests: int = 0
     prefill_tokens: int = 0
     drafts: dict[int, list[int]] = field(default_factory=dict)
-    transfers: TransferOrders | None = None
     sections: Sections = field(default_factory=dict)
 
     @property
@@ -126,11 +107,6 @@ class StepResult:
             `prompt_logprobs` whose prompt this step computed in part.
         forward_ns: Duration of the forward pass, summed over pipeline stages, ns.
         drafts: Drafts for the next step by request id.
-        draft_ns: Duration of drafting, ns.
-        moves: Keys and values that it moved, in a pipeline with trees of drafts.
-        most_drafts: Current maximum number of drafts per request.
-        proposer_failures: Failures of the proposer in this step, by cause.
-        transfers: Report on KV transfers; None without a connector.
         kernels_compiling: Torch computed it, because its kernels are being compiled.
         thread_use: The CPU threads that computed the step.
         rank_use: What it cost that several processes computed the step.
@@ -143,11 +119,6 @@ class StepResult:
     prompt_logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
     forward_ns: int = 0
     drafts: dict[int, list[int]] = field(default_factory=dict)
-    draft_ns: int = 0
-    moves: SlotMoves | None = None
-    most_drafts: int = 0
-    proposer_failures: dict[str, int] = field(default_factory=dict)
-    transfers: TransferReport | None = None
     kernels_compiling: bool = False
     thread_use: ThreadUse = NO_THREADS
     rank_use: RankUse = NO_RANKS

@@ -31,7 +31,7 @@ class DrivenEngine:
         return self.loop.core
 
     def turn(self, timeout_seconds: float) -> list[EngineMessage]:
-        return self.loop.turn(self._next_command, timeout_seconds)
+        return self.loop.run_once(self._next_command, timeout_seconds)
 
     def die(self, reason: str) -> None:
         self.death = reason

@@ -1,13 +1,20 @@
 """Hookline's own engine, for the entry point `native` of `hookline.engines`."""
 
+import logging
+from typing import cast
+
 from hookline.clock import SystemClock
 from hookline.config.engine import EngineConfig
 from hookline.core.building import build_core, build_loop
 from hookline.exceptions import ConfigError
+from hookline.plugins.calling import hook_of
+from hookline.plugins.kinds import ENGINE
 from hookline.transport.cluster import find_cluster
 from hookline.transport.engine_client import EngineClient
 from hookline.transport.inproc_client import InprocClient
-from hookline.transport.process_client import ProcessClient
+from hookline_registry import UnknownPluginError
+
+_log = logging.getLogger(__name__)
 
 
 def connect(config: EngineConfig) -> EngineClient:
@@ -24,7 +31,7 @@ def connect(config: EngineConfig) -> EngineClient:
         return connect_in_process(config)
     if (cluster := find_cluster()) is not None:
         return cluster.connect(config)
-    return ProcessClient(config)
+    return _connect_to_process(config)
 
 
 def connect_in_process(config: EngineConfig) -> InprocClient:
@@ -39,3 +46,16 @@ def connect_in_process(config: EngineConfig) -> InprocClient:
     configs = [config.of_engine(index) for index in config.engine_indices]
     cores = [build_core(each, SystemClock()) for each in configs]
     return InprocClient(*map(build_loop, configs, cores))
+
+
+def _connect_to_process(config: EngineConfig) -> EngineClient:
+    """Starts the engine in its own process, if the plugin `process` is installed."""
+    try:
+        connect = hook_of(ENGINE, "process")
+    except UnknownPluginError:
+        _log.warning(
+            "the engine runs in this process: the distribution "
+            "hookline-process-engine is not installed or not allowed"
+        )
+        return connect_in_process(config)
+    return cast("EngineClient", connect(context=config))

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from typing import Self
 
-from hookline.worker.drafting.draft_cache import PagedDraftCache
 from hookline.worker.feed import Feed
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.runner_maker import BatchState, RunnerMaker
-from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.runtime.cache_memory import CacheMemory
 
 
@@ -19,20 +17,16 @@ class Allocation:
 
     Attributes:
         cache: Keys and values of the model.
-        drafts: Keys and values of the proposer's layers; None if it has none.
-        memory: The memory of both.
+        memory: Its memory, with that of extensions' own layers.
         feed: Brings inputs to the model.
         state: The requests in the batch.
-        transferring: Calls the KV connector; None without one.
         cache_key: Models with another key cannot use this cache.
     """
 
     cache: PagedCache
-    drafts: PagedDraftCache | None
     memory: CacheMemory
     feed: Feed
     state: BatchState
-    transferring: Transferring | None
     cache_key: tuple[object, ...]
 
     @classmethod
@@ -40,18 +34,18 @@ class Allocation:
         """Allocates a KV cache of that many blocks, and all that goes with it.
 
         Raises:
-            ConfigError: The connector cannot use the cache, or a plugin's logits
+            ConfigError: An extension cannot use the cache, or a plugin's logits
                 processor cannot be created.
         """
-        cache, drafts = maker.cache(num_blocks), maker.draft_cache(num_blocks)
+        cache = maker.cache(num_blocks)
+        maker.show(cache)
         tensors = [side for sides in cache.sides() for side in sides]
+        tensors += maker.extensions.allocate(maker.cache_shape(num_blocks))
         return cls(
             cache=cache,
-            drafts=drafts,
-            memory=CacheMemory([*tensors, *(drafts.tensors if drafts else ())]),
+            memory=CacheMemory(tensors),
             feed=maker.feed(cache),
             state=maker.batch_state(serves=True),
-            transferring=maker.transferring(cache),
             cache_key=maker.model.cache_key,
         )
 
@@ -63,5 +57,3 @@ class Allocation:
     def close(self) -> None:
         """Ends the threads of plugins that work on this memory."""
         self.state.sampling.close()
-        if self.transferring is not None:
-            self.transferring.close()

@@ -72,10 +72,10 @@ class Executor(Protocol):
         """Returns memory to the system until `wake_up`; `shape` stays the same.
 
         Every block of the KV cache loses its contents. The caller must therefore take
-        the result of each started step, wait for transfers of KV, preempt all running
-        requests and reset the scheduler's prefix cache first. A sleeping executor may
-        be put to a deeper sleep. The executor keeps the state of requests until a
-        plan releases them.
+        the result of each started step, preempt all running requests and reset the
+        scheduler's prefix cache first; no extension may access blocks. A sleeping
+        executor may be put to a deeper sleep. The executor keeps the state of requests
+        until a plan releases them.
         """
         ...
 

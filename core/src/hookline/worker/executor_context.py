@@ -5,15 +5,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hookline.clock import Clock
-from hookline.config.engine import EngineConfig
-from hookline.kv_transfer.connector import WorkerConnector
-from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 
 if TYPE_CHECKING:  # it needs torch, which is imported once an executor is chosen
+    from hookline.config.engine import EngineConfig
     from hookline.worker.rank_context import RankContext
 
-MakeRanks = Callable[[EngineConfig], "RankContext"]
+MakeRanks = Callable[["EngineConfig"], "RankContext"]
 """Makes the context of one rank; may raise `KernelError`."""
 
 
@@ -25,18 +23,13 @@ class ExecutorContext:
         config: The engine's whole configuration.
         clock: The engine's clock.
         timer: Measures the phases of the start.
-        proposer: Drafts tokens; None without speculation. It uses only what the
-            factory's capabilities offer.
-        connector: The worker's side of the KV connector; None without one.
         extensions: The engine's extensions, by their names.
         make_ranks: Makes what the engine's only rank has of those of other engines,
             once torch is imported; None if it needs none of them.
     """
 
-    config: EngineConfig
+    config: "EngineConfig"
     clock: Clock
     timer: StartupTimer
-    proposer: Proposer | None = None
-    connector: WorkerConnector | None = None
     extensions: Mapping[str, object] = field(default_factory=dict)
     make_ranks: MakeRanks | None = None

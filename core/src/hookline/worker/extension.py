@@ -3,22 +3,83 @@
 An extension overrides the methods that it needs; the others are not called.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from hookline.config.parallel import ParallelConfig
+from hookline.clock import Clock
 from hookline.finish_cause import FinishCause
+from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan
 
 if TYPE_CHECKING:  # need torch, which the scheduler's side of an extension does not
     import torch
+    from transformers import PreTrainedModel
 
+    from hookline.config.parallel import ParallelConfig
+    from hookline.models.description import ModelDescription
+    from hookline.models.layer_shapes import LayerAttention, LayerCache
     from hookline.worker.input_batch import InputBatch, Int64, StepInputs
+    from hookline.worker.paged_cache import PagedCache
     from hookline.worker.sampling.logits_processor import (
         LogitsProcessor,
         LogitsProcessorContext,
     )
+    from hookline.worker.sampling.step_sampler import DrawnDrafts
+    from hookline.worker.shown_cache import ShownCache
+    from hookline.worker.verification import DraftTree, Verified
+    from hookline_kernels import Platform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedParts:
+    """A model that has been loaded, before it is arranged for its forward pass.
+
+    Attributes:
+        model: The model, or the part of it that this rank has.
+        description: Its description.
+        attention: How its layers attend.
+        platform: The platform that computes it.
+        has_whole_tables: Embedding and output layer are whole on this rank.
+    """
+
+    model: "PreTrainedModel"
+    description: "ModelDescription"
+    attention: "Sequence[LayerAttention]"
+    platform: "Platform"
+    has_whole_tables: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheShape:
+    """The KV cache that a worker allocates.
+
+    Attributes:
+        num_blocks: Number of blocks.
+        max_model_len: Maximum number of tokens in a sequence.
+        dtype: Data type of the model.
+        cache_dtype: Data type of the cache.
+        platform: The platform that has it.
+    """
+
+    num_blocks: int
+    max_model_len: int
+    dtype: "torch.dtype"
+    cache_dtype: "torch.dtype"
+    platform: "Platform"
+
+
+class OwnLayers(Protocol):
+    """Attention layers of an extension, whose keys and values lie in the KV blocks."""
+
+    @property
+    def layers(self) -> "tuple[LayerCache, ...]":
+        """Shape of each layer's cache."""
+        ...
+
+    def spare_bytes(self, cache_dtype: "torch.dtype") -> int:
+        """Returns the bytes that they need beside the blocks."""
+        ...
 
 
 @dataclass(slots=True)
@@ -30,30 +91,27 @@ class WorkerStep:
     Attributes:
         plan: The step's plan.
         inputs: Its flattened batch.
+        failed: Causes of errors by request id; these requests end.
         hidden_states: [T, hidden] the model's last hidden states of all tokens; None
             if nobody needs them.
-        failed: Causes of errors by request id; these requests end.
+        features: [T, layers × hidden] the inputs of `feature_layers`; None without.
         rows: [S] rows that were sampled for; a request's are adjacent. None before.
         tokens: Sampled tokens by request id; none before.
+        verified: Which samples are kept, in a step that verifies drafts.
         drafts: Drafts for the next step by request id.
         sections: Sections of the result.
     """
 
     plan: StepPlan
     inputs: "StepInputs"
-    hidden_states: "torch.Tensor | None"
     failed: dict[int, FinishCause]
+    hidden_states: "torch.Tensor | None" = None
+    features: "torch.Tensor | None" = None
     rows: "Int64 | None" = None
     tokens: dict[int, list[int]] = field(default_factory=dict)
+    verified: "Verified | None" = None
     drafts: dict[int, list[int]] = field(default_factory=dict)
     sections: dict[str, object] = field(default_factory=dict)
-
-
-class Drafts(Protocol):
-    """Those whose drafts an extension may change."""
-
-    def forget(self, request_id: int) -> None:
-        """A request gets other drafts than those that were proposed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +120,14 @@ class RunnerParts:
 
     Attributes:
         batch: Rows of the running requests.
-        drafter: Proposes drafts; None without a proposer.
-        can_change_drafts: Whether the next step verifies what the extension drafts.
+        cache: Keys and values of the model.
+        vocab_size: Number of token ids.
+        can_change_drafts: Whether the next step verifies chains of drafts.
     """
 
     batch: "InputBatch"
-    drafter: Drafts | None
+    cache: "PagedCache"
+    vocab_size: int
     can_change_drafts: bool
 
 
@@ -79,9 +139,42 @@ class WorkerSide:
     Attributes:
         states_option: The option for which it needs hidden states; empty if it needs
             none.
+        looks_inside: Whether a rank has to show hidden states in all steps, so that no
+            rank may replay recorded ones.
+        most_drafts: Maximum number of drafts that it gives a request for a step.
+        feature_layers: Layers of the model whose inputs it needs; set by `prepare`.
+        draft_tree: The shape of its drafts, set by `prepare`; None for chains.
+        own_layers: Its own attention layers, set by `prepare`; None without any.
+        uses_cache: Whether it is shown the KV cache, once, and needs the model's
+            fingerprint. The engine then does not start without compiled kernels.
+        graph_obstacle: Why steps cannot be captured in CUDA graphs; empty if they can.
     """
 
     states_option: str = ""
+    looks_inside: bool = False
+    most_drafts: int = 0
+    feature_layers: tuple[int, ...] = ()
+    draft_tree: "DraftTree | None" = None
+    own_layers: OwnLayers | None = None
+    uses_cache: bool = False
+    graph_obstacle: str = ""
+
+    def prepare(self, parts: LoadedParts) -> None:
+        """The model is loaded; called again after a sleep without weights.
+
+        Raises:
+            ConfigError: The extension does not fit the model.
+        """
+
+    def allocate(self, shape: CacheShape) -> "Sequence[torch.Tensor]":
+        """Allocates the memory of its own layers, and returns all of it.
+
+        Called for an extension with `own_layers`, before `bind`.
+        """
+        raise NotImplementedError
+
+    def unload(self) -> None:
+        """The model's weights go for a sleep, and so should its own."""
 
     def logits_processors(
         self, context: "LogitsProcessorContext"
@@ -89,18 +182,37 @@ class WorkerSide:
         """Returns its logits processors, for the worker's whole life."""
         raise NotImplementedError
 
+    def allocated(self, cache: "ShownCache") -> None:
+        """The KV cache is allocated; called once, if `uses_cache`.
+
+        Its memory stays the same for the worker's whole life.
+
+        Raises:
+            ConfigError: The extension cannot use such a cache.
+        """
+
+    def describe(self, sections: dict[str, object]) -> None:
+        """Adds its section of the model's shape, after `allocated`."""
+
     def bind(self, parts: RunnerParts) -> None:
         """Steps will be computed with these parts; called for each new runner."""
 
     def started(self, plan: StepPlan) -> None:
-        """A step begins. Called for each plan, before anything else."""
+        """A step begins. Called for each plan, before anything is computed."""
+
+    def ended(self, sections: dict[str, object]) -> None:
+        """The layers are computed, in a step without requests at once.
+
+        Called for each plan, also where nothing is sampled; adds its section of the
+        result. Afterwards the step's KV blocks may change.
+        """
 
     def joined(self, row: int, sequence: AdmittedSequence) -> bool:
         """A request joins the batch, for the first time or after a preemption.
 
         Returns:
-            Whether the extension follows this request. The three methods below are
-            called only while it follows one.
+            Whether the extension follows this request. `left`, `computed` and `sampled`
+            are called only while it follows one.
         """
         raise NotImplementedError
 
@@ -110,8 +222,16 @@ class WorkerSide:
     def computed(self, step: WorkerStep) -> None:
         """The model has computed a step, and nothing has been sampled yet."""
 
+    def drawn(self, rows: "Int64") -> "DrawnDrafts | None":
+        """Returns the drafts that a step verifies and that have probabilities.
+
+        Args:
+            rows: [S] row of each sample; a request's are adjacent.
+        """
+        raise NotImplementedError
+
     def sampled(self, step: WorkerStep) -> None:
-        """Tokens were sampled, and drafts proposed for the next step."""
+        """Tokens were sampled; drafts for the next step can be given or changed."""
 
     def close(self) -> None:
         """The worker ends."""
@@ -138,20 +258,72 @@ class WorkerExtension(Protocol):
         """Makes the side; called once in each rank. None if it has no work there."""
 
 
+@dataclass(slots=True, kw_only=True)
+class SimulatedStep:
+    """A step that was simulated without a model.
+
+    An extension may add to `drafts` and `sections`.
+
+    Attributes:
+        plan: The step's plan.
+        sequences: The requests of the batch by their ids.
+        texts: Their prompts and outputs, likewise.
+        prefilled: Requests that sample nothing, and whose prompts are complete.
+        tokens: Sampled tokens by request id.
+        step_ns: Duration of the step.
+        drafts: Drafts for the next step by request id.
+        sections: Sections of the result.
+    """
+
+    plan: StepPlan
+    sequences: Mapping[int, AdmittedSequence]
+    texts: Mapping[int, Sequence[int]]
+    prefilled: Sequence[AdmittedSequence]
+    tokens: Mapping[int, list[int]]
+    step_ns: int
+    drafts: dict[int, list[int]] = field(default_factory=dict)
+    sections: dict[str, object] = field(default_factory=dict)
+
+
+FollowSimulation = Callable[[SimulatedStep], None]
+"""Called after each step that was simulated."""
+
+
+@runtime_checkable
+class CacheExtension(Protocol):
+    """An extension whose work needs the KV cache alone, and no model."""
+
+    def cache_side(self) -> WorkerSide:
+        """Makes a side of which only the methods are called that need no batch."""
+
+
+@runtime_checkable
+class JoinedExtension(Protocol):
+    """An extension whose sides have a section in each result of every rank."""
+
+    def join_ranks(self, num_ranks: int) -> Callable[[Sequence[object]], object]:
+        """Returns what makes one section out of those of all ranks.
+
+        It is called once for each result, in the order of the steps, with the section
+        of the output rank first.
+        """
+
+
 @runtime_checkable
 class SimulatedExtension(Protocol):
     """An extension that has results where no model computes."""
 
-    def simulated(self, sequences: Collection[AdmittedSequence]) -> object | None:
-        """Returns its section of the result of a step without a model.
+    def simulated(self, shape: ModelShape, clock: Clock) -> FollowSimulation:
+        """Returns what to call after each step.
 
         Args:
-            sequences: Requests that sample nothing, and whose prompts are complete.
+            shape: The simulated model.
+            clock: Clock of the simulation.
         """
 
 
 def worker_sides(
-    extensions: Collection[object], parallel: ParallelConfig
+    extensions: Collection[object], parallel: "ParallelConfig"
 ) -> list[WorkerSide]:
     """Makes the sides of those extensions that have one in a rank."""
     context = WorkerContext(

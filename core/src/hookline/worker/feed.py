@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from hookline.models.forward_batch import ForwardBatch
-from hookline.worker.drafting.draft_trees import TreeArrays
 from hookline.worker.input_batch import Int64, StepInputs, one_by_one
+from hookline.worker.verification import DraftTree
 from hookline_kernels import TreeMask
 
 
@@ -28,7 +28,7 @@ class HostFeed:
     """Feed for models in main memory: tensors share the arrays' memory."""
 
     def __init__(
-        self, *, has_tiles: bool = False, tree: TreeArrays | None = None
+        self, *, has_tiles: bool = False, tree: DraftTree | None = None
     ) -> None:
         """Splits drafts into decodes, unless tiles attend faster to several tokens.
 
@@ -38,7 +38,7 @@ class HostFeed:
         self._tree = tree
 
     def batch(self, inputs: StepInputs, logits_indices: Int64) -> ForwardBatch:
-        if not self._has_tiles:
+        if inputs.num_drafts is not None and not self._has_tiles:
             inputs = one_by_one(inputs)
         trees = None
         if self._tree is not None and inputs.nodes is not None:
@@ -62,7 +62,7 @@ def count_decodes(inputs: StepInputs) -> int:
     return int((inputs.query_lens == 1).sum())
 
 
-def _tree_mask(tree: TreeArrays, inputs: StepInputs, nodes: Int64) -> TreeMask:
+def _tree_mask(tree: DraftTree, inputs: StepInputs, nodes: Int64) -> TreeMask:
     """The mask of the decodes, into which trees have been split."""
     count = count_decodes(inputs)
     nodes = nodes[:count]

@@ -1,43 +1,130 @@
 """Calls the workers' sides of extensions, for the requests that they follow."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import torch
+
+from hookline.sections import Sections
 from hookline.step.plan import AdmittedSequence
-from hookline.worker.extension import RunnerParts, WorkerSide, WorkerStep
+from hookline.worker.extension import (
+    CacheShape,
+    OwnLayers,
+    RunnerParts,
+    WorkerSide,
+    WorkerStep,
+)
+from hookline.worker.input_batch import Int64
 from hookline.worker.sampling.logits_processor import (
     LogitsProcessor,
     LogitsProcessorContext,
 )
+from hookline.worker.sampling.step_sampler import DrawnDrafts
+from hookline.worker.shown_cache import ShownCache
+from hookline.worker.verification import DraftTree
 
 
 class FollowedRows:
     """The sides of a worker, resolved once, and the rows that each of them follows.
 
     Attributes:
+        prepares: What to call when a model is loaded.
         starts: What to call when a step starts.
+        drawn: What to ask for drafts with probabilities; None without such drafts.
+        ends: What to call when its layers are computed.
         states_option: The option for which a side needs hidden states; empty if none
             does.
+        looks_inside: Whether a rank has to show hidden states in all steps.
+        most_drafts: Maximum number of drafts of a request in a step.
         needs_states: Whether this step's hidden states are needed.
         is_active: Whether any side follows a request.
     """
 
-    def __init__(self, sides: Sequence[WorkerSide]) -> None:
+    def __init__(self, sides: Sequence[WorkerSide] = ()) -> None:
         self._sides = sides
         options = (side.states_option for side in sides if side.states_option)
         self.states_option = next(options, "")
+        self.looks_inside = any(side.looks_inside for side in sides)
+        self.most_drafts = max((side.most_drafts for side in sides), default=0)
+        self.prepares = [
+            side.prepare
+            for side in sides
+            if type(side).prepare is not WorkerSide.prepare
+        ]
         self.starts = tuple(
             side.started
             for side in sides
             if type(side).started is not WorkerSide.started
         )
+        self.ends = tuple(
+            side.ended for side in sides if type(side).ended is not WorkerSide.ended
+        )
+        self.drawn: Callable[[Int64], DrawnDrafts | None] | None = next(
+            (side.drawn for side in sides if type(side).drawn is not WorkerSide.drawn),
+            None,
+        )
         self._joining = [
             side for side in sides if type(side).joined is not WorkerSide.joined
         ]
-        self._rows: dict[WorkerSide, set[int]] = {}
+        self._rows: dict[WorkerSide, set[int]] = {side: set() for side in sides}
+        self._computed: list[Callable[[WorkerStep], None]] = []
+        self._sampled: list[Callable[[WorkerStep], None]] = []
         self.needs_states = self.is_active = False
 
     def __bool__(self) -> bool:
         return bool(self._sides)
+
+    # -- start and sleep ---------------------------------------------------------
+
+    @property
+    def feature_layers(self) -> tuple[int, ...]:
+        """Layers of the model whose inputs a prepared side needs."""
+        needed = (side.feature_layers for side in self._sides if side.feature_layers)
+        return next(needed, ())
+
+    @property
+    def draft_tree(self) -> DraftTree | None:
+        """The shape of drafts of a prepared side; None if they are chains."""
+        trees = (side.draft_tree for side in self._sides)
+        return next((tree for tree in trees if tree is not None), None)
+
+    @property
+    def own_layers(self) -> list[OwnLayers]:
+        """Attention layers of prepared sides."""
+        found = (side.own_layers for side in self._sides)
+        return [each for each in found if each is not None]
+
+    def allocate(self, shape: CacheShape) -> list[torch.Tensor]:
+        """Allocates the memory of the sides' own layers, and returns all of it."""
+        owners = [side for side in self._sides if side.own_layers is not None]
+        return [tensor for side in owners for tensor in side.allocate(shape)]
+
+    @property
+    def uses_cache(self) -> bool:
+        """Whether a side is shown the KV cache."""
+        return any(side.uses_cache for side in self._sides)
+
+    @property
+    def graph_obstacle(self) -> str:
+        """Why a side forbids CUDA graphs; empty if none does."""
+        found = (side.graph_obstacle for side in self._sides if side.graph_obstacle)
+        return next(found, "")
+
+    def allocated(self, cache: ShownCache) -> None:
+        """Shows the KV cache to the sides that use it.
+
+        Raises:
+            ConfigError: One cannot use it.
+        """
+        for side in self._sides:
+            if side.uses_cache:
+                side.allocated(cache)
+
+    def describe(self) -> Sections:
+        """Returns the sides' sections of the model's shape."""
+        sections: dict[str, object] = {}
+        for side in self._sides:
+            side.describe(sections)
+        return sections
 
     def logits_processors(
         self, context: LogitsProcessorContext
@@ -51,38 +138,60 @@ class FollowedRows:
         return [each for make in making for each in make(context)]
 
     def bind(self, parts: RunnerParts) -> None:
+        """Tells all sides what steps will be computed with.
+
+        Raises:
+            ConfigError: A side cannot use its part of the KV cache.
+        """
         for side in self._sides:
             side.bind(parts)
 
-    def joined(self, row: int, sequence: AdmittedSequence) -> None:
-        for side in self._joining:
-            if side.joined(row, sequence):
-                self._rows.setdefault(side, set()).add(row)
-                self._count()
-
-    def left(self, row: int) -> None:
-        """A request has left its row; does nothing for one that nobody follows."""
-        for side, rows in list(self._rows.items()):
-            if row not in rows:
-                continue
-            side.left(row)
-            rows.remove(row)
-            if not rows:
-                del self._rows[side]
-            self._count()
-
-    def computed(self, step: WorkerStep) -> None:
-        for side in self._rows:
-            side.computed(step)
-
-    def sampled(self, step: WorkerStep) -> None:
-        for side in self._rows:
-            side.sampled(step)
+    def unload(self) -> None:
+        for side in self._sides:
+            side.unload()
 
     def close(self) -> None:
         for side in self._sides:
             side.close()
 
-    def _count(self) -> None:
-        self.is_active = bool(self._rows)
-        self.needs_states = any(side.states_option for side in self._rows)
+    # -- steps -------------------------------------------------------------------
+
+    def joined(self, row: int, sequence: AdmittedSequence) -> None:
+        for side in self._joining:
+            if side.joined(row, sequence):
+                self._rows[side].add(row)
+                if len(self._rows[side]) == 1:
+                    self._resolve()
+
+    def left(self, row: int) -> None:
+        """A request has left its row; does nothing for one that nobody follows."""
+        for side, rows in self._rows.items():
+            if row in rows:
+                side.left(row)
+                rows.remove(row)
+                if not rows:
+                    self._resolve()
+
+    def computed(self, step: WorkerStep) -> None:
+        for call in self._computed:
+            call(step)
+
+    def sampled(self, step: WorkerStep) -> None:
+        for call in self._sampled:
+            call(step)
+
+    def _resolve(self) -> None:
+        """Chooses the methods that the requests in the batch need, in order."""
+        sides = [side for side, rows in self._rows.items() if rows]
+        self.is_active = bool(sides)
+        self.needs_states = any(side.states_option for side in sides)
+        self._computed = [
+            side.computed
+            for side in sides
+            if type(side).computed is not WorkerSide.computed
+        ]
+        self._sampled = [
+            side.sampled
+            for side in sides
+            if type(side).sampled is not WorkerSide.sampled
+        ]

@@ -4,8 +4,11 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
-from hookline.models.forward_output import ForwardOutput
+from hookline.models.forward_batch import (
+    ForwardBatch,
+    ForwardOutput,
+    IntermediateTensors,
+)
 from hookline.worker.paged_cache import PagedCache
 
 

@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from hookline.config.executor import Device, ExecutorConfig
+from hookline.exceptions import ConfigError
 
 
 def import_torch(config: ExecutorConfig) -> None:
@@ -14,8 +15,6 @@ def import_torch(config: ExecutorConfig) -> None:
         ConfigError: The environment asks for instructions that this machine lacks.
     """
     torch = import_module("torch")
-    from hookline.worker.machines.instruction_set import limited_isa  # noqa: PLC0415
-
     limited_isa()  # before anything computes or compiles
     is_on_cpu = config.device is Device.CPU or not torch.cuda.is_available()
     if config.shares_cores and is_on_cpu:
@@ -24,3 +23,23 @@ def import_torch(config: ExecutorConfig) -> None:
         )
 
         leave_out_unused()
+
+
+def limited_isa() -> str:
+    """Limits compilers and libraries, and returns the name of the tier.
+
+    Call it before code of models is imported. The name is empty if there are no kernels
+    for this CPU.
+
+    Raises:
+        ConfigError: The variable names no tier of this machine.
+    """
+    from hookline_kernels import KernelError, import_compiled  # noqa: PLC0415
+
+    try:
+        isa = import_compiled("hookline_kernels.cpu.isa")
+        return str(isa.current_isa().value)
+    except KernelError:
+        return ""
+    except ValueError as error:
+        raise ConfigError("environment", str(error)) from error

@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from hookline.sampling_params import SamplingParams
 from hookline.step.plan import AdmittedSequence, StepPlan
-from hookline.worker.drafting.draft_trees import TreeArrays
-from hookline.worker.drafting.verification import Verified
 from hookline.worker.read_only_mirror import make_mirror
+from hookline.worker.verification import DraftTree, Verified
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -85,6 +84,7 @@ class InputBatch:
         num_computed: [rows] tokens in the cache.
         params: Sampling parameters by row; None if the row is free.
         request_ids: Request id by row.
+        scored_rows: Rows of the requests with `prompt_logprobs`.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class InputBatch:
         max_num_seqs: int,
         max_model_len: int,
         block_size: int,
-        tree: TreeArrays | None = None,
+        tree: DraftTree | None = None,
     ) -> None:
         """Allocates the rows; with a tree, drafts come in its order, else as chains."""
         self._block_size = block_size
@@ -106,6 +106,7 @@ class InputBatch:
         self._num_blocks: Int64 = np.zeros(max_num_seqs, np.int64)
         self.params: list[SamplingParams | None] = [None] * max_num_seqs
         self.request_ids: list[int] = [0] * max_num_seqs
+        self.scored_rows: set[int] = set()
         self._free_rows = list(range(max_num_seqs - 1, -1, -1))
         self._row_of: dict[int, int] = {}
 
@@ -113,6 +114,7 @@ class InputBatch:
         """Frees a request's row and returns it."""
         row = self._row_of.pop(request_id)
         self.params[row] = None
+        self.scored_rows.discard(row)
         self._free_rows.append(row)
         return row
 
@@ -127,6 +129,8 @@ class InputBatch:
         self.num_prompt_tokens[row] = sequence.num_prompt_tokens
         self.num_computed[row] = sequence.num_computed_tokens
         self.params[row] = sequence.params
+        if sequence.params.prompt_logprobs is not None:
+            self.scored_rows.add(row)
         self._num_blocks[row] = 0
         self._add_blocks(row, sequence.block_ids)
         return row
@@ -135,6 +139,16 @@ class InputBatch:
         """Returns a read-only copy of a request's block ids, in order."""
         own = self._block_tables[row, : self._num_blocks[row]]
         return np.frombuffer(own.tobytes(), np.int32)
+
+    def room_for_drafts(self, row: int) -> int:
+        """Returns how many drafts in a row can be of use to a request, or less than 0.
+
+        The step that verifies drafts adds one token to them.
+        """
+        end, params = self.token_ids.shape[1], self.params[row]
+        if params is not None and params.max_tokens is not None:
+            end = min(end, int(self.num_prompt_tokens[row]) + params.max_tokens)
+        return end - int(self.num_tokens[row]) - 1
 
     def learn(self, new_token_ids: Mapping[int, Sequence[int]]) -> None:
         """Appends tokens that another pipeline stage has sampled; comes before `grow`.

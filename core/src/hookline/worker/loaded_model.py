@@ -2,18 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from hookline.config.engine import EngineConfig
 from hookline.cost import ModelCost
 from hookline.models.layer_shapes import LayerAttention, LayerCache
-from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
 from hookline.worker.rank_context import RankContext
 from hookline_kernels import Platform
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +33,11 @@ class LoadedModel:
         vocab_size: Number of token ids.
         hidden_size: Width of the hidden states between layers.
         own_layers: The indices, in the whole model, of the layers that it has.
-        feature_layers: Layers whose inputs the proposer needs, which the output rank
-            has prepared; empty on other ranks.
+        feature_layers: Layers whose inputs an extension needs on this rank.
         max_model_len: Context length in tokens.
         eos_token_ids: Tokens that end its texts.
         cost: FLOPs and bytes of its steps, on all ranks together.
-        fingerprint: Digest of weights and configuration; empty without a KV connector.
+        fingerprint: Digest of weights and configuration; empty if nobody needs it.
         with_kernels: Makes the forward pass with kernels, once they are compiled; None
             if `forward` is the final one.
     """
@@ -86,30 +87,25 @@ class LoadModel(Protocol):
 
     def __call__(
         self,
-        config: EngineConfig,
+        config: "EngineConfig",
         platform: Platform,
         timer: StartupTimer,
         *,
-        proposer: Proposer | None,
-        needs_fingerprint: bool,
-        states_option: str = ...,
+        extensions: FollowedRows,
         ranks: RankContext = ...,
     ) -> LoadedModel:
-        """Loads the configured model and prepares the proposer for it.
+        """Loads the configured model and prepares extensions for it.
 
         Args:
             config: The engine's configuration.
             platform: Platform of the model.
             timer: Measures the phases.
-            proposer: Prepared with the model's weights if it needs hidden states.
-            needs_fingerprint: Whether to compute `fingerprint`, which reads all
-                weights.
-            states_option: The option for which extensions need hidden states; empty if
-                they need none.
+            extensions: The worker's sides of extensions. If one is shown the KV cache,
+                `fingerprint` is computed, which reads all weights.
             ranks: What this rank has of those that share the model's layers.
 
         Raises:
             ModelLoadError: The model cannot be loaded or served.
-            ConfigError: An option or the proposer does not fit the model.
+            ConfigError: An option or an extension does not fit the model.
         """
         ...

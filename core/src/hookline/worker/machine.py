@@ -1,16 +1,16 @@
 """The machine that a worker serves on, as the worker sees it."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from hookline.config.engine import EngineConfig
-from hookline.kv_transfer.connector import WorkerConnector
-from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 from hookline.worker.allocation import Allocation
 from hookline.worker.executor import Compute
 from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.runner_maker import DeviceSteps, RunnerMaker
 from hookline_kernels import Platform
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 
 class Serving(Protocol):
@@ -24,7 +24,7 @@ class Serving(Protocol):
         execute: Computes a step as the worker's machine has tuned it.
     """
 
-    config: EngineConfig
+    config: "EngineConfig"
     compute: Compute
     execute: Compute
 
@@ -58,12 +58,19 @@ class Machine(Protocol):
 
     def device_steps(
         self,
-        config: EngineConfig,
+        config: "EngineConfig",
         model: LoadedModel,
-        proposer: Proposer | None,
-        connector: WorkerConnector | None,
+        most_drafts: int,
+        obstacle: str,
     ) -> DeviceSteps | None:
-        """Returns how steps of a model reach the device; None in main memory."""
+        """Returns how steps of a model reach the device; None in main memory.
+
+        Args:
+            config: The engine's configuration.
+            model: The loaded model.
+            most_drafts: Maximum number of drafts of a request in a step.
+            obstacle: Why an extension forbids graphs; empty if none does.
+        """
         ...
 
     def count_blocks(self, maker: RunnerMaker, timer: StartupTimer) -> int:

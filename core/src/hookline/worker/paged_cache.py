@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import torch
 
-from hookline.config.cache import CacheConfig
 from hookline.models.layer_shapes import KeysAndValues, LayerCache
 from hookline_kernels import (
     CPU,
@@ -23,6 +22,9 @@ from hookline_kernels import (
     new_values,
 )
 from hookline_kernels.layout import scales_of
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.cache import CacheConfig
 
 
 class PagedCache:
@@ -240,7 +242,7 @@ def _attention(
 
 
 def bytes_of_blocks(
-    count: int, cache: CacheConfig, layers: Sequence[LayerCache], dtype: torch.dtype
+    count: int, cache: "CacheConfig", layers: Sequence[LayerCache], dtype: torch.dtype
 ) -> int:
     """Returns the size of `count` blocks in all layers, in bytes."""
     return count * sum(

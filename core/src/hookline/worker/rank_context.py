@@ -4,17 +4,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from hookline.kv_transfer.layout import KVLayout
-from hookline.spec_decode.tree import DraftTree
 from hookline.stats import NO_RANKS, RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling.step_sampler import StepSampler
-from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.modules.reduction import Reduce
 from hookline_kernels.runtime.stopwatch import Stopwatch
 
@@ -26,11 +23,6 @@ if TYPE_CHECKING:  # whoever loads models knows these
 
 class StepRunner(Protocol):
     """Computes steps, or the part of them that a rank has."""
-
-    @property
-    def kv_layout(self) -> KVLayout | None:
-        """Layout of the blocks that a connector moves, if there is one."""
-        ...
 
     def execute(self, plan: StepPlan) -> StepResult:
         """Computes a step. Any exception is fatal to the engine."""
@@ -44,13 +36,10 @@ class RankContext:
     from the worker's thread.
 
     Attributes:
-        draft_tree: The tree of drafts, on ranks that do not draft themselves; None if
-            drafts are chains, or this rank drafts.
         num_sharers: Number of ranks that share each layer.
         has_whole_tables: Embedding and output layer are whole on this rank.
     """
 
-    draft_tree: DraftTree | None = None
     num_sharers = 1
     has_whole_tables = True
 
@@ -66,8 +55,13 @@ class RankContext:
         """Tells the ranks that share layers apart; empty if there is one."""
         return ""
 
-    def begin_loading(self) -> None:
-        """Makes no calls to other ranks while a model is loaded and tried."""
+    def begin_loading(self, *, looks_inside: bool) -> None:
+        """Makes no calls to other ranks while a model is loaded and tried.
+
+        Args:
+            looks_inside: A rank will show hidden states in all steps.
+        """
+        del looks_inside
 
     def divide(self, config: "PreTrainedConfig") -> "ModelPart | None":
         """Plans this rank's part of a model; see `DivideModel`. None is all of it.
@@ -136,8 +130,7 @@ class RankContext:
         *,
         feed: Feed,
         stopwatch: Stopwatch,
-        cache: PagedCache,
-        transferring: Transferring | None,
+        extensions: FollowedRows | None,
     ) -> StepRunner | None:
         """Makes the runner of a rank that samples nothing; None on others.
 
@@ -146,10 +139,9 @@ class RankContext:
             batch: Rows of the running requests.
             feed: Brings inputs to the model's device.
             stopwatch: Measures forward passes.
-            cache: The rank's KV cache.
-            transferring: Calls the KV connector, if there is one.
+            extensions: The worker's sides of extensions; None without any.
         """
-        del forward, batch, feed, stopwatch, cache, transferring
+        del forward, batch, feed, stopwatch, extensions
         return None
 
     def around_step(self, compute: Compute) -> Compute:

@@ -2,24 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-from hookline.config.engine import EngineConfig
-from hookline.config.executor import Kernels
-from hookline.kv_transfer.connector import WorkerConnector, needs_layers
-from hookline.spec_decode.proposer import (
-    Proposer,
-    has_layers,
-    needs_hidden_states,
-)
-from hookline.spec_decode.tree import tree_of
-from hookline.worker.cache_dtype import dtype_name
-from hookline.worker.drafting.control import DraftControl
-from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
-from hookline.worker.drafting.draft_trees import TreeArrays, arrays_for
-from hookline.worker.drafting.drafter import Drafter
-from hookline.worker.drafting.guard import ProposerGuard
-from hookline.worker.extension import RunnerParts
+from hookline.worker.extension import CacheShape, RunnerParts
 from hookline.worker.feed import Feed, HostFeed
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
@@ -35,12 +20,14 @@ from hookline.worker.sampling.logits_processor import (
 from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
-from hookline.worker.transfers.connecting import connect
-from hookline.worker.transfers.kv_memory import layers_of
-from hookline.worker.transfers.transferring import Transferring
+from hookline.worker.shown_cache import ShownCache
 from hookline_kernels import Platform
+from hookline_kernels.cache_numbers import dtype_name
 from hookline_kernels.runtime.stopwatch import stopwatch_for
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 MakeProcessors = Callable[
     [LogitsProcessorContext, Sequence[LogitsProcessor]], LogitsProcessors
@@ -92,25 +79,19 @@ class RunnerMaker:
         isa: Instruction set of the CPU's kernels; empty without such kernels.
         model: The loaded model.
         may_compile: Steps use kernels, and not torch alone.
-        proposer: Drafts tokens; None without speculation.
-        connector: Moves KV; None without a KV connector.
         extensions: The worker's sides of extensions.
-        tree: The shape of the proposer's drafts; None if they are chains.
         sampling: Picks tokens.
         device_steps: Steps on a device; None in main memory.
         make_processors: Makes the logits processors.
         ranks: What this rank has of the others.
     """
 
-    config: EngineConfig
+    config: "EngineConfig"
     platform: Platform
     isa: str
     model: LoadedModel
     may_compile: bool
-    proposer: Proposer | None
-    connector: WorkerConnector | None
     extensions: FollowedRows
-    tree: TreeArrays | None
     sampling: ChosenSampling
     device_steps: DeviceSteps | None
     make_processors: MakeProcessors
@@ -119,36 +100,26 @@ class RunnerMaker:
     @classmethod
     def of(
         cls,
-        config: EngineConfig,
+        config: "EngineConfig",
         platform: Platform,
         model: LoadedModel,
         *,
         isa: str,
         device_steps: DeviceSteps | None,
         make_processors: MakeProcessors,
-        proposer: Proposer | None,
-        connector: WorkerConnector | None,
         extensions: FollowedRows,
         ranks: RankContext = SINGLE_RANK,
     ) -> "RunnerMaker":
-        """Chooses the sampling kernels, and lays out the tree of drafts.
-
-        Raises:
-            ConfigError: The tree does not fit the model or the machine.
-        """
-        windows = [layer.window for layer in model.attention]
+        """Chooses the sampling kernels."""
         is_final = model.with_kernels is None
-        may_compile = is_final and config.executor.kernels is not Kernels.TORCH
+        may_compile = is_final and config.executor.may_compile
         return cls(
             config=config,
             platform=platform,
             isa=isa,
             model=model,
             may_compile=may_compile,
-            proposer=proposer,
-            connector=connector,
             extensions=extensions,
-            tree=arrays_for(tree_of(proposer) or ranks.draft_tree, platform, windows),
             sampling=choose_sampling(
                 model.dtype, may_compile=may_compile, platform=platform
             ),
@@ -172,30 +143,18 @@ class RunnerMaker:
             cache_dtype=self.model.cache_dtype,
             may_compile=self.may_compile,
             platform=self.platform,
-            has_trees=self.tree is not None,
+            has_trees=self.extensions.draft_tree is not None,
         )
 
-    @property
-    def draft_memory(self) -> DraftMemory:
-        """Memory that the proposer's own layers need."""
-        return DraftMemory.of(self.proposer, self.config)
-
-    def draft_cache(self, num_blocks: int) -> PagedDraftCache | None:
-        """Allocates the cache of the proposer's layers; None if it has none."""
-        if not self.draft_memory.layers:
-            return None
-        return self.draft_memory.cache(
-            num_blocks,
-            self.model.max_model_len,
-            self.model.dtype,
-            self.platform,
+    def cache_shape(self, num_blocks: int) -> CacheShape:
+        """Describes a KV cache to those who have layers of their own in its blocks."""
+        return CacheShape(
+            num_blocks=num_blocks,
+            max_model_len=self.model.max_model_len,
+            dtype=self.model.dtype,
             cache_dtype=self.model.cache_dtype,
+            platform=self.platform,
         )
-
-    @property
-    def needs_hidden_states(self) -> bool:
-        """Whether steps compute hidden states for the proposer."""
-        return self.proposer is not None and needs_hidden_states(self.proposer)
 
     def feed(self, cache: PagedCache) -> Feed:
         """Allocates the feed of the model's inputs for steps over this cache."""
@@ -204,7 +163,7 @@ class RunnerMaker:
         has_tiles = all(each.has_tiles for each in cache.attention.values()) and all(
             layer.softcap is None for layer in self.model.attention
         )
-        return HostFeed(has_tiles=has_tiles, tree=self.tree)
+        return HostFeed(has_tiles=has_tiles, tree=self.extensions.draft_tree)
 
     def forward(self, feed: Feed) -> Forward:
         """Returns what computes batches of this feed."""
@@ -244,7 +203,7 @@ class RunnerMaker:
         processors = self._logits_processors(serves=serves)
         seed, vocab_size = self.config.model.seed, self.model.vocab_size
         return BatchState(
-            InputBatch(rows, length, block_size, self.tree),
+            InputBatch(rows, length, block_size, self.extensions.draft_tree),
             SamplingState(rows, vocab_size, seed, processors),
         )
 
@@ -259,42 +218,22 @@ class RunnerMaker:
         own = self.extensions.logits_processors(context) if serves else ()
         return self.make_processors(context, own)
 
-    def transferring(self, cache: PagedCache) -> Transferring | None:
-        """Shows a cache to the connector; None without one.
+    def show(self, cache: PagedCache) -> None:
+        """Shows a cache to the extensions that use it.
 
-        Must come before a forward pass is bound to the cache: the connector may be
-        called between the layers.
+        Must come before a forward pass is bound to the cache: they may be called
+        between the layers.
 
         Raises:
-            ConfigError: The connector cannot use the cache.
+            ConfigError: An extension cannot use the cache.
         """
-        if self.connector is None:
-            return None
-        transferring = connect(
-            self.connector,
-            self.config,
-            layers_of(cache),
-            num_blocks=len(cache.keys[0]),
-            dtype=dtype_name(self.model.cache_dtype),
-            content=self.model.fingerprint + cache.layout.encode(),
-        )
-        if needs_layers(self.connector):
-            cache.call_around(
-                transferring.before_attention, transferring.after_attention
+        self.extensions.allocated(
+            ShownCache(
+                memory=cache,
+                num_blocks=len(cache.keys[0]),
+                dtype=dtype_name(self.model.cache_dtype),
+                content=self.model.fingerprint + cache.layout.encode(),
             )
-        return transferring
-
-    def drafter(self, batch: InputBatch) -> Drafter | None:
-        """Starts the proposer's thread; None without speculation."""
-        speculative = self.config.speculative
-        if self.proposer is None or speculative is None:
-            return None
-        return Drafter(
-            ProposerGuard(self.proposer, speculative, vocab_size=self.model.vocab_size),
-            batch,
-            DraftControl.of(speculative),
-            has_layers=has_layers(self.proposer),
-            tree=tree_of(self.proposer),
         )
 
     def runner(
@@ -304,8 +243,6 @@ class RunnerMaker:
         cache: PagedCache,
         state: BatchState,
         *,
-        drafter: Drafter | None = None,
-        transferring: Transferring | None = None,
         serves: bool = False,
     ) -> StepRunner:
         """Binds the forward pass to a cache and builds the runner of its steps.
@@ -315,25 +252,23 @@ class RunnerMaker:
             feed: Brings it its inputs.
             cache: Keys and values.
             state: The requests in the batch.
-            drafter: Calls the proposer after each step; None without speculation.
-            transferring: Calls the connector around each step; None without one.
             serves: Whether requests are served, and extensions called.
         """
         forward.bind(cache)
         device = self.platform.device
         feed, stopwatch = self.ranks.feed(feed), stopwatch_for(device)
+        extensions = self.extensions if serves else None
+        if extensions is not None:
+            extensions.bind(self._parts(cache, state))
         passing = self.ranks.passing_runner(
             forward,
             state.batch,
             feed=feed,
             stopwatch=stopwatch,
-            cache=cache,
-            transferring=transferring,
+            extensions=extensions,
         )
         if passing is not None:
             return passing
-        if serves:
-            self.extensions.bind(self._parts(state, drafter))
         sampler = Sampler(state.batch, state.sampling, self.sampling, device)
         return ModelRunner(
             forward,
@@ -342,24 +277,23 @@ class RunnerMaker:
             self.ranks.share_samples(sampler),
             feed=feed,
             stopwatch=stopwatch,
-            cache=cache,
-            drafter=drafter,
-            needs_hidden_states=self.needs_hidden_states,
-            tree=self.tree,
-            transferring=transferring,
-            extensions=self.extensions if serves else None,
+            needs_hidden_states=not serves and bool(self.extensions.states_option),
+            tree=self.extensions.draft_tree,
+            extensions=extensions,
         )
 
-    def _parts(self, state: BatchState, drafter: Drafter | None) -> RunnerParts:
+    def _parts(self, cache: PagedCache, state: BatchState) -> RunnerParts:
         """Returns what extensions work with.
 
-        They leave drafts alone where these are trees, which have a fixed shape. Without
-        a proposer, steps may be planned ahead of drafts, and CUDA graphs verify none.
+        They leave drafts alone where these are trees, which have a fixed shape. Where
+        none gives drafts itself, steps may be planned ahead of drafts, and CUDA graphs
+        verify none.
         """
-        ahead = self.config.scheduler.async_scheduling
-        can_verify = drafter is not None or not (ahead or self.platform.is_gpu)
+        extensions, ahead = self.extensions, self.config.scheduler.async_scheduling
+        can_verify = extensions.most_drafts > 0 or not (ahead or self.platform.is_gpu)
         return RunnerParts(
             batch=state.batch,
-            drafter=drafter,
-            can_change_drafts=can_verify and self.tree is None,
+            cache=cache,
+            vocab_size=self.model.vocab_size,
+            can_change_drafts=can_verify and extensions.draft_tree is None,
         )

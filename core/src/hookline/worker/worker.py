@@ -6,7 +6,7 @@ the number of KV blocks. What crosses between the two is plain data.
 | phase | needs | creates |
 |---|---|---|
 | `init_device` | – | the device, the process's memory and thread settings |
-| `load_model` | `init_device` | the forward pass, a prepared proposer |
+| `load_model` | `init_device` | the forward pass, prepared extensions |
 | `link_stages` | `load_model` | memory between pipeline stages |
 | `profile` | `link_stages` | nothing; returns how many KV blocks fit |
 | `allocate` | `load_model` | KV cache, input buffers, an empty batch |
@@ -17,29 +17,27 @@ import gc
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from hookline.config.engine import EngineConfig
 from hookline.exceptions import ModelLoadError
-from hookline.plugin_loading.proposers import bind_proposer, load_proposer
-from hookline.spec_decode.tree import tree_of
 from hookline.startup_timer import StartupTimer
 from hookline.stats import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.allocation import Allocation
-from hookline.worker.cache_dtype import dtype_name
-from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.executor import Compute
 from hookline.worker.executor_context import ExecutorContext
-from hookline.worker.executor_factory import RUNS_MODEL
 from hookline.worker.extension import worker_sides
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.loaded_model import LoadModel
 from hookline.worker.machine import Machine
 from hookline.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
 from hookline.worker.runner_maker import MakeProcessors, RunnerMaker
+from hookline_kernels.cache_numbers import dtype_name
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +53,7 @@ class WorkerSetup:
         make_processors: Makes the logits processors.
     """
 
-    init_device: Callable[[EngineConfig], Machine]
+    init_device: Callable[["EngineConfig"], Machine]
     load_model: LoadModel
     make_processors: MakeProcessors
 
@@ -93,9 +91,6 @@ class Worker:
         self.config = context.config
         self._clock = context.clock
         self._timer = context.timer
-        self._proposer = context.proposer
-        self._drafts = context.proposer is not None
-        self._connector = context.connector
         self._extensions = FollowedRows(
             worker_sides(context.extensions.values(), context.config.parallel)
         )
@@ -103,7 +98,6 @@ class Worker:
         self._feature_layers: tuple[int, ...] = ()
         self._maker: RunnerMaker | None = None
         self._allocated: Allocation | None = None
-        self._drafter: Drafter | None = None
         self._runner: StepRunner | None = None
         self.compute: Compute = _sleeping
         self.execute: Compute = _sleeping
@@ -123,7 +117,7 @@ class Worker:
 
         Raises:
             ModelLoadError: The model cannot be loaded or served.
-            ConfigError: An option or the proposer does not fit the model.
+            ConfigError: An option or an extension does not fit the model.
         """
         machine = self._machine
         assert machine is not None, "init_device comes first"
@@ -131,9 +125,7 @@ class Worker:
             self.config,
             machine.platform,
             self._timer,
-            proposer=self._proposer,
-            needs_fingerprint=self._connector is not None,
-            states_option=self._extensions.states_option,
+            extensions=self._extensions,
             ranks=self._ranks,
         )
         if self._allocated is not None and (
@@ -151,18 +143,19 @@ class Worker:
             model,
             isa=machine.isa,
             device_steps=machine.device_steps(
-                self.config, model, self._proposer, self._connector
+                self.config,
+                model,
+                self._extensions.most_drafts,
+                self._extensions.graph_obstacle,
             ),
             make_processors=self._setup.make_processors,
-            proposer=self._proposer,
-            connector=self._connector,
             extensions=self._extensions,
             ranks=self._ranks,
         )
 
     @property
     def feature_layers(self) -> tuple[int, ...]:
-        """Layers whose inputs the proposer needs, where this rank has prepared it."""
+        """Layers whose inputs an extension needs on this rank."""
         return self.maker.model.feature_layers
 
     def link_stages(self, feature_layers: tuple[int, ...]) -> None:
@@ -199,7 +192,7 @@ class Worker:
         """Allocates a KV cache of the agreed number of blocks, and input buffers.
 
         Raises:
-            ConfigError: The proposer or the connector cannot use the cache.
+            ConfigError: An extension cannot use the cache.
         """
         maker = self.maker
         with self._timer.phase("allocate KV cache"):
@@ -212,7 +205,7 @@ class Worker:
             What the core must know of the model.
 
         Raises:
-            ConfigError: The proposer cannot use its cache.
+            ConfigError: An extension cannot use its part of the cache.
         """
         with self._timer.phase("warm up"):
             shape = self._serve()
@@ -229,15 +222,15 @@ class Worker:
     def sleep(self, level: SleepLevel) -> None:
         """As `Executor.sleep`: releases the KV cache's memory, or also the weights.
 
-        At level `WEIGHTS` the proposer goes as well, and is created again on wake-up.
+        At level `WEIGHTS` extensions drop their weights, too.
         """
         assert self._machine is not None
         self._machine.rest()
         self._runner = None
         self.compute = self.execute = _sleeping
         if level is SleepLevel.WEIGHTS:
-            self._close_drafter()
-            self._maker = self._proposer = None
+            self._extensions.unload()
+            self._maker = None
             self._ranks.leave()
         self.allocated.memory.release()
         gc.collect()
@@ -252,8 +245,6 @@ class Worker:
         """
         self._timer = StartupTimer(self._clock)
         if self._maker is None:
-            if self._drafts:
-                self._proposer = load_proposer(self.config, RUNS_MODEL)
             self.load_model()
             self.link_stages(self._feature_layers)
         self.allocated.memory.restore()
@@ -265,12 +256,11 @@ class Worker:
         """Ends the threads of plugins and drops the model; valid in every phase."""
         if self._machine is not None:
             self._machine.close()
-        self._close_drafter()
         if self._allocated is not None:
             self._allocated.close()
         self._extensions.close()
         self.compute = self.execute = _sleeping
-        self._runner = self._maker = self._allocated = self._proposer = None
+        self._runner = self._maker = self._allocated = None
 
     @property
     def maker(self) -> RunnerMaker:
@@ -300,18 +290,12 @@ class Worker:
 
     def _build_runner(self, kept: Allocation) -> ModelShape:
         maker = self.maker
-        if self._drafter is None:
-            if kept.drafts is not None and self._proposer is not None:
-                bind_proposer(self._proposer, self.config, kept.drafts)
-            self._drafter = maker.drafter(kept.state.batch)
         forward = maker.forward(kept.feed)
         self._runner = maker.runner(
             forward,
             kept.feed,
             kept.cache,
             kept.state,
-            drafter=self._drafter,
-            transferring=kept.transferring,
             serves=True,
         )
         model = maker.model
@@ -326,13 +310,7 @@ class Worker:
             cost=model.cost,
             kernels=maker.kernels_in_use(forward, kept.cache),
             isa=maker.isa,
-            draft_tree=tree_of(self._proposer),
-            kv_layout=self._runner.kv_layout,
             kv_cache_spec_kind=kept.cache.spec_kind,
             sliding_window=model.sliding_window,
+            rank_sections=[self._extensions.describe()],
         )
-
-    def _close_drafter(self) -> None:
-        if self._drafter is not None:
-            self._drafter.close()
-            self._drafter = None

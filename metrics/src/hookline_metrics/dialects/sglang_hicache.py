@@ -6,6 +6,7 @@ from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.dialects.sglang_labels import Names, radix_cache, scheduler
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading
+from hookline_metrics.transfer_stats import transfers_of
 
 _TIER = "cpu"
 """The tier that is SGLang's host memory."""
@@ -43,7 +44,7 @@ NAMES: Names = {
 
 
 def _stored(state: StateReading) -> Iterable[Point]:
-    tier = state.stats.transfers.tiers.get(_TIER)
+    tier = transfers_of(state.stats).tiers.get(_TIER)
     if tier is None or not tier.max_blocks:
         return
     blocks = tier.in_bytes // (tier.max_bytes // tier.max_blocks)
@@ -51,7 +52,7 @@ def _stored(state: StateReading) -> Iterable[Point]:
 
 
 def _dropped(state: StateReading) -> Iterable[Point]:
-    if (tier := state.stats.transfers.tiers.get(_TIER)) is not None:
+    if (tier := transfers_of(state.stats).tiers.get(_TIER)) is not None:
         tokens = (tier.dropped_blocks - tier.failed_blocks) * state.facts.block_size
         yield ("host_pressure", "kv"), tokens, 1
 

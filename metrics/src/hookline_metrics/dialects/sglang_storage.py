@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable
 
-from hookline.stats import TierStats
 from hookline_metrics.dialects.sglang_labels import Names, radix_cache
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading
+from hookline_metrics.transfer_stats import TierStats, transfers_of
 
 _TIER, _HOST = "disk", "cpu"
 _BACKEND = {"storage_backend": "file"}
@@ -32,7 +32,7 @@ def _of_storage(
     """`blocks` reads a number of blocks from the tier and the bytes of a block."""
 
     def points(state: StateReading) -> Iterable[Point]:
-        tiers = state.stats.transfers.tiers
+        tiers = transfers_of(state.stats).tiers
         tier, host = tiers.get(_TIER), tiers.get(_HOST)
         # The limit on disk need not be a whole number of blocks; that of memory is.
         if tier is None or host is None or not host.max_blocks:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.metric import Alias, Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading
+from hookline_metrics.transfer_stats import transfers_of
 
 _SECONDARY = {"disk": "1:fs"}
 _TIERS = {"cpu": "0:primary", **_SECONDARY}
@@ -142,7 +143,7 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
 
 def _chunks(state: StateReading) -> Iterable[Point]:
     block_size = state.facts.block_size
-    for name, tier in state.stats.transfers.tiers.items():
+    for name, tier in transfers_of(state.stats).tiers.items():
         yield (name, "hit"), tier.hit_tokens // block_size, 1
         yield (name, "miss"), tier.missed_tokens // block_size, 1
 

@@ -6,7 +6,6 @@ still has. `--show-hidden-metrics-for-version 0.0` shows them.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from hookline.stats import TierStats
 from hookline_metrics.dialects.vllm_hidden import HIDDEN_SINCE
 from hookline_metrics.metric import Alias, Kind, Metric, Point
 from hookline_metrics.readings import (
@@ -17,6 +16,7 @@ from hookline_metrics.readings import (
     StepReading,
     one,
 )
+from hookline_metrics.transfer_stats import TierStats, transfers_of
 
 _HOST_TIER = "cpu"
 """Our name of a connector's tier in host memory."""
@@ -77,7 +77,7 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
 
 def _host_tier(number: Callable[[TierStats], float]) -> Reading[StateReading]:
     def points(state: StateReading) -> Iterable[Point]:
-        return one(number(state.stats.transfers.tiers.get(_HOST_TIER, _NO_TIER)))
+        return one(number(transfers_of(state.stats).tiers.get(_HOST_TIER, _NO_TIER)))
 
     return Reading(StateReading, points)
 
@@ -138,7 +138,9 @@ ONLY_THERE: tuple[Metric, ...] = (
         is_own=False,
         value=Reading(
             StepReading,
-            lambda step: one(step.record.accepted_tokens + step.record.drafts),
+            lambda step: one(
+                step.record.verified.accepted_tokens + step.record.verified.drafts
+            ),
         ),
     ),
     Metric(

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading, by_label
+from hookline_metrics.transfer_stats import transfers_of
 
 _PLACE_OF_TIER: Mapping[str, str] = {"cpu": "host", "disk": "disk"}
 _PLACES = ("host", "disk", "p2p")
@@ -12,12 +13,12 @@ _UNSPECIFIED = "unspecified"
 
 def _found(state: StateReading) -> Iterable[Point]:
     """Returns hits by place; the connector's `hit_source` has those of no tier."""
-    stats, transfers = state.stats, state.stats.transfers
+    stats, transfers = state.stats, transfers_of(state.stats)
     hits = dict.fromkeys((*_PLACES, _UNSPECIFIED), 0)
     for tier, tokens in transfers.tier_hits.items():
         hits[_PLACE_OF_TIER.get(tier, _UNSPECIFIED)] += tokens
     named = transfers.hit_source
-    rest = stats.external_cache.hit_tokens - sum(hits.values())
+    rest = transfers.external_cache.hit_tokens - sum(hits.values())
     hits[named if named in _PLACES else _UNSPECIFIED] += rest
     return by_label({"device": stats.prefix_cache.hit_tokens, **hits})
 

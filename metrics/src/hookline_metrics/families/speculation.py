@@ -3,26 +3,25 @@
 from collections.abc import Callable, Iterable
 
 from hookline.clock import NANOSECONDS
-from hookline.config.speculative import MAX_SPECULATIVE_TOKENS
-from hookline.spec_decode.failure_cause import FailureCause
+from hookline_metrics.drafts import MAX_SPECULATIVE_TOKENS, FailureCause, draft_use
 from hookline_metrics.metric import Kind, Label, Metric, Point, Stability
 from hookline_metrics.readings import LiveReading, Reading, StepReading, one
 
 
 def _positions(step: StepReading) -> Iterable[Point]:
-    by_position = step.record.accepted_by_position
+    by_position = step.record.verified.accepted_by_position
     return [((str(at),), count, 1) for at, count in enumerate(by_position)]
 
 
 def _verify_seconds(step: StepReading) -> Iterable[Point]:
     record = step.record
-    if not record.drafts:
+    if not record.verified.drafts:
         return ()
-    return one((record.execute_ns - record.draft_ns) / NANOSECONDS)
+    return one((record.execute_ns - draft_use(record).draft_ns) / NANOSECONDS)
 
 
 def _failures(step: StepReading) -> Iterable[Point]:
-    failures = step.record.proposer_failures
+    failures = draft_use(step.record).proposer_failures
     return [((cause,), count, 1) for cause, count in failures.items()]
 
 
@@ -56,21 +55,21 @@ SPECULATION_METRICS: tuple[Metric, ...] = (
         "num_drafts",
         "drafts",
         "Number of drafts verified: one per request and step with draft tokens.",
-        lambda step: step.record.drafts,
+        lambda step: step.record.verified.drafts,
     ),
     _count(
         "num_draft_tokens",
         "tokens",
         "Number of draft tokens verified; drafts that did not fit into a step are not "
         "counted.",
-        lambda step: step.record.draft_tokens,
+        lambda step: step.record.verified.draft_tokens,
     ),
     _count(
         "num_accepted_tokens",
         "tokens",
         "Number of draft tokens accepted. Acceptance rate: accepted / draft tokens. "
         "Mean acceptance length: 1 + accepted tokens / drafts.",
-        lambda step: step.record.accepted_tokens,
+        lambda step: step.record.verified.accepted_tokens,
     ),
     Metric(
         name="hookline_spec_decode_num_accepted_tokens_per_pos",
@@ -86,7 +85,7 @@ SPECULATION_METRICS: tuple[Metric, ...] = (
         "draft_seconds",
         "seconds",
         "Time spent in the proposer.",
-        lambda step: step.record.draft_ns / NANOSECONDS,
+        lambda step: draft_use(step.record).draft_ns / NANOSECONDS,
     ),
     Metric(
         name="hookline_spec_decode_verify_seconds",

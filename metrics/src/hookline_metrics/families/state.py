@@ -13,6 +13,7 @@ from hookline_metrics.metric import (
     Stability,
 )
 from hookline_metrics.readings import Reading, StateReading, by_label, one
+from hookline_metrics.transfer_stats import transfers_of
 
 
 def _info(facts: EngineFacts) -> Iterable[Point]:
@@ -40,8 +41,8 @@ def _waiting(stats: SchedulerStats) -> Iterable[Point]:
     return by_label(
         {
             "capacity": stats.waiting,
-            "grammar": stats.waiting_for_grammar,
-            "remote_kv": stats.waiting_for_remote_kv,
+            "grammar": stats.held.get("grammar", 0),
+            "remote_kv": stats.held.get("remote_kv", 0),
         }
     )
 
@@ -233,7 +234,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         help="Tokens looked up in the KV connector, counted once per request, at its "
         "first admission.",
         value=Reading(
-            StateReading, lambda state: one(state.stats.external_cache.queried_tokens)
+            StateReading,
+            lambda state: one(transfers_of(state.stats).external_cache.queried_tokens),
         ),
     ),
     Metric(
@@ -243,7 +245,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         help="Tokens loaded by the KV connector, counted once per request, at its "
         "first admission.",
         value=Reading(
-            StateReading, lambda state: one(state.stats.external_cache.hit_tokens)
+            StateReading,
+            lambda state: one(transfers_of(state.stats).external_cache.hit_tokens),
         ),
     ),
     Metric(

@@ -1,8 +1,8 @@
 """Histograms of what happens in the tiers of a KV connector; none without tiers."""
 
 from hookline.clock import NANOSECONDS
-from hookline.stats import TierAllocation, TierLookup, TierMove
 from hookline_metrics.buckets import BucketFamily
+from hookline_metrics.connector_events import TierAllocation, TierLookup, TierMove
 from hookline_metrics.families.tiers import DIRECTION, TIER
 from hookline_metrics.metric import Kind, Label, Metric
 from hookline_metrics.readings import Reading

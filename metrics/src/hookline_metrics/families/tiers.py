@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 
 from hookline.clock import NANOSECONDS
-from hookline.stats import MOST_TIERS, TierStats
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading, by_label
+from hookline_metrics.transfer_stats import MOST_TIERS, TierStats, transfers_of
 
 TIER = Label("tier", cap=MOST_TIERS)
 DIRECTION = Label("direction", ("in", "out"))
@@ -17,7 +17,7 @@ def _share(blocks: int, tier: TierStats) -> float:
 
 def _info(state: StateReading) -> Iterable[Point]:
     block_tokens = state.facts.block_size
-    for name, tier in state.stats.transfers.tiers.items():
+    for name, tier in transfers_of(state.stats).tiers.items():
         block_bytes = tier.max_bytes // tier.max_blocks if tier.max_blocks else 0
         facts = (tier.max_blocks, block_bytes, tier.max_blocks * block_tokens)
         yield (name, *map(str, facts)), 1, 1
@@ -27,7 +27,7 @@ def _of_each(
     name: str, kind: Kind, unit: str, text: str, number: Callable[[TierStats], float]
 ) -> Metric:
     def points(state: StateReading) -> Iterable[Point]:
-        tiers = state.stats.transfers.tiers
+        tiers = transfers_of(state.stats).tiers
         return by_label({tier: number(stats) for tier, stats in tiers.items()})
 
     return Metric(
@@ -44,7 +44,7 @@ def _in_tokens(name: str, text: str, blocks: Callable[[TierStats], int]) -> Metr
     """Returns a gauge of a number of blocks, in tokens."""
 
     def points(state: StateReading) -> Iterable[Point]:
-        size, tiers = state.facts.block_size, state.stats.transfers.tiers
+        size, tiers = state.facts.block_size, transfers_of(state.stats).tiers
         return by_label({tier: blocks(stats) * size for tier, stats in tiers.items()})
 
     return Metric(
@@ -69,7 +69,7 @@ def _both(
     """Returns a metric with a series per tier and value of the label."""
 
     def points(state: StateReading) -> Iterable[Point]:
-        for tier, stats in state.stats.transfers.tiers.items():
+        for tier, stats in transfers_of(state.stats).tiers.items():
             for value, number in zip(label.values, numbers(stats), strict=True):
                 yield (tier, value), number, 1
 

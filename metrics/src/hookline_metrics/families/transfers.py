@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable
 
 from hookline.clock import NANOSECONDS
-from hookline.kv_transfer.failure_reason import Reason, Stage
-from hookline.stats import ConnectorLookup, KVLoad, TransferStats
 from hookline_metrics.buckets import BucketFamily
+from hookline_metrics.connector_events import ConnectorLookup
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading, by_label, one
+from hookline_metrics.transfer_failures import Reason, Stage
+from hookline_metrics.transfer_stats import KVLoad, TransferStats, transfers_of
 
 _DIRECTION = Label("direction", ("load", "save"))
 
@@ -17,7 +18,7 @@ def _age(at: int, since: int | None) -> float:
 
 
 def _ages(state: StateReading) -> Iterable[Point]:
-    transfers = state.stats.transfers
+    transfers = transfers_of(state.stats)
     return by_label(
         {
             "load": _age(state.at, transfers.oldest_load_at),
@@ -30,9 +31,9 @@ def _requests(state: StateReading) -> Iterable[Point]:
     stats = state.stats
     return by_label(
         {
-            "waiting_to_start": stats.transfers.waiting_to_load,
-            "in_progress": stats.waiting_for_remote_kv,
-            "completed_waiting": stats.transfers.loaded_waiting,
+            "waiting_to_start": transfers_of(stats).waiting_to_load,
+            "in_progress": stats.held.get("remote_kv", 0),
+            "completed_waiting": transfers_of(stats).loaded_waiting,
         }
     )
 
@@ -51,7 +52,7 @@ _ALWAYS_TOLD: tuple[tuple[str, str], ...] = (
 
 def _failures(state: StateReading) -> Iterable[Point]:
     counts: dict[tuple[str, str], float] = dict.fromkeys(_ALWAYS_TOLD, 0)
-    for stage, by_reason in state.stats.transfers.failures.items():
+    for stage, by_reason in transfers_of(state.stats).failures.items():
         for reason, count in by_reason.items():
             counts[stage, reason] = count
     return [(labels, count, 1) for labels, count in counts.items()]
@@ -67,7 +68,7 @@ def _each_way(
     """Returns a metric with a series for loads and one for saves."""
 
     def points(state: StateReading) -> Iterable[Point]:
-        load, save = numbers(state.stats.transfers)
+        load, save = numbers(transfers_of(state.stats))
         return by_label({"load": load, "save": save})
 
     return Metric(
@@ -92,7 +93,9 @@ def _count(
         kind=kind,
         unit=unit,
         help=text,
-        value=Reading(StateReading, lambda state: one(number(state.stats.transfers))),
+        value=Reading(
+            StateReading, lambda state: one(number(transfers_of(state.stats)))
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from hookline.observer_context import ObserverAddress
 from hookline.transport.cluster import AttachedEngines, AttachInfo, require_cluster
 from hookline.transport.engine_client import EngineClient
-from hookline_kernels.runtime.settled_heap import settle_heap
+from hookline_kernels.runtime.gc_freeze import freeze_gc
 from hookline_processes.async_channel import AsyncChannel
 from hookline_server.api_servers.asking import (
     Questions,
@@ -129,7 +129,7 @@ class _ChildLife:
         )
 
     def _when_ready(self, app: web.Application) -> None:
-        settle_heap()
+        freeze_gc()
         listening = self._listening
         text = banner(
             app,

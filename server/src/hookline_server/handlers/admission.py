@@ -8,10 +8,11 @@ from typing import Generic, TypeVar
 import msgspec
 from aiohttp import web
 
+from hookline.config.extensions import KV_TRANSFER
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
-from hookline.sections import NO_SECTIONS
+from hookline.sections import present
 from hookline.slo import Slo
 from hookline_server.answers.answer import Identity
 from hookline_server.auth.permissions import check_permissions
@@ -86,7 +87,7 @@ class RequestAdmission(Generic[Body]):
         with rejection_counted(engine, facts):
             tokens, words = await self._tokenized(prompts, params)
         most = engine.facts.max_model_len
-        sections = NO_SECTIONS if pooling is None else {POOLING: pooling}
+        sections = present(((POOLING, pooling), (KV_TRANSFER, body.kv_transfer_params)))
         requests = [
             GenerateRequest(
                 prompt_token_ids=each,
@@ -94,7 +95,6 @@ class RequestAdmission(Generic[Body]):
                 bad_words_token_ids=words,
                 facts=facts,
                 cache_salt=body.cache_salt,
-                kv_transfer_params=body.kv_transfer_params,
                 sections=sections,
             )
             for each in tokens

@@ -16,7 +16,7 @@ from hookline_server.auth.allowance import allowance_of
 from hookline_server.context import ENGINE, HEAP, OPEN_STREAMS
 from hookline_server.deadlines import deadline_of
 from hookline_server.dialects import dialect_of
-from hookline_server.engine import OutputStream
+from hookline_server.engine import OpenStream
 from hookline_server.handlers.common import json_response
 from hookline_server.request_ids import request_id
 from hookline_server.sse import EventResponse
@@ -62,7 +62,7 @@ async def deliver_whole(
 
 def _opened(
     request: web.Request, batch: PromptBatch
-) -> AbstractAsyncContextManager[list[OutputStream]]:
+) -> AbstractAsyncContextManager[list[OpenStream]]:
     app = request.app
     return app[OPEN_STREAMS].opened(
         app[ENGINE], batch, deadline_of(request), allowance_of(request)
@@ -71,7 +71,7 @@ def _opened(
 
 async def _stream(
     request: web.Request,
-    streams: list[OutputStream],
+    streams: list[OpenStream],
     answer: Answer,
     grammar_field: str,
     failure: MakeFailure | None,

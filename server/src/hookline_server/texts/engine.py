@@ -12,6 +12,7 @@ from hookline_server.loop_watch import LoopWatch
 from hookline_server.probe import ProbeResult
 from hookline_server.probing import probe_engine
 from hookline_server.texts.text_service import TextService
+from hookline_server.texts.tokenizer_info import tokenizer_info
 
 
 class TextEngine(AsyncEngine):
@@ -100,7 +101,7 @@ class TextEngine(AsyncEngine):
     @property
     def tokenizer_info(self) -> Mapping[str, object]:
         """The configuration of the tokenizer, as JSON has it."""
-        return self._tokenizer.info
+        return tokenizer_info(self._tokenizer)
 
     @property
     def special_texts(self) -> frozenset[str]:

@@ -92,9 +92,9 @@ def main(owner: Owner, arguments: Sequence[str]) -> int:
     worker = TextWorker(setup, float(cpu_seconds))
     limit_memory(int(memory_bytes))
     decoder, encode = msgspec.msgpack.Decoder(Job), msgspec.msgpack.Encoder().encode
-    owner.send(encode(Ready()))
-    while (data := owner.receive()) is not None:
-        owner.send(encode(worker.do(decoder.decode(data))))
+    owner.send_bytes(encode(Ready()))
+    while (data := owner.receive_bytes()) is not None:
+        owner.send_bytes(encode(worker.do(decoder.decode(data))))
     return 0
 
 

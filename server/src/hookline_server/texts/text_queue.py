@@ -6,11 +6,12 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hookline.exceptions import EngineDeadError, TextLimitError, TextQueueFullError
+from hookline.exceptions import EngineDeadError
 from hookline.front_end_parts import TextQueueName, TextQueueStats
-from hookline.text.fair_queue import FairQueue
+from hookline_processes.fair_queue import FairQueue
 from hookline_processes.supervised import Supervised
 from hookline_registry import FailureLog
+from hookline_server.texts.errors import TextLimitError, TextQueueFullError
 from hookline_server.texts.messages import Answer, Job, Ready, Reply
 from hookline_server.texts.text_process import TextLimits, TextProcess
 

@@ -23,7 +23,6 @@ from hookline.config import (
 )
 from hookline.core.engine_core import EngineCore
 from hookline.request import TokenLogprobs
-from hookline.spec_decode import SpeculativeConfig
 from hookline.step import SleepLevel
 from hookline.transport.inproc_client import InprocClient
 from hookline.worker.machines.cuda import CudaMachine
@@ -185,9 +184,7 @@ def test_drafts_are_verified_as_on_the_cpu(
     params = SamplingParams(max_tokens=8, seed=5, temperature=0.0)
     if drawn:
         params = SamplingParams(max_tokens=8, seed=5, temperature=0.2, top_k=30)
-    chosen = SpeculativeConfig(
-        method="scripted", num_speculative_tokens=3, timeout_seconds=60
-    )
+    chosen = {"method": "scripted", "num_speculative_tokens": 3, "timeout_seconds": 60}
     model = ModelConfig(model=str(llama.folder), max_model_len=64)
     with LLM.from_config(replace(BASE, model=model)) as llm:
         plain = [each.outputs[0] for each in llm.generate(PROMPTS[:3], params)]
@@ -225,9 +222,7 @@ def test_hidden_states_are_not_in_graph_memory(
     llama: Oracle, serve: Serve, recorder: Recorder, tmp_path: Path
 ) -> None:
     """They keep their values, whether their steps are replayed or not."""
-    chosen = SpeculativeConfig(
-        method="scripted", num_speculative_tokens=2, timeout_seconds=60
-    )
+    chosen = {"method": "scripted", "num_speculative_tokens": 2, "timeout_seconds": 60}
     texts = [[*prompt, *llama.greedy(prompt, 8)] for prompt in PROMPTS[:3]]
     watching = WatchingProposer(ScriptedProposer(texts, errors=0.3))
 
@@ -404,9 +399,7 @@ def test_the_profile_verifies_drafts(
             GpuMemory(total=10**6, outside=0, weights=0, activations=0, graphs=0),
         )[1],
     )
-    chosen = SpeculativeConfig(
-        method="scripted", num_speculative_tokens=3, timeout_seconds=60
-    )
+    chosen = {"method": "scripted", "num_speculative_tokens": 3, "timeout_seconds": 60}
     config = replace(BASE, cache=CacheConfig(block_size=8), speculative=chosen)
 
     with PluginSite(tmp_path) as site:

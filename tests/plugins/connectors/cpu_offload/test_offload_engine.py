@@ -16,8 +16,9 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.kv_transfer import KVTransferConfig
 from hookline.worker.paged_cache import PagedCache
+from hookline_kv_transfer import KVTransferConfig
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import make_oracle
 from hookline_testing.plugin_site import PluginSite
@@ -53,7 +54,7 @@ def config_for(folder: Path, dtype: Dtype = Dtype.FLOAT32) -> EngineConfig:
         model=ModelConfig(model=str(folder), max_model_len=64, dtype=dtype),
         cache=CacheConfig(block_size=4, num_kv_blocks=17),
         scheduler=SchedulerConfig(max_num_seqs=2),
-        kv_transfer=TRANSFER,
+        kv_transfer=TRANSFER.section(),
     )
 
 
@@ -82,8 +83,8 @@ def test_tokens_are_the_oracles(
         stats = llm.front_end.engines[0].stats
         assert_conserved(llm)
 
-    assert stats.transfers.failures == {}
-    assert stats.transfers.tiers["cpu"].hit_tokens > 150
+    assert transfers_of(stats).failures == {}
+    assert transfers_of(stats).tiers["cpu"].hit_tokens > 150
 
 
 @pytest.mark.usefixtures("offload")
@@ -103,7 +104,9 @@ def test_bfloat16_survives_a_round_trip(tmp_path: Path) -> None:
                 [output] = llm.generate([prompt], params)
                 told.append(output.outputs[0])
             found.append([(each.token_ids, each.logprobs) for each in told])
-            cached = llm.front_end.engines[0].stats.external_cache.hit_tokens
+            cached = transfers_of(
+                llm.front_end.engines[0].stats
+            ).external_cache.hit_tokens
 
     assert cached == 0  # of the second one
     assert found[0] == found[1]
@@ -118,7 +121,7 @@ def test_facts_name_window_and_host_memory(tmp_path: Path) -> None:
         engine = llm.front_end.engines[0]
         facts = engine.facts
         llm.generate(prompts()[:1], GREEDY)
-        tier = engine.stats.transfers.tiers["cpu"]
+        tier = transfers_of(engine.stats).tiers["cpu"]
 
     assert facts.cache == CacheFacts(
         configured_blocks=17,

@@ -14,8 +14,8 @@ from hookline.config import (
     ObserverConfig,
     SchedulerConfig,
 )
-from hookline.kv_transfer import KVTransferConfig
 from hookline.plugin_loading.recorders import MetricFamily, MetricHistogram
+from hookline_kv_transfer import KVTransferConfig
 from hookline_testing.oracle import make_oracle
 
 BLOCK_SIZE = 4
@@ -37,7 +37,7 @@ def config_for(folder: Path, disk: Path) -> EngineConfig:
         ),
         kv_transfer=KVTransferConfig(
             kv_connector="cpu_offload", kv_connector_extra_config=extra
-        ),
+        ).section(),
     )
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from hookline.exceptions import ConfigError
-from hookline.kv_transfer import KVLayout, KVRole, KVTransferConfig
 from hookline_cpu_offload.arena import Arena
 from hookline_cpu_offload.options import OffloadOptions, check_role
 from hookline_cpu_offload.slots import Assigned, Slots
+from hookline_kv_transfer import KVLayout, KVRole, KVTransferConfig
 
 LAYOUT = KVLayout(
     fingerprint="ab" * 32,

@@ -18,28 +18,29 @@ from hookline.config import SchedulerConfig
 from hookline.core.engine_core import WAIT
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
-from hookline.kv_transfer import (
+from hookline.stats import Residue
+from hookline_cpu_offload import OffloadOptions, SchedulerSide, WorkerSide
+from hookline_cpu_offload.options import DiskOptions
+from hookline_cpu_offload.tasks import Move
+from hookline_kv_transfer import (
     ConnectorMetadata,
     KVTransferConfig,
     PlannedStep,
     SchedulerConnector,
     WorkerConnector,
 )
-from hookline.stats import (
+from hookline_metrics.connector_events import (
     ConnectorLookup,
-    Residue,
     TierAllocation,
     TierLookup,
     TierMove,
-    TierStats,
 )
-from hookline_cpu_offload import OffloadOptions, SchedulerSide, WorkerSide
-from hookline_cpu_offload.options import DiskOptions
-from hookline_cpu_offload.tasks import Move
+from hookline_metrics.transfer_stats import TierStats, transfers_of
 from hookline_testing.connected_core import (
     BLOCK,
     ConnectedCore,
     connected_core,
+    news_of,
     tokens_by_request,
 )
 from hookline_testing.connectors import DictStore
@@ -142,7 +143,7 @@ def drive(
             engine.core.finish([gone], Aborted("gone"))
         if engine.core.has_work:
             outputs.append(engine.step())
-            tiers = outputs[-1].stats.transfers.tiers
+            tiers = transfers_of(outputs[-1].stats).tiers
             assert tiers["cpu"].blocks <= tiers["cpu"].max_blocks
             assert tiers["cpu"].bytes <= tiers["cpu"].max_bytes
         assert len(outputs) < 20_000
@@ -153,7 +154,7 @@ def moved_bytes(outputs: Iterable[StepOutput]) -> dict[tuple[str, str], int]:
     """Bytes of all moves that were told, by tier and direction."""
     moved: Counter[tuple[str, str]] = Counter()
     for output in outputs:
-        for event in output.connector_events:
+        for event in news_of(output).events:
             if isinstance(event, TierMove):
                 moved[event.tier, event.direction] += event.bytes
     return {key: count for key, count in moved.items() if count}
@@ -214,22 +215,22 @@ def test_nothing_is_wrong_and_nothing_is_left(
             for at, found in tokens_by_request(outputs).items():
                 assert found == right[at][: len(found)]
             stats = outputs[-1].stats
-            tiers = stats.transfers.tiers
+            tiers = transfers_of(stats).tiers
             moved.update(moved_bytes(outputs))
             assert moved == counted_bytes(tiers)
             assert stats.residue == Residue()
-            assert stats.kv_blocks_used == stats.waiting_for_remote_kv == 0
-            rest = stats.transfers.at_rest()
+            assert stats.kv_blocks_used == stats.held.get("remote_kv", 0) == 0
+            rest = transfers_of(stats).at_rest()
             if lost:  # lost orders are forgotten when later ones are executed
                 rest = msgspec.structs.replace(rest, tiers=tiers)
-            assert stats.transfers == rest
+            assert transfers_of(stats) == rest
             assert sum(stats.finished.values()) == stats.received
             assert tiers["cpu"].max_blocks == num_slots
-            hits = stats.transfers.tier_hits
-            assert sum(hits.values()) == stats.external_cache.hit_tokens
+            hits = transfers_of(stats).tier_hits
+            assert sum(hits.values()) == transfers_of(stats).external_cache.hit_tokens
             assert all(hits[tier] <= tiers[tier].hit_tokens for tier in hits)
             if not lost and not has_disk:  # disks may be late, by a virtual clock
-                assert stats.transfers.failures == {}
+                assert transfers_of(stats).failures == {}
 
 
 def prompt_of(number: int, length: int = 41) -> list[int]:
@@ -239,7 +240,7 @@ def prompt_of(number: int, length: int = 41) -> list[int]:
 def ask(engine: ConnectedCore, number: int) -> Mapping[str, TierStats]:
     """One request; gives the tiers afterwards."""
     engine.core.add(engine_request(0, prompt_of(number), 1))
-    return run(engine)[-1].stats.transfers.tiers
+    return transfers_of(run(engine)[-1].stats).tiers
 
 
 def run(engine: ConnectedCore) -> list[StepOutput]:
@@ -265,8 +266,8 @@ def test_evicted_blocks_come_back_from_memory() -> None:
 
     after = engine.core.report("test").stats
     assert after.computed_tokens - before.computed_tokens == 1
-    assert after.external_cache.hit_tokens == 40
-    assert after.transfers.tier_hits == {"cpu": 40}
+    assert transfers_of(after).external_cache.hit_tokens == 40
+    assert transfers_of(after).tier_hits == {"cpu": 40}
     cpu = tiers["cpu"]
     assert (cpu.hit_tokens, cpu.missed_tokens) == (40, 3 * 40)
     assert cpu.out_bytes == 10 * BLOCK_BYTES
@@ -302,7 +303,7 @@ def test_lost_orders_cost_a_load_and_no_token() -> None:
 
     engine.core.add(engine_request(0, prompt_of(0), 8))
     outputs = run(engine)
-    failures = outputs[-1].stats.transfers.failures
+    failures = transfers_of(outputs[-1].stats).failures
     ask(engine, 1)
     before = ask(engine, 2)["cpu"].out_bytes
     after = ask(engine, 0)["cpu"].out_bytes
@@ -353,8 +354,8 @@ def test_each_move_is_told_with_its_size_and_time() -> None:
 
     outputs = run(engine)
 
-    events = [event for output in outputs for event in output.connector_events]
-    cpu = outputs[-1].stats.transfers.tiers["cpu"]
+    events = [event for output in outputs for event in news_of(output).events]
+    cpu = transfers_of(outputs[-1].stats).tiers["cpu"]
     stored = (cpu.in_bytes - before.in_bytes) // BLOCK_BYTES
     assert [each for each in events if not isinstance(each, ConnectorLookup)] == [
         TierLookup("cpu", NANOSECONDS),
@@ -377,7 +378,7 @@ def test_planned_copies_hold_memory_until_they_are_done() -> None:
     assert step is not None
 
     before = scheduler.tier_stats()["cpu"]
-    after = run(engine)[-1].stats.transfers.tiers["cpu"]
+    after = transfers_of(run(engine)[-1].stats).tiers["cpu"]
 
     assert (before.loading, before.loading_blocks, before.storing) == (1, 10, 1)
     assert before.storing_blocks > 0
@@ -419,11 +420,11 @@ def test_failed_writes_are_counted(
         outputs += run(engine)
 
     outputs.append(engine.core.report("test"))
-    tier = outputs[-1].stats.transfers.tiers["disk"]
+    tier = transfers_of(outputs[-1].stats).tiers["disk"]
     moves = [
         event
         for output in outputs
-        for event in output.connector_events
+        for event in news_of(output).events
         if isinstance(event, TierMove) and event.tier == "disk"
     ]
     assert tier.failed_stores == len(moves) > 0
@@ -488,7 +489,7 @@ def test_spoilt_file_is_found(tmp_path: Path, *, spoils: bool) -> None:
     engine.core.add(engine_request(0, prompt_of(0), 4))
     outputs = run(engine)
 
-    failures = outputs[-1].stats.transfers.failures
+    failures = transfers_of(outputs[-1].stats).failures
     assert failures == ({"load": {"corrupt": 1}} if spoils else {})
     engine.core.close()
     alone = engine_with(OffloadOptions(cpu_bytes_to_use=BLOCK_BYTES), num_blocks=64)

@@ -15,8 +15,8 @@ from hookline.config import (
     ModelConfig,
 )
 from hookline.core.building import build_core
-from hookline.kv_transfer import KVTransferConfig
 from hookline_faults.p2p_transport import Wire
+from hookline_kv_transfer import KVTransferConfig
 from hookline_testing.driven_engine import DrivenEngine
 from hookline_testing.plugin_site import PluginSite
 
@@ -67,12 +67,11 @@ def engines(folder: Path) -> Iterator[MakeEngine]:
                 executor=ExecutorConfig(name="simulated"),
             )
             given = {"peer_timeout_seconds": 0.6, **options}
-            transfer = replace(
-                config.kv_transfer or transfer, kv_connector_extra_config=given
-            )
+            named = config.kv_transfer or transfer.section()
+            own = {**named, "kv_connector_extra_config": given}
             wire = Wire()
             vars(site.module("peers"))["wires"].append(wire)
-            core = build_core(replace(config, kv_transfer=transfer), SystemClock())
+            core = build_core(replace(config, kv_transfer=own), SystemClock())
             stack.callback(core.close)
             return DrivenEngine(core), wire
 

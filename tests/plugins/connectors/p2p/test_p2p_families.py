@@ -7,6 +7,7 @@ import pytest
 
 from hookline.config import CacheConfig, Dtype, EngineConfig, ModelConfig
 from hookline_faults.p2p_transport import PREFILL, Wire, prefilled
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 from hookline_testing.oracle import make_oracle
 
@@ -42,8 +43,8 @@ def passed_on(
     turn_until([producer, consumer], lambda: request in consumer.ended)
 
     _, stats = rest([producer, consumer])
-    assert stats.external_cache.hit_tokens == 44
-    assert stats.transfers.failures == {}
+    assert transfers_of(stats).external_cache.hit_tokens == 44
+    assert transfers_of(stats).failures == {}
     return consumer.tokens[request], producer
 
 

@@ -14,9 +14,10 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
 )
-from hookline.kv_transfer.blocks import Bytes
 from hookline.stats import SchedulerStats
 from hookline_faults.p2p_transport import Wire, flipped, prefilled
+from hookline_kv_transfer.blocks import Bytes
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_p2p.wire import Blocks, decode
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 from hookline_testing.own_time import Stopwatch, Took
@@ -120,14 +121,14 @@ def test_lossy_wire_costs_time_alone(
     tokens, giving, taking, took = pair.serve()
 
     assert tokens == right
-    assert taking.external_cache.hit_tokens == 40
-    assert taking.transfers.loads == giving.transfers.saves == 1
+    assert transfers_of(taking).external_cache.hit_tokens == 40
+    assert transfers_of(taking).loads == transfers_of(giving).saves == 1
     assert took.own_seconds < 1.4
     for stats in (giving, taking):
         expected = {"malformed"} if fault == "garbage" else set()
-        assert set(stats.transfers.failures.get("incident", {})) == expected
-        assert "load" not in stats.transfers.failures
-        assert stats.transfers.expired_blocks == 0
+        assert set(transfers_of(stats).failures.get("incident", {})) == expected
+        assert "load" not in transfers_of(stats).failures
+        assert transfers_of(stats).expired_blocks == 0
 
 
 def spoil_blocks(change: Spoil, first: int) -> Spoil:
@@ -162,10 +163,10 @@ def test_damage_is_found(
     tokens, giving, taking, took = pair.serve()
 
     assert tokens == right
-    assert taking.transfers.failures == {"load": {reason: 1}}
-    assert taking.external_cache.hit_tokens == good * 4
-    assert taking.transfers.recomputed_tokens == (10 - good) * 4
-    assert giving.transfers.saves == 1
+    assert transfers_of(taking).failures == {"load": {reason: 1}}
+    assert transfers_of(taking).external_cache.hit_tokens == good * 4
+    assert transfers_of(taking).recomputed_tokens == (10 - good) * 4
+    assert transfers_of(giving).saves == 1
     assert took.own_seconds < 1.4
 
 
@@ -182,8 +183,8 @@ def test_partition_heals(make_engine: MakeEngine, right: list[int]) -> None:
     giving, taking = rest(pair.both)
 
     assert pair.consumer.tokens[request] == right
-    assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
-    assert taking.external_cache.hit_tokens == 40
+    assert (transfers_of(giving).failures, transfers_of(taking).failures) == ({}, {})
+    assert transfers_of(taking).external_cache.hit_tokens == 40
     assert took.own_seconds < 1.4
 
 
@@ -195,9 +196,9 @@ def test_silent_peer_times_out(make_engine: MakeEngine, right: list[int]) -> Non
     tokens, giving, taking, took = pair.serve()
 
     assert tokens == right
-    assert taking.transfers.failures == {"load": {"peer": 1}}
+    assert transfers_of(taking).failures == {"load": {"peer": 1}}
     assert took.seconds > 0.5
-    assert giving.transfers.expired_blocks == 11  # nobody told it
+    assert transfers_of(giving).expired_blocks == 11  # nobody told it
 
 
 def test_slow_peer_meets_the_deadline(
@@ -212,10 +213,10 @@ def test_slow_peer_meets_the_deadline(
     tokens, giving, taking, took = pair.serve()
 
     assert tokens == right
-    assert taking.transfers.failures == {"load": {"deadline": 1}}
+    assert transfers_of(taking).failures == {"load": {"deadline": 1}}
     assert took.seconds > 1.4
     assert took.own_seconds < 3.0
-    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
+    assert (transfers_of(giving).saves, transfers_of(giving).failures) == (1, {})
 
 
 def test_abort_during_a_load_frees_both_sides(make_engine: MakeEngine) -> None:
@@ -225,7 +226,7 @@ def test_abort_during_a_load_frees_both_sides(make_engine: MakeEngine) -> None:
         [] if is_of(header, Blocks) else [(header, frames)]
     )
     request = pair.consumer.add(PROMPT, 6, pair.told)
-    turn_until(pair.both, lambda: pair.consumer.stats.transfers.loading == 1)
+    turn_until(pair.both, lambda: transfers_of(pair.consumer.stats).loading == 1)
     stopwatch = Stopwatch()
 
     pair.consumer.abort(request)
@@ -233,8 +234,8 @@ def test_abort_during_a_load_frees_both_sides(make_engine: MakeEngine) -> None:
     took = stopwatch.took()
 
     assert took.own_seconds < 1.0
-    assert taking.transfers.failures == {"load": {"aborted": 1}}
-    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
+    assert transfers_of(taking).failures == {"load": {"aborted": 1}}
+    assert (transfers_of(giving).saves, transfers_of(giving).failures) == (1, {})
 
 
 def test_abort_before_the_load_frees_the_producer(make_engine: MakeEngine) -> None:
@@ -245,7 +246,7 @@ def test_abort_before_the_load_frees_the_producer(make_engine: MakeEngine) -> No
     pair.consumer.abort(request)
     giving, taking = rest(pair.both)
 
-    assert (giving.transfers.saves, taking.transfers.loads) == (1, 0)
+    assert (transfers_of(giving).saves, transfers_of(taking).loads) == (1, 0)
 
 
 def test_cached_blocks_are_not_requested(make_engine: MakeEngine) -> None:
@@ -256,8 +257,8 @@ def test_cached_blocks_are_not_requested(make_engine: MakeEngine) -> None:
 
     _, giving, taking, _ = pair.serve()
 
-    assert (giving.transfers.saves, taking.transfers.loads) == (2, 1)
-    assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
+    assert (transfers_of(giving).saves, transfers_of(taking).loads) == (2, 1)
+    assert (transfers_of(giving).failures, transfers_of(taking).failures) == ({}, {})
 
 
 @pytest.mark.exhaustive
@@ -267,8 +268,8 @@ def test_unrequested_blocks_expire(make_engine: MakeEngine) -> None:
 
     giving, _ = rest(pair.both)
 
-    assert giving.transfers.expired_blocks == 11  # the last one is not full
-    assert giving.transfers.failures == {"save": {"deadline": 1}}
+    assert transfers_of(giving).expired_blocks == 11  # the last one is not full
+    assert transfers_of(giving).failures == {"save": {"deadline": 1}}
 
 
 @pytest.mark.exhaustive
@@ -282,7 +283,7 @@ def test_late_consumer_learns_that_blocks_expired(
     tokens, _, taking, took = pair.serve()
 
     assert tokens == right
-    assert taking.transfers.failures == {"load": {"gone": 1}}
+    assert transfers_of(taking).failures == {"load": {"gone": 1}}
     assert took.own_seconds < 1.4
 
 
@@ -297,7 +298,7 @@ def test_early_consumer_waits(make_engine: MakeEngine, right: list[int]) -> None
     giving, taking = rest(pair.both)
 
     assert pair.consumer.tokens[request] == right
-    assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
+    assert (transfers_of(giving).failures, transfers_of(taking).failures) == ({}, {})
 
 
 def test_restarted_producer_has_nothing(
@@ -310,7 +311,7 @@ def test_restarted_producer_has_nothing(
     tokens, _, taking, took = pair.serve(lets_go=False)
 
     assert tokens == right
-    assert taking.transfers.failures == {"load": {"gone": 1}}
+    assert transfers_of(taking).failures == {"load": {"gone": 1}}
     assert took.own_seconds < 1.4
 
 
@@ -333,7 +334,7 @@ def test_blocks_of_another_model_are_refused(make_engine: MakeEngine) -> None:
     [taking] = rest([consumer])
 
     assert consumer.tokens[request] == consumer.tokens[alone]
-    assert taking.transfers.failures == {"load": {"foreign": 1}}
+    assert transfers_of(taking).failures == {"load": {"foreign": 1}}
     assert took.own_seconds < 1.4
 
 
@@ -349,12 +350,12 @@ def test_dead_producer_is_unreachable(
         tokens, _, taking, took = pair.serve(lets_go=False)
 
     assert tokens == right
-    assert taking.transfers.failures == {"load": {"peer": 1}}
+    assert transfers_of(taking).failures == {"load": {"peer": 1}}
     assert took.own_seconds < 1.4
 
 
 def has_refused(engine: DrivenEngine) -> bool:
-    return "refused" in engine.stats.transfers.failures.get("incident", {})
+    return "refused" in transfers_of(engine.stats).failures.get("incident", {})
 
 
 SECRETS = {"same": ("a" * 16, "a" * 16), "other": ("a" * 16, "b" * 16)}
@@ -386,9 +387,9 @@ def test_secret_is_needed(
     assert consumer.tokens[request] == right
     assert took.own_seconds < 1.4
     if secrets == "same":
-        assert taking.external_cache.hit_tokens == 40
+        assert transfers_of(taking).external_cache.hit_tokens == 40
     else:
-        assert taking.transfers.failures == {"load": {"refused": 1}}
+        assert transfers_of(taking).failures == {"load": {"refused": 1}}
 
 
 def test_garbage_at_the_port_is_ignored(
@@ -411,8 +412,8 @@ def test_garbage_at_the_port_is_ignored(
             tokens, giving, taking, _ = pair.serve()
 
     assert tokens == right
-    assert taking.external_cache.hit_tokens == 40
-    assert giving.transfers.failures["incident"]["malformed"] >= 3
+    assert transfers_of(taking).external_cache.hit_tokens == 40
+    assert transfers_of(giving).failures["incident"]["malformed"] >= 3
 
 
 @pytest.mark.parametrize(
@@ -439,6 +440,6 @@ def test_wrong_params_are_counted(
     [taking] = rest([pair.consumer])
 
     assert tokens == right
-    assert taking.transfers.failures == {"incident": {"bad_params": 1}}
-    assert taking.transfers.loads == 0
+    assert transfers_of(taking).failures == {"incident": {"bad_params": 1}}
+    assert transfers_of(taking).loads == 0
     assert took.own_seconds < 1.4

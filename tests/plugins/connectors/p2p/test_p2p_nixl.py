@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from hookline_faults.p2p_transport import Wire, flipped, prefilled
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
@@ -107,7 +108,11 @@ def pass_on(
     turn_until([producer, consumer], lambda: request in consumer.ended)
     _, taking = rest([producer, consumer])
     is_right = consumer.tokens[request] == producer.tokens[alone]
-    return is_right, taking.transfers.failures, taking.external_cache.hit_tokens
+    return (
+        is_right,
+        transfers_of(taking).failures,
+        transfers_of(taking).external_cache.hit_tokens,
+    )
 
 
 @pytest.mark.usefixtures("nixl")

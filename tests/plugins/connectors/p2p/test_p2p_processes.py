@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hookline_faults.p2p_transport import Wire, prefilled, slowly
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
@@ -69,15 +70,15 @@ def test_killed_producer(make_engine: MakeEngine, tmp_path: Path) -> None:
     consumer.core.reset_prefix_cache()
     with child(tmp_path / "child", None) as (process, told):
         request = consumer.add(PROMPT, 6, told)
-        turn_until([consumer], lambda: consumer.stats.transfers.loaded_bytes > 0)
+        turn_until([consumer], lambda: transfers_of(consumer.stats).loaded_bytes > 0)
 
         process.send_signal(signal.SIGKILL)
         took = turn_until([consumer], lambda: request in consumer.ended)
 
     [stats] = rest([consumer])
     assert consumer.tokens[request] == consumer.tokens[alone]
-    assert stats.transfers.failures == {"load": {"peer": 1}}
-    assert 0 < stats.external_cache.hit_tokens < 40
+    assert transfers_of(stats).failures == {"load": {"peer": 1}}
+    assert 0 < transfers_of(stats).external_cache.hit_tokens < 40
     assert took.own_seconds < 1.4
 
 
@@ -89,7 +90,7 @@ def test_paused_producer_continues(make_engine: MakeEngine, tmp_path: Path) -> N
     consumer.core.reset_prefix_cache()
     with child(tmp_path / "child", None) as (process, told):
         request = consumer.add(PROMPT, 6, told)
-        turn_until([consumer], lambda: consumer.stats.transfers.loaded_bytes > 0)
+        turn_until([consumer], lambda: transfers_of(consumer.stats).loaded_bytes > 0)
 
         process.send_signal(signal.SIGSTOP)
         began_at = time.monotonic()
@@ -99,8 +100,8 @@ def test_paused_producer_continues(make_engine: MakeEngine, tmp_path: Path) -> N
 
     [stats] = rest([consumer])
     assert consumer.tokens[request] == consumer.tokens[alone]
-    assert stats.transfers.failures == {}
-    assert stats.external_cache.hit_tokens == 40
+    assert transfers_of(stats).failures == {}
+    assert transfers_of(stats).external_cache.hit_tokens == 40
 
 
 def test_killed_consumer(make_engine: MakeEngine, tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_killed_consumer(make_engine: MakeEngine, tmp_path: Path) -> None:
     told = prefilled(producer, PROMPT)
     producer.turn()  # the deadline runs from here
     with child(tmp_path / "child", told) as (process, _):
-        turn_until([producer], lambda: producer.stats.transfers.saved_bytes > 0)
+        turn_until([producer], lambda: transfers_of(producer.stats).saved_bytes > 0)
         process.send_signal(signal.SIGKILL)
     request = consumer.add(PROMPT, 6, told)
     turn_until([producer, consumer], lambda: request in consumer.ended)
@@ -121,5 +122,5 @@ def test_killed_consumer(make_engine: MakeEngine, tmp_path: Path) -> None:
     rest([producer])
 
     assert consumer.tokens[request] == producer.tokens[alone]
-    assert taking.external_cache.hit_tokens == 40
-    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
+    assert transfers_of(taking).external_cache.hit_tokens == 40
+    assert (transfers_of(giving).saves, transfers_of(giving).failures) == (1, {})

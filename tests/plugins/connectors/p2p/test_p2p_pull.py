@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from hookline_faults.p2p_transport import PREFILL, Wire, prefilled, slowly
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
@@ -24,13 +25,13 @@ def test_consumer_continues_the_producers_prompt(make_engine: MakeEngine) -> Non
 
     assert took.own_seconds < 1.0
     assert consumer.tokens[request] == producer.tokens[alone]
-    assert taking.external_cache.hit_tokens == 40
-    assert taking.transfers.hit_source == "p2p"
-    assert (taking.transfers.failures, giving.transfers.failures) == ({}, {})
-    assert (giving.transfers.saves, taking.transfers.loads) == (1, 1)
-    assert taking.transfers.loaded_bytes == 10 * 4 * 8
-    assert giving.transfers.saved_bytes == 10 * 4 * 8
-    assert giving.transfers.expired_blocks == 0
+    assert transfers_of(taking).external_cache.hit_tokens == 40
+    assert transfers_of(taking).hit_source == "p2p"
+    assert (transfers_of(taking).failures, transfers_of(giving).failures) == ({}, {})
+    assert (transfers_of(giving).saves, transfers_of(taking).loads) == (1, 1)
+    assert transfers_of(taking).loaded_bytes == 10 * 4 * 8
+    assert transfers_of(giving).saved_bytes == 10 * 4 * 8
+    assert transfers_of(giving).expired_blocks == 0
 
 
 def test_completions_of_one_request_load_side_by_side(make_engine: MakeEngine) -> None:
@@ -47,5 +48,5 @@ def test_completions_of_one_request_load_side_by_side(make_engine: MakeEngine) -
     giving, taking = rest([producer, consumer])
     for request in requests:
         assert consumer.tokens[request] == producer.tokens[alone]
-    assert taking.transfers.loads == 2
-    assert (giving.transfers.saves, taking.transfers.failures) == (1, {})
+    assert transfers_of(taking).loads == 2
+    assert (transfers_of(giving).saves, transfers_of(taking).failures) == (1, {})

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from hookline_faults.p2p_transport import PREFILL, Wire, flipped, prefilled, slowly
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_p2p.wire import Offer, Released, decode
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 
@@ -54,9 +55,9 @@ def test_blocks_are_there_before_their_request(make_engine: MakeEngine) -> None:
 
     giving, taking = rest(pushing.both)
     assert tokens == pushing.right
-    assert taking.external_cache.hit_tokens == 40
-    assert giving.transfers.saves == taking.transfers.loads == 1
-    assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
+    assert transfers_of(taking).external_cache.hit_tokens == 40
+    assert transfers_of(giving).saves == transfers_of(taking).loads == 1
+    assert (transfers_of(giving).failures, transfers_of(taking).failures) == ({}, {})
 
 
 def test_request_waits_for_its_incoming_blocks(make_engine: MakeEngine) -> None:
@@ -70,9 +71,9 @@ def test_request_waits_for_its_incoming_blocks(make_engine: MakeEngine) -> None:
 
     giving, taking = rest(pushing.both)
     assert tokens == pushing.right
-    assert taking.external_cache.hit_tokens == 40
-    assert giving.transfers.saved_bytes == 10 * 32
-    assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
+    assert transfers_of(taking).external_cache.hit_tokens == 40
+    assert transfers_of(giving).saved_bytes == 10 * 32
+    assert (transfers_of(giving).failures, transfers_of(taking).failures) == ({}, {})
 
 
 def test_known_beginning_is_left_out(make_engine: MakeEngine) -> None:
@@ -86,7 +87,7 @@ def test_known_beginning_is_left_out(make_engine: MakeEngine) -> None:
 
     _, taking = rest(pushing.both)
     assert tokens == pushing.right
-    assert taking.external_cache.hit_tokens == 40 - 12
+    assert transfers_of(taking).external_cache.hit_tokens == 40 - 12
 
 
 def test_full_staging_leaves_blocks_to_be_asked_for(
@@ -105,16 +106,16 @@ def test_full_staging_leaves_blocks_to_be_asked_for(
 
     giving, taking = rest(pushing.both)
     assert tokens == [pushing.right] * 2
-    assert giving.transfers.failures == {"incident": {"push_full": 1}}
-    assert (giving.transfers.saves, taking.transfers.loads) == (2, 2)
+    assert transfers_of(giving).failures == {"incident": {"push_full": 1}}
+    assert (transfers_of(giving).saves, transfers_of(taking).loads) == (2, 2)
 
 
 def saved_bytes(engine: DrivenEngine) -> int:
-    return engine.stats.transfers.saved_bytes
+    return transfers_of(engine.stats).saved_bytes
 
 
 def failures(engine: DrivenEngine) -> Mapping[str, Mapping[str, int]]:
-    return engine.stats.transfers.failures
+    return transfers_of(engine.stats).failures
 
 
 def test_unrequested_pushed_blocks_expire(make_engine: MakeEngine) -> None:
@@ -127,7 +128,7 @@ def test_unrequested_pushed_blocks_expire(make_engine: MakeEngine) -> None:
 
     _, taking = rest(pushing.both)
     assert tokens == pushing.right
-    assert taking.transfers.failures == {
+    assert transfers_of(taking).failures == {
         "incident": {"staged_expired": 1},
         "load": {"gone": 1},
     }
@@ -146,8 +147,8 @@ def test_absent_decoder_leaves_blocks_to_be_asked_for(make_engine: MakeEngine) -
 
     giving, taking = rest(pushing.both)
     assert tokens == pushing.right
-    assert giving.transfers.failures == {"incident": {"push_unanswered": 1}}
-    assert taking.external_cache.hit_tokens == 40
+    assert transfers_of(giving).failures == {"incident": {"push_unanswered": 1}}
+    assert transfers_of(taking).external_cache.hit_tokens == 40
 
 
 def test_damage_under_way_is_found(make_engine: MakeEngine) -> None:
@@ -162,7 +163,7 @@ def test_damage_under_way_is_found(make_engine: MakeEngine) -> None:
 
     _, taking = rest(pushing.both)
     assert tokens == pushing.right
-    assert taking.transfers.failures == {
+    assert transfers_of(taking).failures == {
         "incident": {"staging_checksum": 1},
         "load": {"gone": 1},
     }
@@ -180,7 +181,7 @@ def test_aborted_request_drops_what_was_staged(make_engine: MakeEngine) -> None:
     pushing.consumer.add([1, 2, 3], 1)
     [taking] = rest([pushing.consumer])
 
-    assert taking.transfers.failures == {}  # nothing was left to expire
+    assert transfers_of(taking).failures == {}  # nothing was left to expire
 
 
 def test_completions_of_one_request_share_what_was_pushed(
@@ -203,13 +204,13 @@ def test_completions_of_one_request_share_what_was_pushed(
     giving, taking = rest(pushing.both)
     tokens = pushing.consumer.tokens
     assert tokens[first] == tokens[second] == pushing.right
-    assert taking.transfers.failures == {"load": {"aborted": 1}}
-    assert giving.transfers.saved_bytes == 10 * 32
-    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
+    assert transfers_of(taking).failures == {"load": {"aborted": 1}}
+    assert transfers_of(giving).saved_bytes == 10 * 32
+    assert (transfers_of(giving).saves, transfers_of(giving).failures) == (1, {})
 
 
 def loading(engine: DrivenEngine) -> int:
-    return engine.stats.transfers.loading
+    return transfers_of(engine.stats).loading
 
 
 def test_lost_confirmation_frees_the_producer(make_engine: MakeEngine) -> None:
@@ -226,4 +227,4 @@ def test_lost_confirmation_frees_the_producer(make_engine: MakeEngine) -> None:
 
     giving, _ = rest(pushing.both)
     assert tokens == pushing.right
-    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
+    assert (transfers_of(giving).saves, transfers_of(giving).failures) == (1, {})

@@ -11,6 +11,7 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.core.building import build_core
 from hookline_faults.p2p_transport import PREFILL, Wire, prefilled
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_p2p.params import Source, prefill_params, remote_prefill
 from hookline_p2p.transport import Peer
 from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
@@ -54,8 +55,8 @@ def test_a_producer_divided_otherwise_is_refused(make_engine: MakeEngine) -> Non
     turn_until([producer, consumer], lambda: request in consumer.ended)
 
     given, taken = rest([producer, consumer], seconds=1.5)  # before its deadline
-    assert taken.transfers.failures == {"load": {"foreign": 1}}
-    assert given.transfers.saves == 1
+    assert transfers_of(taken).failures == {"load": {"foreign": 1}}
+    assert transfers_of(given).saves == 1
     assert len(consumer.tokens[request]) == TOKENS
 
 
@@ -116,8 +117,8 @@ def test_each_rank_takes_its_part_from_its_twin(
         turn_until([producer, consumer], lambda: request in consumer.ended)
 
         _, stats = rest([producer, consumer])
-    assert stats.external_cache.hit_tokens == 44
-    assert stats.transfers.failures == {}
+    assert transfers_of(stats).external_cache.hit_tokens == 44
+    assert transfers_of(stats).failures == {}
     assert consumer.tokens[request] == model.greedy(PROMPT, TOKENS)
 
 
@@ -140,8 +141,8 @@ def test_each_rank_pushes_its_part_to_its_twin(
         turn_until([producer, consumer], lambda: request in consumer.ended)
 
         _, stats = rest([producer, consumer])
-    assert stats.external_cache.hit_tokens == 44
-    assert stats.transfers.failures == {}
+    assert transfers_of(stats).external_cache.hit_tokens == 44
+    assert transfers_of(stats).failures == {}
     assert consumer.tokens[request] == model.greedy(PROMPT, TOKENS)
 
 
@@ -159,6 +160,6 @@ def test_another_division_is_computed(model: Oracle, other: tuple[int, int]) -> 
         turn_until([producer, consumer], lambda: request in consumer.ended)
 
         _, stats = rest([producer, consumer])
-    assert stats.external_cache.hit_tokens == 0
-    assert set(stats.transfers.failures["load"]) == {"foreign"}
+    assert transfers_of(stats).external_cache.hit_tokens == 0
+    assert set(transfers_of(stats).failures["load"]) == {"foreign"}
     assert consumer.tokens[request] == model.greedy(PROMPT, TOKENS)

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from hookline.kv_transfer.blocks import Bytes
+from hookline.config.extensions import KV_TRANSFER
 from hookline.request import FinishReason
 from hookline_faults.p2p_transport import PREFILL, Spoil, Wire, flipped
+from hookline_kv_transfer.blocks import Bytes
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.driven_engine import DrivenEngine, rest
 from hookline_testing.own_time import Deadline
 
@@ -86,7 +88,7 @@ class Storm:
             if request not in producer.ended:
                 continue
             self.prefilling.remove(entry)
-            told = producer.ended[request].kv_transfer_params
+            told = producer.ended[request].sections.get(KV_TRANSFER)
             consumer = self.engines[index]
             self.decoding.append((consumer, consumer.add(prompt, 5, told), prompt))
 
@@ -129,11 +131,11 @@ def test_all_requests_end_rightly(make_engine: MakeEngine, mode: str) -> None:
         tokens, right = consumer.tokens[request], alone.tokens[own]
         is_cut_short = consumer.ended[request].reason is FinishReason.ABORT
         assert tokens == (right[: len(tokens)] if is_cut_short else right)
-    assert sum(each.external_cache.hit_tokens for each in found) > 1000
+    assert sum(transfers_of(each).external_cache.hit_tokens for each in found) > 1000
     reasons = {
         reason
         for stats in found
-        for by_reason in stats.transfers.failures.values()
+        for by_reason in transfers_of(stats).failures.values()
         for reason in by_reason
     }
     assert reasons & {"checksum", "staging_checksum"}  # there was a storm

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hookline.kv_transfer import KVLayout
-from hookline.kv_transfer.blocks import Bytes, KVBlocks
-from hookline.kv_transfer.messages import Load
-from hookline.worker.transfers.kv_memory import HostLayer
+from hookline_kv_transfer import KVLayout
+from hookline_kv_transfer.blocks import Bytes, KVBlocks
+from hookline_kv_transfer.kv_memory import HostLayer
+from hookline_kv_transfer.messages import Load
 from hookline_shared_storage import BlockReaders, BlockStore, StorageOptions, reading
 
 BLOCKS = 11

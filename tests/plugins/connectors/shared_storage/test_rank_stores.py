@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hookline.kv_transfer import KVLayout
+from hookline_kv_transfer import KVLayout
 from hookline_shared_storage import BlockStore, RankStores, StorageOptions
 
 LAYOUT = KVLayout(

@@ -13,10 +13,11 @@ from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig
 from hookline.exceptions import ConfigError
 from hookline.frontend.async_engine import AsyncEngine
-from hookline.kv_transfer import KVLayout, KVTransferConfig
-from hookline.kv_transfer.blocks import Bytes
 from hookline.outputs import RequestOutput
 from hookline.stats import SchedulerStats
+from hookline_kv_transfer import KVLayout, KVTransferConfig
+from hookline_kv_transfer.blocks import Bytes
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_shared_storage import (
     BlockStore,
     DamagedError,
@@ -197,7 +198,7 @@ def config_of(site: PluginSite, folder: Path, **options: object) -> EngineConfig
         kv_transfer=KVTransferConfig(
             kv_connector="stored",
             kv_connector_extra_config={"shared_storage_path": str(folder), **options},
-        ),
+        ).section(),
     )
 
 
@@ -250,12 +251,12 @@ def test_engines_share_what_was_computed(
     second, loading = run(site, tmp_path / "kv", load_async=load_async)
 
     assert first == second
-    assert loading.transfers.hit_source == "disk"
-    hits = [each.external_cache.hit_tokens for each in (saving, loading)]
+    assert transfers_of(loading).hit_source == "disk"
+    hits = [transfers_of(each).external_cache.hit_tokens for each in (saving, loading)]
     assert hits == [0, 20]
-    assert loading.transfers.failures == {}
-    assert saving.transfers.saved_bytes == 6 * 4 * 8  # one was filled by the output
-    assert loading.transfers.loaded_bytes == 5 * 4 * 8
+    assert transfers_of(loading).failures == {}
+    assert transfers_of(saving).saved_bytes == 6 * 4 * 8  # one was filled by the output
+    assert transfers_of(loading).loaded_bytes == 5 * 4 * 8
 
 
 @pytest.mark.parametrize("load_async", [False, True])
@@ -279,10 +280,13 @@ def test_damaged_files_cost_no_token(
     third, healed = run(site, folder, load_async=load_async)
 
     assert first == second == third
-    [reason] = stats.transfers.failures["load"]
+    [reason] = transfers_of(stats).failures["load"]
     assert reason == DAMAGES[damage][1]
-    assert stats.external_cache.hit_tokens < 20
-    assert healed.external_cache.hit_tokens >= stats.external_cache.hit_tokens
+    assert transfers_of(stats).external_cache.hit_tokens < 20
+    assert (
+        transfers_of(healed).external_cache.hit_tokens
+        >= transfers_of(stats).external_cache.hit_tokens
+    )
 
 
 def test_full_disk_is_counted(
@@ -370,8 +374,8 @@ async def test_promised_blocks_are_waited_for(site: PluginSite, tmp_path: Path) 
     output, stats = await run_with(site, tmp_path / "kv", promise(5), meanwhile=arrive)
 
     assert output.outputs[0].token_ids == first
-    assert stats.external_cache.hit_tokens == 20
-    assert stats.transfers.failures == {}
+    assert transfers_of(stats).external_cache.hit_tokens == 20
+    assert transfers_of(stats).failures == {}
 
 
 @pytest.mark.parametrize("blocks", [5, 10**9])
@@ -386,8 +390,8 @@ async def test_broken_promise_costs_no_token(
     output, stats = await run_with(site, tmp_path, promise(blocks))
 
     assert output.outputs[0].token_ids == first
-    assert stats.transfers.failures == {"load": {"missing": 1}}
-    assert stats.external_cache.hit_tokens == 8
+    assert transfers_of(stats).failures == {"load": {"missing": 1}}
+    assert transfers_of(stats).external_cache.hit_tokens == 8
 
 
 @pytest.mark.parametrize("blocks", [-1, True, "5", None, 2.0])
@@ -398,13 +402,13 @@ async def test_invalid_announcements_are_ignored(
     output, stats = await run_with(site, tmp_path, promise(blocks))
 
     assert output.finished
-    assert stats.transfers.loads == 0
-    assert stats.transfers.failures == {}
+    assert transfers_of(stats).loads == 0
+    assert transfers_of(stats).failures == {}
 
 
 async def test_steps_wait_for_no_promise(site: PluginSite, tmp_path: Path) -> None:
     """Where loads are synchronous, all requests would wait."""
     _, stats = await run_with(site, tmp_path, promise(5), load_async=False)
 
-    assert stats.transfers.loads == 0
-    assert stats.transfers.failures == {}
+    assert transfers_of(stats).loads == 0
+    assert transfers_of(stats).failures == {}

@@ -153,7 +153,7 @@ def test_null_publishes_nothing(tmp_path: Path) -> None:
         observers = replace(config.observers, stat_loggers=("other",))
         with LLM.from_config(replace(config, observers=observers)) as llm:
             llm.generate([[3] * 9], SamplingParams(max_tokens=1))
-            assert [lane.name for lane in llm.front_end._observers.lanes] == ["other"]
+            assert [lane.name for lane in llm.front_end.observers.lanes] == ["other"]
         assert "cache_changed" in [hook for hook, _ in other.calls("other")]
 
 

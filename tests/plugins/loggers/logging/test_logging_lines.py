@@ -27,8 +27,7 @@ TOKENS = IterationStats(
 RUNNING = SchedulerStats(
     running=2,
     waiting=1,
-    waiting_for_grammar=2,
-    waiting_for_remote_kv=4,
+    held={"grammar": 2, "remote_kv": 4},
     kv_blocks=40,
     kv_blocks_used=10,
 )
@@ -99,8 +98,7 @@ def test_line_has_the_interval_s_numbers(bench: Bench) -> None:
     state = SchedulerStats(
         running=2,
         waiting=1,
-        waiting_for_grammar=2,
-        waiting_for_remote_kv=4,
+        held={"grammar": 2, "remote_kv": 4},
         kv_blocks=40,
         kv_blocks_used=10,
         prefix_cache=cache,

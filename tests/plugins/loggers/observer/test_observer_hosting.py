@@ -28,12 +28,12 @@ from hookline.payloads import (
 )
 from hookline.stats import IterationStats, SchedulerStats
 from hookline.transport.engine_client import SecondaryClientEnded
-from hookline.transport.ipc import IpcTransport, ipc_address
-from hookline.transport.mailbox import Mailbox
-from hookline.transport.transport import Party, Role
 from hookline_observer.link import OBSERVER
 from hookline_observer.messages import Join, Notices
 from hookline_observer.remote_observers import RemoteObservers
+from hookline_process_engine.ipc import IpcTransport, ipc_address
+from hookline_process_engine.mailbox import Mailbox
+from hookline_process_engine.transport import Party, Role
 from hookline_testing import PluginSite
 from hookline_testing.hosted_observer import HostedObserver
 from hookline_testing.own_time import Deadline

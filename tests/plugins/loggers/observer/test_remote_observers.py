@@ -15,7 +15,7 @@ from hookline.events import StepOutput
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import ObserverStats, ServerAddress, SleepOperation
 from hookline.frontend.observation import Observers
-from hookline.frontend.told_requests import OUTPUT_HOOKS
+from hookline.frontend.observing import OUTPUT_HOOKS
 from hookline.frozen import frozen_map
 from hookline.logged_record import LoggedRecord
 from hookline.payloads import (

@@ -22,10 +22,10 @@ from hookline.payloads import (
     EngineStopped,
     FrontEndChanged,
     LoggerContext,
-    StartupPhase,
 )
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.startup_timer import StartupPhase
 from hookline.stats import FinishedGroup, FinishedRequest, IterationStats, RequestTimes
 from hookline_faults.otlp import (
     CLIENT_SPAN,

@@ -25,6 +25,8 @@ from hookline.config import (
     MetricsConfig,
     ObserverConfig,
 )
+from hookline.config.extensions import KV_TRANSFER
+from hookline.events import VerifiedDrafts
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import (
     EngineLink,
@@ -42,12 +44,11 @@ from hookline.payloads import (
     HttpAnswered,
     HttpExchange,
     PageStats,
-    StartupPhase,
 )
 from hookline.request import RequestFacts
+from hookline.startup_timer import StartupPhase
 from hookline.stats import (
     BlockEviction,
-    ConnectorLookup,
     ExpertStats,
     FinishedGroup,
     FirstScheduled,
@@ -55,17 +56,23 @@ from hookline.stats import (
     GrammarCompiling,
     GrammarStats,
     IterationStats,
-    KVLoad,
     RankUse,
     SchedulerStats,
     TenantStats,
+)
+from hookline_metrics import DIALECTS, Family, HistogramValue, Kind
+from hookline_metrics.connector_events import (
+    ConnectorLookup,
     TierAllocation,
     TierLookup,
     TierMove,
+)
+from hookline_metrics.transfer_stats import (
+    KVLoad,
     TierStats,
+    TransferNews,
     TransferStats,
 )
-from hookline_metrics import DIALECTS, Family, HistogramValue, Kind
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.options import Options
@@ -91,10 +98,7 @@ TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 
 WITH_ALL = msgspec.structs.replace(
     RECORD,
-    drafts=1,
-    draft_tokens=3,
-    accepted_tokens=2,
-    accepted_by_position=[1, 1],
+    verified=VerifiedDrafts(1, 3, 2, (1, 1)),
     rank_use=RankUse(expert_tokens=(3, 1)),
 )
 
@@ -139,17 +143,21 @@ ITERATION = IterationStats(
         FinishedGroup(requests=(dataclasses.replace(REQUEST, output_tokens=55),)),
     ),
     evictions=(BlockEviction(lifetime=NANOSECONDS, idle=5, reuse_gaps=(7, 9)),),
-    loads=(KVLoad(nanoseconds=3_000_000, tokens=32),),
-    connector_events=(
-        ConnectorLookup(3_000),
-        *(TierLookup(tier, 2_000) for tier in ("cpu", "disk")),
-        *(TierAllocation(tier, 2) for tier in ("cpu", "disk")),
-        *(
-            TierMove(tier, direction, 200, 40_000)
-            for tier in ("cpu", "disk")
-            for direction in ("in", "out")
-        ),
-    ),
+    sections={
+        KV_TRANSFER: TransferNews(
+            loads=(KVLoad(nanoseconds=3_000_000, tokens=32),),
+            events=(
+                ConnectorLookup(3_000),
+                *(TierLookup(tier, 2_000) for tier in ("cpu", "disk")),
+                *(TierAllocation(tier, 2) for tier in ("cpu", "disk")),
+                *(
+                    TierMove(tier, direction, 200, 40_000)
+                    for tier in ("cpu", "disk")
+                    for direction in ("in", "out")
+                ),
+            ),
+        )
+    },
     compilings=(GrammarCompiling(0.5),),
     moved=1,
     taken_over=1,
@@ -163,17 +171,17 @@ SCHEDULER = SchedulerStats(
     kv_blocks=40,
     kv_blocks_used=10,
     tenants={"acme": TenantStats(waiting=2, lag_tokens=1.5)},
-    transfers=TransferStats(
-        tiers={
-            "cpu": TierStats(blocks=3, max_blocks=9, max_bytes=90, in_bytes=50),
-            "disk": TierStats(blocks=2, max_blocks=9, max_bytes=95, in_bytes=20),
-        }
-    ),
     evicted_blocks=7,
     sections={
         "grammars": GrammarStats(
             hits=5, misses=2, ended={"compiled": 2}, cache_bytes=2048
-        )
+        ),
+        KV_TRANSFER: TransferStats(
+            tiers={
+                "cpu": TierStats(blocks=3, max_blocks=9, max_bytes=90, in_bytes=50),
+                "disk": TierStats(blocks=2, max_blocks=9, max_bytes=95, in_bytes=20),
+            }
+        ),
     },
 )
 

@@ -10,6 +10,7 @@ from hookline.config import EngineConfig, ExecutorConfig, Kernels, ModelConfig
 from hookline.models.description import describe
 from hookline.models.loading import load_model
 from hookline_families.slopes import alibi_slopes
+from hookline_registry import UnknownPluginError
 from hookline_testing.oracle import make_oracle
 
 PROMPTS = [[5, 6, 7], [(7 * at) % 300 for at in range(40)]]
@@ -43,7 +44,11 @@ def test_slopes_are_those_of_the_paper() -> None:
 @pytest.fixture
 def _left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """No distribution has a family."""
-    monkeypatch.setattr("hookline.models.loading.find_family", lambda _: None)
+
+    def unknown(_kind: object, name: str) -> None:
+        raise UnknownPluginError("hookline.model_families", name, ())
+
+    monkeypatch.setattr("hookline.models.family.hook_of", unknown)
 
 
 @pytest.mark.usefixtures("_left_out")

@@ -7,18 +7,13 @@ from pathlib import Path
 import pytest
 
 from hookline import LLM, SamplingParams, StructuredOutputsParams
-from hookline.config import (
-    EngineConfig,
-    KVCacheDtype,
-    KVTransferConfig,
-    ModelConfig,
-)
+from hookline.config import EngineConfig, KVCacheDtype, ModelConfig
 from hookline.exceptions import ConfigError
 from hookline.frontend.scaling_state import MOST_ENGINES
 from hookline.outputs import RequestOutput
-from hookline.spec_decode import SpeculativeConfig
 from hookline.transport.engine_client import EngineProcesses
 from hookline_cluster.config import ClusterConfig
+from hookline_kv_transfer.config import KVTransferConfig
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import VOCAB, Oracle
 
@@ -75,12 +70,12 @@ def test_features_work_on_both_engines(
         kv_connector="shared_storage",
         kv_connector_extra_config={"shared_storage_path": str(tmp_path)},
     )
-    ngram = SpeculativeConfig(method="ngram", num_speculative_tokens=3)
+    ngram = {"method": "ngram", "num_speculative_tokens": 3}
     base = config(llama)
     eight_bits = replace(base.cache, kv_cache_dtype=KVCacheDtype.INT8)
     both = {
         "speculation": replace(base, speculative=ngram),
-        "connector": replace(base, kv_transfer=transfer),
+        "connector": replace(base, kv_transfer=transfer.section()),
         "8-bit cache": replace(base, cache=eight_bits),
     }[feature]
     with LLM.from_config(replace(both, sections={})) as one:

@@ -44,10 +44,10 @@ from hookline.step.plan import StepPlan
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import EngineClient
 from hookline.transport.inproc_client import InprocClient
-from hookline.transport.process_client import ProcessClient
 from hookline.worker.executor import StartedStep
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.extension import extend
+from hookline_process_engine.process_client import ProcessClient
 from hookline_testing import PluginSite
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
@@ -128,7 +128,7 @@ class Driven:
     def take(self, timeout_seconds: float) -> None:
         received = self.front_end.engines.client.receive(timeout_seconds)
         if received is not None:
-            self.front_end.take(received)
+            self.front_end.on_message(received)
 
 
 @contextmanager

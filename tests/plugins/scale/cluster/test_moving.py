@@ -108,13 +108,13 @@ class Cluster:
         return request
 
     def end(self, index: int, kind: DeathKind = DeathKind.EXITED) -> None:
-        self.front_end.take(self.client.end(index, kind))
+        self.front_end.on_message(self.client.end(index, kind))
 
     def take(self, number: int) -> None:
         """Takes some messages of engines."""
         for _ in range(number):
             if (received := self.client.receive(0.01)) is not None:
-                self.front_end.take(received)
+                self.front_end.on_message(received)
 
     def drive(self) -> None:
         """Takes messages until no request is open."""

@@ -78,7 +78,7 @@ def engine_of(server: int) -> int:
     [found] = [
         pid
         for pid in children_of(server)
-        if "hookline.transport.engine_process" in command_of(pid)
+        if "hookline_process_engine.engine_process" in command_of(pid)
     ]
     return found
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from hookline.spec_decode import TargetModel
+from hookline_drafting import TargetModel
 from hookline_eagle.checkpoint import save_head
 from hookline_eagle.head import Head, HeadShape, Sides, angles_at, output_of
 from hookline_testing.oracle import Oracle, make_oracle

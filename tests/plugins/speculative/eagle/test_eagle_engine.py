@@ -18,7 +18,6 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.exceptions import ConfigError
-from hookline.spec_decode import SpeculativeConfig
 from hookline_eagle.checkpoint import save_head
 from hookline_eagle.head import Head
 from hookline_testing import assert_conserved
@@ -52,12 +51,13 @@ def prompts(count: int = 6) -> list[list[int]]:
 def config_for(
     folder: Path, head: Path, mode: str, drafts: int = 4, **options: object
 ) -> EngineConfig:
-    speculative = SpeculativeConfig(
-        method="eagle",
-        num_speculative_tokens=drafts,
-        timeout_seconds=60,
-        options={"model": str(head), **options},
-    )
+    speculative = {
+        "method": "eagle",
+        "num_speculative_tokens": drafts,
+        "timeout_seconds": 60,
+        "model": str(head),
+        **options,
+    }
     model = ModelConfig(model=str(folder), max_model_len=80)
     return replace(MODES[mode], model=model, speculative=speculative)
 
@@ -246,6 +246,6 @@ def test_as_many_drafts_as_pay_leave_output_as_it_is(
     """With `auto`, a head is shown what is computed while it drafts nothing, too."""
     config = config_for(llama.folder, head_folder, "chunked")
     assert config.speculative is not None
-    speculative = replace(config.speculative, num_speculative_tokens="auto")
+    speculative = {**config.speculative, "num_speculative_tokens": "auto"}
 
     check(llama, replace(config, speculative=speculative), prompts(5))

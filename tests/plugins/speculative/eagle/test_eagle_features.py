@@ -21,7 +21,7 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.spec_decode import DraftRequest, Drafts, SpeculativeConfig, TargetModel
+from hookline_drafting import DraftRequest, Drafts, TargetModel
 from hookline_eagle.chains import Chains, guesses
 from hookline_eagle.checkpoint import load_head
 from hookline_eagle.head import Head
@@ -39,9 +39,7 @@ TOKENS = 14
 GREEDY = SamplingParams(temperature=0.0, max_tokens=TOKENS)
 COMMON = [(7 * place) % 320 for place in range(40)]
 PROMPTS = [[5], list(range(3, 36)), [*COMMON, 1, 2], [*COMMON, 9], list(range(90, 107))]
-SPECULATIVE = SpeculativeConfig(
-    method="eagle", num_speculative_tokens=6, timeout_seconds=60
-)
+SPECULATIVE = {"method": "eagle", "num_speculative_tokens": 6, "timeout_seconds": 60}
 BASE = EngineConfig(cache=CacheConfig(enable_prefix_caching=False))
 MODES = {
     "batched": BASE,

@@ -12,7 +12,7 @@ from transformers.models.llama.modeling_llama import (
     LlamaRotaryEmbedding,
 )
 
-from hookline.spec_decode import TargetModel
+from hookline_drafting import TargetModel
 from hookline_eagle.head import Head, angles_at, output_of
 from hookline_eagle.rotary import angle_table
 

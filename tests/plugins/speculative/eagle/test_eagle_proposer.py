@@ -12,15 +12,16 @@ import torch
 from hookline import SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
 from hookline.exceptions import ConfigError
-from hookline.payloads import ProposerContext
-from hookline.spec_decode import (
+from hookline.worker.extension import CacheShape
+from hookline_drafting import (
     DraftRequest,
     HiddenStates,
+    ProposerContext,
     SpeculativeConfig,
     TargetModel,
 )
-from hookline.spec_decode.draft_cache import Span
-from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
+from hookline_drafting.draft_cache import Span
+from hookline_drafting.paged_draft_cache import DraftMemory, PagedDraftCache
 from hookline_eagle.checkpoint import load_head, save_head
 from hookline_eagle.head import Head, output_of
 from hookline_eagle.proposer import EagleProposer
@@ -49,11 +50,19 @@ def ready(proposer: EagleProposer, drafts: int = 4) -> EagleProposer:
     config = EngineConfig(
         cache=CacheConfig(block_size=4),
         scheduler=SchedulerConfig(max_num_seqs=8),
-        speculative=SpeculativeConfig(method="eagle", num_speculative_tokens=drafts),
     )
+    speculative = SpeculativeConfig(method="eagle", num_speculative_tokens=drafts)
     proposer.prepare(target())
-    memory = DraftMemory.of(proposer, config)
-    proposer.bind(memory.cache(12, 40, torch.float32, CPU))
+    memory = DraftMemory.of(proposer, speculative, config)
+    assert memory is not None
+    shape = CacheShape(
+        num_blocks=12,
+        max_model_len=40,
+        dtype=torch.float32,
+        cache_dtype=torch.float32,
+        platform=CPU,
+    )
+    proposer.bind(memory.cache(shape))
     return proposer
 
 
@@ -198,9 +207,14 @@ def test_drawn_drafts_follow_their_probabilities(
 
 
 def load(folder: Path, **options: object) -> EagleProposer:
-    speculative = SpeculativeConfig(method="eagle", num_speculative_tokens=4)
-    config = EngineConfig(model=ModelConfig(model=str(folder)), speculative=speculative)
-    return EagleProposer.load(ProposerContext(config=config, options=options))
+    config = EngineConfig(model=ModelConfig(model=str(folder)))
+    return EagleProposer.load(
+        ProposerContext(
+            config=config,
+            options=options,
+            num_speculative_tokens=4,
+        )
+    )
 
 
 def test_head_is_found_in_a_folder_or_with_the_target(

@@ -19,7 +19,6 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.exceptions import ConfigError
-from hookline.spec_decode import SpeculativeConfig
 from hookline_medusa.checkpoint import save_heads
 from hookline_medusa.heads import Head
 from hookline_testing import assert_conserved
@@ -49,12 +48,12 @@ def prompts(count: int = 6) -> list[list[int]]:
 
 
 def config_for(folder: Path, heads: Path, mode: str, drafts: int = 4) -> EngineConfig:
-    speculative = SpeculativeConfig(
-        method="medusa",
-        num_speculative_tokens=drafts,
-        timeout_seconds=60,
-        options={"model": str(heads)},
-    )
+    speculative = {
+        "method": "medusa",
+        "num_speculative_tokens": drafts,
+        "timeout_seconds": 60,
+        "model": str(heads),
+    }
     model = ModelConfig(model=str(folder), max_model_len=80)
     return replace(MODES[mode], model=model, speculative=speculative)
 
@@ -66,8 +65,11 @@ def with_tree(config: EngineConfig) -> EngineConfig:
     """Drafts of a tree, whose number is optional; CPUs alone verify trees."""
     speculative = config.speculative
     assert speculative is not None
-    options = {**speculative.options, "medusa_choices": TREE}
-    told = replace(speculative, num_speculative_tokens=None, options=options)
+    told = {
+        **speculative,
+        "num_speculative_tokens": None,
+        "medusa_choices": TREE,
+    }
     on_cpu = replace(config.executor, device=Device.CPU)
     return replace(config, speculative=told, executor=on_cpu)
 
@@ -175,7 +177,7 @@ def test_tree_cannot_be_left_to_the_engine(llama: Oracle, heads_folder: Path) ->
     """`auto` chooses lengths of chains."""
     config = with_tree(config_for(llama.folder, heads_folder, "batched"))
     assert config.speculative is not None
-    automatic = replace(config.speculative, num_speculative_tokens="auto")
+    automatic = {**config.speculative, "num_speculative_tokens": "auto"}
 
     with pytest.raises(ConfigError, match="must be 9 or be left out, and not 'auto'"):
         LLM.from_config(replace(config, speculative=automatic))

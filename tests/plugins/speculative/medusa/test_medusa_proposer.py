@@ -10,11 +10,10 @@ import torch
 from hookline import SamplingParams
 from hookline.config import EngineConfig, ModelConfig
 from hookline.exceptions import ConfigError
-from hookline.payloads import ProposerContext
-from hookline.spec_decode import (
+from hookline_drafting import (
     DraftRequest,
     HiddenStates,
-    SpeculativeConfig,
+    ProposerContext,
     TargetModel,
 )
 from hookline_medusa.checkpoint import save_heads
@@ -109,9 +108,14 @@ def test_prompts_that_are_not_complete_have_no_drafts(make_heads: MakeHeads) -> 
 
 
 def load(folder: Path, drafts: int = 4, **options: object) -> MedusaProposer:
-    speculative = SpeculativeConfig(method="medusa", num_speculative_tokens=drafts)
-    config = EngineConfig(model=ModelConfig(model=str(folder)), speculative=speculative)
-    return MedusaProposer.load(ProposerContext(config=config, options=options))
+    config = EngineConfig(model=ModelConfig(model=str(folder)))
+    return MedusaProposer.load(
+        ProposerContext(
+            config=config,
+            options=options,
+            num_speculative_tokens=drafts,
+        )
+    )
 
 
 def test_heads_are_found_in_a_folder_or_with_the_target(

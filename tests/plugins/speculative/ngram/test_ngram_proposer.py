@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hookline import SamplingParams
 from hookline.exceptions import ConfigError
-from hookline.spec_decode import DraftRequest
+from hookline_drafting import DraftRequest
 from hookline_ngram import NgramOptions
 from hookline_ngram.proposer import NgramProposer
 from hookline_ngram.suffix_index import SuffixIndex

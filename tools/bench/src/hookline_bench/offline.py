@@ -9,7 +9,7 @@ import hookline
 from hookline.config import EngineConfig
 from hookline.sampling_params import SamplingParams
 from hookline_bench.random_prompts import Prompt
-from hookline_kernels.runtime.page_warmer import wait_until_warm
+from hookline_kernels.runtime.kv_cache_prefaulter import wait_until_prefaulted
 from hookline_server.cli.options.arguments import (
     Arguments,
     engine_config,
@@ -43,7 +43,7 @@ def read_offline(
 def opened(config: EngineConfig) -> Iterator[hookline.LLM]:
     """Opens the engine for a block of code; yields it when it is ready."""
     llm = hookline.LLM.from_config(config, collect_metrics=False)
-    wait_until_warm()
+    wait_until_prefaulted()
     try:
         yield llm
     finally:

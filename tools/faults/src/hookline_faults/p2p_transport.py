@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hookline.kv_transfer.blocks import Bytes
+from hookline.config.extensions import KV_TRANSFER
+from hookline_kv_transfer.blocks import Bytes
 from hookline_p2p.transport import Message, Peer, Refusals, Transport, Visitor
 from hookline_testing.driven_engine import DrivenEngine, turn_until
 
@@ -118,6 +119,6 @@ def prefilled(
     """Has a producer compute a prompt; returns the consumer's transfer parameters."""
     request = producer.add(prompt, 1, params)
     turn_until([producer], lambda: request in producer.ended)
-    handover = producer.ended[request].kv_transfer_params
-    assert handover is not None
-    return dict(handover)
+    handover = producer.ended[request].sections.get(KV_TRANSFER)
+    assert isinstance(handover, dict)
+    return handover

@@ -11,8 +11,8 @@ from enum import StrEnum
 
 import aiohttp
 
-from hookline.kv_transfer.guard import BREAKER_SECONDS
 from hookline_faults.fleet import LOADED, Fleet
+from hookline_kv_transfer.guard import BREAKER_SECONDS
 
 AT_ONCE = 16
 A_SECOND = 20.0

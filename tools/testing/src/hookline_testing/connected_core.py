@@ -13,12 +13,15 @@ from hookline.config import (
     SchedulerConfig,
     SimulationConfig,
 )
-from hookline.config.kv_transfer import KVTransferConfig
+from hookline.config.extensions import KV_TRANSFER
 from hookline.core.engine_core import WAIT, EngineCore
 from hookline.events import StepOutput
-from hookline.kv_transfer.connector import SchedulerConnector, WorkerConnector
-from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.step.model_shape import ModelShape
+from hookline_kv_transfer.config import KVTransferConfig
+from hookline_kv_transfer.connector import SchedulerConnector, WorkerConnector
+from hookline_kv_transfer.transfers import Transfers
+from hookline_kv_transfer.worker_side import TransferWorker
+from hookline_metrics.transfer_stats import TRANSFER_NEWS, TransferNews
 from hookline_simulated.executor import SimulatedExecutor
 from hookline_simulated.factory import simulated_cache
 from hookline_testing.connectors import DictScheduler, DictStore, DictWorker
@@ -60,11 +63,13 @@ class ConnectedCore:
     Attributes:
         core: The engine core.
         clock: Its clock.
+        transfers: The scheduler's side of its connector.
         num_turns: Steps so far, those included that only polled transfers.
     """
 
     core: EngineCore
     clock: VirtualClock
+    transfers: Transfers
     num_turns: int = 0
 
     def step(self) -> StepOutput:
@@ -124,7 +129,6 @@ def connected_core(
         or SchedulerConfig(max_num_seqs=8, max_num_batched_tokens=32),
         executor=ExecutorConfig(name="simulated", simulation=STEPS),
         parallel=ParallelConfig(pipeline_parallel_size=stages),
-        kv_transfer=transfer,
         follows_cache=follows_cache,
     )
     shape = ModelShape(
@@ -137,14 +141,19 @@ def connected_core(
         eos_token_ids=(EOS,),
     )
     for_scheduler, for_worker = sides(store, clock)
-    cache = simulated_cache(config, shape, for_worker)
+    worker = TransferWorker(for_worker, config, transfer)
+    cache = simulated_cache(config, shape, [worker])
     executor = SimulatedExecutor(STEPS, clock, shape, cache=cache, stages=stages)
-    assert executor.shape.kv_layout is not None
-    for_scheduler.register_kv_layout(executor.shape.kv_layout)
-    guard = ConnectorGuard(
-        for_scheduler, "dict", clock=lambda: clock.now() / NANOSECONDS
+    transfers = Transfers(
+        transfer, for_scheduler, clock=lambda: clock.now() / NANOSECONDS
     )
-    return ConnectedCore(EngineCore(config, executor, clock, guard), clock)
+    core = EngineCore(config, executor, clock, extensions={KV_TRANSFER: transfers})
+    return ConnectedCore(core, clock, transfers)
+
+
+def news_of(output: StepOutput) -> TransferNews:
+    """Returns what an output tells of transfers."""
+    return TRANSFER_NEWS.read(output.sections) or TransferNews()
 
 
 def tokens_by_request(outputs: Sequence[StepOutput]) -> dict[int, list[int]]:

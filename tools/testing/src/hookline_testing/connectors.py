@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from hookline.kv_transfer.blocks import Bytes, KVBlocks
-from hookline.kv_transfer.capabilities import SchedulerCapabilities, WorkerCapabilities
-from hookline.kv_transfer.layout import KVLayout, TransferClosedError
-from hookline.kv_transfer.messages import (
+from hookline_kv_transfer.blocks import Bytes, KVBlocks
+from hookline_kv_transfer.capabilities import SchedulerCapabilities, WorkerCapabilities
+from hookline_kv_transfer.layout import KVLayout, TransferClosedError
+from hookline_kv_transfer.messages import (
     ConnectorMetadata,
     ConnectorRequest,
     FailedTransfer,

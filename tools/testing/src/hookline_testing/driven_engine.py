@@ -4,12 +4,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hookline.config.extensions import KV_TRANSFER
 from hookline.core.engine_core import WAIT, EngineCore
 from hookline.events import Finished
 from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
 from hookline.stats import Residue, SchedulerStats
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.own_time import Deadline, Stopwatch, Took
 
 
@@ -41,7 +43,7 @@ class DrivenEngine:
                 request_id=self._last_id,
                 prompt_token_ids=list(prompt),
                 params=SamplingParams(max_tokens=max_tokens, temperature=0.0),
-                kv_transfer_params=None if params is None else dict(params),
+                sections={} if params is None else {KV_TRANSFER: dict(params)},
             )
         )
         return self._last_id
@@ -90,7 +92,7 @@ def rest(
     found = [each.stats for each in engines]
     for stats in found:
         assert stats.residue == Residue()
-        assert stats.kv_blocks_used == stats.waiting_for_remote_kv == 0
-        assert stats.transfers == stats.transfers.at_rest()
+        assert stats.kv_blocks_used == stats.held.get("remote_kv", 0) == 0
+        assert transfers_of(stats) == transfers_of(stats).at_rest()
         assert sum(stats.finished.values()) == stats.received
     return found

@@ -79,7 +79,7 @@ class ElasticFrontEnd:
     def take(self) -> None:
         """Takes in what has come."""
         if (received := self.client.receive(0.001)) is not None:
-            self.front_end.take(received)
+            self.front_end.on_message(received)
 
     def grow(self, number: int) -> None:
         """Brings the engines to a greater number, whose starts succeed."""

@@ -8,11 +8,11 @@ from typing import Self
 from hookline.config import EngineConfig
 from hookline.frontend.observation import Observers
 from hookline.observer_context import ObserverAddress
-from hookline.transport.ipc import private_folder
-from hookline.transport.mailbox import make_key
 from hookline_observer.host import ObserverHost
 from hookline_observer.merging import MergedNotices
 from hookline_observer.messages import Alive
+from hookline_process_engine.ipc import private_folder
+from hookline_process_engine.mailbox import make_key
 
 
 class HostedObserver:

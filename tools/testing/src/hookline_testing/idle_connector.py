@@ -1,11 +1,11 @@
 """The worker's side of a KV connector that transfers nothing, to derive others from."""
 
-from hookline.kv_transfer import (
+from hookline_kv_transfer import (
     ConnectorMetadata,
     TransferResults,
     WorkerCapabilities,
 )
-from hookline.kv_transfer.blocks import KVBlocks
+from hookline_kv_transfer.blocks import KVBlocks
 
 
 class IdleWorkerSide:

@@ -137,7 +137,7 @@ class ObservedEngine:
 
     def take(self, output: StepOutput) -> IterationStats:
         """Processes an output of the engine, or a hand-made one."""
-        iteration, stopped = self._outputs.take(output)
+        iteration, stopped = self._outputs.on_step_output(output)
         for cause, request_ids in stopped.items():
             self.send(Finish(request_ids, cause))
         self.iterations.append(iteration)

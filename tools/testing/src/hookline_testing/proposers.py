@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from hookline.spec_decode import (
+from hookline_drafting import (
     DraftRequest,
     Drafts,
     Proposer,

@@ -38,7 +38,7 @@ class LoopbackNodes:
         """Implements `RankNodes`."""
         process = Supervised(_MODULE, [enlisted.rank], name=f"rank {enlisted.rank}")
         told = msgspec.structs.replace(enlisted, address=self.address)
-        process.send(told.packed())
+        process.send_bytes(told.packed())
         self.running[enlisted.rank] = process
 
     def take_end(self) -> RankEnded | None:

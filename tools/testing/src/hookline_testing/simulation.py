@@ -11,6 +11,7 @@ from hookline.config import (
     SchedulerConfig,
     SimulationConfig,
 )
+from hookline.config.extensions import DRAFTING
 from hookline.core.engine_core import EngineCore
 from hookline.cost import ModelCost
 from hookline.events import StepOutput
@@ -20,9 +21,11 @@ from hookline.sampling_params import SamplingParams
 from hookline.scheduler.extension import SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.step.model_shape import ModelShape
-from hookline.worker.drafting.control import DraftControl
-from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.executor import Executor
+from hookline_drafting.control import DraftControl
+from hookline_drafting.guard import ProposerGuard
+from hookline_drafting.scheduler_side import DraftingScheduler
+from hookline_drafting.simulated import SimulatedDrafting
 from hookline_simulated.executor import SimulatedExecutor
 
 SECOND_STEPS = SimulationConfig(
@@ -90,8 +93,14 @@ def simulated_core(
         eos_token_ids=(EOS,),
         cost=cost or ModelCost(),
     )
+    drafting = []
+    if guard is not None:
+        drafting.append(
+            SimulatedDrafting(guard, control, clock, max_model_len=max_model_len)
+        )
+        extensions = {DRAFTING: DraftingScheduler([guard.close]), **extensions}
     executor: Executor = SimulatedExecutor(
-        simulation, clock, shape, guard, control, stages=stages
+        simulation, clock, shape, extensions=drafting, stages=stages
     )
     executor = wrap(executor) if wrap else executor
     return EngineCore(config, executor, clock, gates=gates, extensions=extensions)

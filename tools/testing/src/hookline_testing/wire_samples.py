@@ -13,12 +13,11 @@ from msgspec import inspect
 from hookline.config import (
     CacheConfig,
     EngineConfig,
-    KVTransferConfig,
-    SpeculativeConfig,
 )
 from hookline.sampling_params import SamplingParams
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_cluster.config import ClusterConfig
+from hookline_kv_transfer.config import KVTransferConfig
 
 Record = inspect.StructType | inspect.DataclassType
 
@@ -26,8 +25,8 @@ OWN_SAMPLES: Mapping[type, Callable[[], object]] = {
     EngineConfig: lambda: EngineConfig(
         cache=CacheConfig(num_kv_blocks=64),
         sections={"cluster": ClusterConfig(data_parallel_size=2)},
-        speculative=SpeculativeConfig(method="ngram", num_speculative_tokens=3),
-        kv_transfer=KVTransferConfig(kv_connector="shared_storage"),
+        speculative={"method": "ngram", "num_speculative_tokens": 3},
+        kv_transfer=KVTransferConfig(kv_connector="shared_storage").section(),
     ),
     SamplingParams: lambda: SamplingParams(
         n=2,

@@ -9,9 +9,10 @@ import torch
 from hookline.models.decoder.layer import DecoderLayer, kernel_norm
 from hookline.models.decoder.layer_ops import LayerOps, StepReplay
 from hookline.models.decoder.parts import DecoderParts, NotDecoder
-from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
-from hookline.models.forward_output import (
+from hookline.models.forward_batch import (
+    ForwardBatch,
     ForwardOutput,
+    IntermediateTensors,
     concat_features,
     features_before,
 )

@@ -41,9 +41,9 @@ class CompilerProcess:
         process, deadline = self._process, time.monotonic() + _LIMIT_SECONDS
         if self._is_background:
             os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
-        process.send(msgspec.msgpack.encode(self._config, enc_hook=plain))
+        process.send_bytes(msgspec.msgpack.encode(self._config, enc_hook=plain))
         decoder = msgspec.msgpack.Decoder(CompilerMessage)
-        while (data := process.receive(deadline - time.monotonic())) is not None:
+        while (data := process.receive_bytes(deadline - time.monotonic())) is not None:
             yield decoder.decode(data)
         if time.monotonic() >= deadline:
             process.signal(signal.SIGTERM)

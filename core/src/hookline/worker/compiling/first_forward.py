@@ -43,10 +43,12 @@ class FirstForward:
     with_kernels: Callable[[], Forward] | None = None
 
 
-def serves_meanwhile(config: EngineConfig, platform: Platform) -> bool:
+def serves_meanwhile(
+    config: EngineConfig, platform: Platform, *, uses_cache: bool = False
+) -> bool:
     """Whether an engine serves with torch while its kernels are compiled.
 
-    Proposers and connectors are shown the forward pass and the cache once, and must not
+    Proposers and extensions are shown the forward pass and the cache once, and must not
     see others later.
     """
     executor = config.executor
@@ -56,7 +58,7 @@ def serves_meanwhile(config: EngineConfig, platform: Platform) -> bool:
         and executor.kernels is Kernels.AUTO
         and not platform.is_gpu
         and config.speculative is None
-        and config.kv_transfer is None
+        and not uses_cache
     )
 
 
@@ -77,6 +79,8 @@ def first_forward(  # noqa: PLR0917 - two dtypes of one model
     probed: Probed,
     dtype: torch.dtype,
     cache_dtype: torch.dtype | None = None,
+    *,
+    uses_cache: bool = False,
 ) -> FirstForward:
     """Chooses the forward pass to start with.
 
@@ -87,9 +91,11 @@ def first_forward(  # noqa: PLR0917 - two dtypes of one model
         probed: The model's layers.
         dtype: The model's data type.
         cache_dtype: The KV cache's; None is the model's.
+        uses_cache: Whether an extension is shown the cache.
     """
-    if not serves_meanwhile(config, platform) or not _keeps_kernels():
-        may_compile = config.executor.kernels is not Kernels.TORCH
+    meanwhile = serves_meanwhile(config, platform, uses_cache=uses_cache)
+    if not meanwhile or not _keeps_kernels():
+        may_compile = config.executor.may_compile
         return FirstForward(choose(may_compile=may_compile))
     cached = OnlyCached()
     try:

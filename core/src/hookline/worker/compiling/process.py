@@ -17,10 +17,10 @@ import msgspec
 from hookline.clock import SystemClock
 from hookline.config.engine import EngineConfig
 from hookline.config.executor import Kernels
+from hookline.config.extensions import DRAFTING
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.description import describe
-from hookline.plugin_loading.proposers import load_proposer, settle_drafts
-from hookline.spec_decode.proposer import Proposer
+from hookline.plugin_loading.extensions import load_extensions
 from hookline.startup_timer import StartupTimer
 from hookline.worker.compiling.messages import (
     CompilationEnded,
@@ -30,7 +30,7 @@ from hookline.worker.compiling.messages import (
 )
 from hookline.worker.executor import Executor
 from hookline.worker.executor_context import ExecutorContext
-from hookline.worker.executor_factory import RANKS, RUNS_MODEL, load_executor_factory
+from hookline.worker.executor_factory import RANKS, load_executor_factory
 from hookline.worker.uniproc_factory import import_for
 from hookline_kernels import KernelError
 from hookline_kernels.compile_farm import CompileFarm
@@ -45,12 +45,12 @@ _END_SECONDS = 5.0
 
 def main(owner: Owner, _: Sequence[str]) -> int:
     """Compiles, and returns the exit status: 0 also for a refusal."""
-    if (data := owner.receive()) is None:
+    if (data := owner.receive_bytes()) is None:
         return 0  # the owner has gone already
     config = msgspec.msgpack.decode(data, type=EngineConfig)
 
     def report(message: CompilerMessage) -> None:
-        owner.send(msgspec.msgpack.encode(message))
+        owner.send_bytes(msgspec.msgpack.encode(message))
 
     farm = CompileFarm(_cores(), lambda *facts: report(KernelCompiled(*facts)))
     _end_with(owner, farm)
@@ -76,21 +76,14 @@ def _cores() -> int:
 
 def _compile(config: EngineConfig, farm: CompileFarm) -> str:
     """Compiles what an engine of this configuration needs; returns its kernels."""
-    proposer = load_proposer(config, RUNS_MODEL)
-    config = settle_drafts(config, proposer)
-    if proposer is not None:  # it may look at all layers
-        return _try(config, proposer, farm)
-    model = replace(config.model, has_few_layers=True)
-    return _try(replace(config, model=model), None, farm)
-
-
-def _try(config: EngineConfig, proposer: Proposer | None, farm: CompileFarm) -> str:
-    clock = SystemClock()
+    if config.speculative is None:  # a proposer may look at all layers
+        config = replace(config, model=replace(config.model, has_few_layers=True))
+    config, clock = _small(config), SystemClock()
     context = ExecutorContext(
-        config=_small(config),
+        config=config,
         clock=clock,
         timer=StartupTimer(clock),
-        proposer=proposer,
+        extensions=load_extensions(config, is_rank=True, only={DRAFTING}),
     )
     import_for(context)
     with when_missing(farm):

@@ -5,7 +5,6 @@ import logging
 import torch
 from transformers import PreTrainedModel
 
-from hookline.config.speculative import OPTION
 from hookline.models.attention import AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
 from hookline.models.decoder.layer_ops import LayerOps
@@ -33,8 +32,7 @@ def choose_forward(
     may_compile: bool,
     why_torch: str = "kernels are torch",
     platform: Platform = CPU,
-    needs_hidden_states: bool = False,
-    states_option: str = OPTION,
+    states_option: str = "",
     feature_layers: tuple[int, ...] = (),
     reduce: Reduce | None = None,
 ) -> Forward:
@@ -52,8 +50,8 @@ def choose_forward(
         may_compile: Use kernels, not only plain torch.
         why_torch: Why not, in one clause, if it may not.
         platform: Platform of the model.
-        needs_hidden_states: `with_hidden` will be called.
-        states_option: The option that needs them, for errors.
+        states_option: The option for which `with_hidden` will be called; empty if it
+            will not.
         feature_layers: Layers whose inputs are returned as features.
         reduce: Sums over the ranks that share the model; None if it is whole.
 
@@ -63,7 +61,7 @@ def choose_forward(
 
     def modules(name: str, reason: str) -> ModuleForward:
         hook = None
-        if needs_hidden_states:
+        if states_option:
             hook = HiddenStateHook(model, feature_layers, option=states_option)
             _prove(hook, model, probed, slot, block_size, platform)
         return ModuleForward(model, slot, name=name, reason=reason, hook=hook)

@@ -8,11 +8,10 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from hookline.config.speculative import OPTION
+from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
 from hookline.exceptions import ConfigError
-from hookline.models.forward_output import concat_features
-from hookline.models.layer_list import layers_of
-from hookline.models.layer_span import span_of
+from hookline.models.forward_batch import concat_features
+from hookline.models.layer_span import layers_of, span_of
 
 
 class FeatureHook:

@@ -4,8 +4,12 @@ import torch
 from transformers import PreTrainedModel
 
 from hookline.models.attention import AttentionSlot
-from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
-from hookline.models.forward_output import ForwardOutput, features_before
+from hookline.models.forward_batch import (
+    ForwardBatch,
+    ForwardOutput,
+    IntermediateTensors,
+    features_before,
+)
 from hookline.models.layer_span import call_model
 from hookline.worker.loading.hidden_state_hook import FeatureHook, HiddenStateHook
 from hookline.worker.paged_cache import PagedCache

@@ -8,10 +8,10 @@ from hookline.config.engine import EngineConfig
 from hookline.config.executor import Device, ExecutorConfig
 from hookline.config.parallel import ParallelConfig
 from hookline.exceptions import ConfigError
+from hookline.worker.importing import limited_isa
 from hookline.worker.machine import Machine
 from hookline.worker.machines.cpu import CpuMachine
 from hookline.worker.machines.cuda import CudaMachine
-from hookline.worker.machines.instruction_set import limited_isa
 from hookline_kernels import Platform
 from hookline_kernels.gpu.graph_capture import CudaCapture
 from hookline_kernels.runtime.allocator import keep_freed_memory

@@ -6,9 +6,6 @@ from dataclasses import replace
 from functools import partial
 
 from hookline.config.engine import EngineConfig
-from hookline.config.executor import Kernels
-from hookline.kv_transfer.connector import WorkerConnector
-from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 from hookline.stats import ThreadUse
 from hookline.step.plan import StepPlan, StepResult
@@ -23,8 +20,8 @@ from hookline.worker.machines.profile import main_memory_room
 from hookline.worker.runner_maker import RunnerMaker
 from hookline_kernels import CPU, KernelError, import_compiled
 from hookline_kernels.runtime.allocator import return_freed_memory
-from hookline_kernels.runtime.page_warmer import PageWarmer
-from hookline_kernels.runtime.settled_heap import settle_heap
+from hookline_kernels.runtime.gc_freeze import freeze_gc
+from hookline_kernels.runtime.kv_cache_prefaulter import KVCachePrefaulter
 from hookline_kernels.runtime.threads.choosing import is_chosen
 from hookline_kernels.runtime.threads.governor import ThreadGovernor
 
@@ -43,7 +40,7 @@ class CpuMachine:
 
     def __init__(self, isa: str = "") -> None:
         self.isa = isa
-        self._warmer: PageWarmer | None = None
+        self._prefaulter: KVCachePrefaulter | None = None
         self._upgrade: _Upgrade | None = None
         self._governor: ThreadGovernor | None = None
 
@@ -51,8 +48,8 @@ class CpuMachine:
         self,
         config: EngineConfig,
         model: LoadedModel,
-        proposer: Proposer | None,
-        connector: WorkerConnector | None,
+        most_drafts: int,
+        obstacle: str,
     ) -> None:
         """Returns None: inputs stay where they are."""
 
@@ -62,9 +59,9 @@ class CpuMachine:
 
     def tune(self, worker: Serving) -> Compute:
         """Faults in pages, has kernels compiled, and shares the cores with others."""
-        if self._warmer is None:
+        if self._prefaulter is None:
             prefault = worker.config.cache.kv_cache_prefault
-            self._warmer = _warmer(worker.allocated, prefault)
+            self._prefaulter = _prefaulter(worker.allocated, prefault)
         compute = worker.compute
         if worker.maker.model.with_kernels is not None:
             compiler = CompilerProcess(worker.config, is_background=True)
@@ -72,15 +69,15 @@ class CpuMachine:
             self._upgrade = upgrade
             compute = partial(self._compute_meanwhile, worker, upgrade)
         self._governor = self._governor or _governor(worker)
-        settle_heap()
+        freeze_gc()
         return compute if self._governor is None else governed(self._governor, compute)
 
     def rest(self) -> None:
         """Implements `Machine`."""
         self._close_upgrade()
-        if self._warmer is not None:
-            self._warmer.close()
-            self._warmer = None
+        if self._prefaulter is not None:
+            self._prefaulter.close()
+            self._prefaulter = None
         gc.unfreeze()
 
     def return_memory(self) -> None:
@@ -128,8 +125,7 @@ def governed(governor: ThreadGovernor, compute: Compute) -> Compute:
 def _governor(worker: Serving) -> ThreadGovernor | None:
     """Returns None where no team of threads computes steps."""
     config = worker.config
-    is_torch = config.executor.kernels is Kernels.TORCH
-    if is_torch or worker.maker.model.with_kernels is not None:
+    if not config.executor.may_compile or worker.maker.model.with_kernels is not None:
         return None
     try:
         team = import_compiled("hookline_kernels.cpu.team").thread_team()
@@ -139,7 +135,7 @@ def _governor(worker: Serving) -> ThreadGovernor | None:
     return ThreadGovernor(team, is_fixed=fixed, engines=config.num_concurrent)
 
 
-def _warmer(kept: Allocation, prefault: int | None) -> PageWarmer | None:
+def _prefaulter(kept: Allocation, prefault: int | None) -> KVCachePrefaulter | None:
     """Starts to fault in the first pages of the KV cache.
 
     Args:
@@ -152,7 +148,7 @@ def _warmer(kept: Allocation, prefault: int | None) -> PageWarmer | None:
         tokens = kept.num_blocks * kept.cache.keys[0].shape[1]
         token_bytes = sum(each.nbytes for each in memory) // tokens
         prefault = min(_PREFAULT_TOKENS * token_bytes, _MOST_PREFAULT)
-    return PageWarmer(memory, prefault) if prefault else None
+    return KVCachePrefaulter(memory, prefault) if prefault else None
 
 
 def _with_kernels(worker: Serving) -> tuple[RunnerMaker, Allocation]:

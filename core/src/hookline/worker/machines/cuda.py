@@ -6,8 +6,6 @@ from collections.abc import Callable
 import torch
 
 from hookline.config.engine import EngineConfig
-from hookline.kv_transfer.connector import WorkerConnector
-from hookline.spec_decode.proposer import Proposer
 from hookline.startup_timer import StartupTimer
 from hookline.worker.executor import Compute
 from hookline.worker.loaded_model import LoadedModel
@@ -19,7 +17,7 @@ from hookline.worker.runner_maker import RunnerMaker
 from hookline_kernels import Platform
 from hookline_kernels.gpu.graph_capture import Capture
 from hookline_kernels.runtime.allocator import return_freed_memory
-from hookline_kernels.runtime.settled_heap import settle_heap
+from hookline_kernels.runtime.gc_freeze import freeze_gc
 
 
 class CudaMachine:
@@ -41,8 +39,8 @@ class CudaMachine:
         self,
         config: EngineConfig,
         model: LoadedModel,
-        proposer: Proposer | None,
-        connector: WorkerConnector | None,
+        most_drafts: int,
+        obstacle: str,
     ) -> GraphPlan:
         """Implements `Machine`."""
         return GraphPlan(
@@ -50,8 +48,8 @@ class CudaMachine:
             device=self.platform.device,
             new_capture=self.new_capture,
             model=model,
-            proposer=proposer,
-            connector=connector,
+            most_drafts=most_drafts,
+            obstacle=obstacle,
         )
 
     def count_blocks(self, maker: RunnerMaker, timer: StartupTimer) -> int:
@@ -60,7 +58,7 @@ class CudaMachine:
 
     def tune(self, worker: Serving) -> Compute:
         """Implements `Machine`."""
-        settle_heap()
+        freeze_gc()
         return worker.compute
 
     def rest(self) -> None:

@@ -5,8 +5,7 @@ from functools import partial
 import torch
 
 from hookline.models.decoder import Decoder
-from hookline.models.forward_batch import ForwardBatch
-from hookline.models.forward_output import ForwardOutput
+from hookline.models.forward_batch import ForwardBatch, ForwardOutput
 from hookline.worker.machines.device_feed import DeviceFeed
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels.gpu.graph_capture import Capture, Graph

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from hookline.config.engine import EngineConfig
-from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.models.decoder import Decoder
-from hookline.spec_decode.proposer import Proposer, feature_layers_of
 from hookline.worker.feed import Feed
 from hookline.worker.forward import Forward
 from hookline.worker.loaded_model import LoadedModel
@@ -27,25 +25,25 @@ class GraphPlan:
         device: The model's device.
         new_capture: Creates a capturer of graphs; None launches each step.
         model: The loaded model.
-        proposer: Drafts tokens; None without speculation.
-        connector: Moves KV; None without a KV connector.
+        most_drafts: Maximum number of drafts of a request in a step.
+        obstacle: Why an extension forbids graphs; empty if none does.
     """
 
     config: EngineConfig
     device: torch.device
     new_capture: Callable[[], Capture] | None
     model: LoadedModel
-    proposer: Proposer | None
-    connector: WorkerConnector | None
+    most_drafts: int
+    obstacle: str = ""
 
     @property
     def reason_without_graphs(self) -> str:
         """Why each step is launched on a GPU; empty if graphs are captured."""
         if self.new_capture is None:
             return "enforce-eager"
-        if needs_layers(self.connector):
-            return "a KV connector is called between the layers"
-        if feature_layers_of(self.proposer):
+        if self.obstacle:
+            return self.obstacle
+        if self.model.feature_layers:
             return "the proposer reads what is within the model"
         return "" if self._capturable else "modules may wait for the device"
 
@@ -97,8 +95,8 @@ class GraphPlan:
     @property
     def _max_sequences(self) -> int:
         """Maximum number of sequences in a step; each draft counts as one."""
-        scheduler, speculative = self.config.scheduler, self.config.speculative
-        if speculative is None:
+        scheduler = self.config.scheduler
+        if not self.most_drafts:
             return scheduler.max_num_seqs
-        most = scheduler.max_num_seqs * (1 + speculative.most_speculative_tokens)
+        most = scheduler.max_num_seqs * (1 + self.most_drafts)
         return min(most, scheduler.max_num_batched_tokens)

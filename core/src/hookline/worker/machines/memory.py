@@ -31,7 +31,7 @@ def blocks_that_fit(
     Raises:
         ConfigError: Not even one block fits.
     """
-    model = maker.model
+    model, own = maker.model, maker.extensions.own_layers
 
     def measured() -> int:
         with timer.phase("profile memory"):
@@ -40,7 +40,7 @@ def blocks_that_fit(
     return count_blocks(
         maker.config.cache,
         maker.config.scheduler,
-        [*model.layers, *maker.draft_memory.layers],
+        [*model.layers, *(layer for each in own for layer in each.layers)],
         dtype=model.cache_dtype,
         max_model_len=model.max_model_len,
         room=measured,

@@ -46,8 +46,9 @@ def device_room(maker: RunnerMaker) -> int:
 
 
 def _spare(maker: RunnerMaker) -> int:
-    """Bytes that drafts need beyond those of the blocks."""
-    return maker.draft_memory.spare_bytes(maker.model.cache_dtype)
+    """Bytes that extensions' layers need beyond those of the blocks."""
+    own = maker.extensions.own_layers
+    return sum(each.spare_bytes(maker.model.cache_dtype) for each in own)
 
 
 def _sharers(maker: RunnerMaker) -> int:

@@ -1,15 +1,17 @@
 """The interface of logits processors, built-in or of plugins."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 
-from hookline.config.engine import EngineConfig
 from hookline.finish_cause import FinishCause
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.input_batch import Int64
 from hookline.worker.sampling.sampled_positions import SampledPositions
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 
 @runtime_checkable
@@ -77,7 +79,7 @@ class LogitsProcessorContext:
         device: Device of the logits.
     """
 
-    config: EngineConfig
+    config: "EngineConfig"
     vocab_size: int
     max_num_seqs: int
     device: torch.device

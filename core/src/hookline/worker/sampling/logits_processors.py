@@ -26,6 +26,7 @@ class LogitsProcessors:
 
     Attributes:
         is_active: [max_num_seqs] whether any processor applies to a batch row.
+        prepares: Whether any of them computes ahead.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class LogitsProcessors:
             for index, processor in enumerate(self._processors)
             if processor.needs_prepare
         ]
+        self.prepares = bool(self._preparing)
         self._thread: ThreadPoolExecutor | None = None
         if self._preparing:
             self._thread = ThreadPoolExecutor(1, "hookline-logits-processors")

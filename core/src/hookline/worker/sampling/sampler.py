@@ -17,22 +17,25 @@ import torch
 
 from hookline.finish_cause import FinishCause
 from hookline.request import TokenLogprobs
-from hookline.worker.drafting.verification import DraftLayout
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.sampling.filters import keep_likeliest
-from hookline.worker.sampling.logprobs import top_logprobs
-from hookline.worker.sampling.prompt_logprobs import prompt_logprobs
+from hookline.worker.sampling.logprobs import prompt_logprobs, top_logprobs
 from hookline.worker.sampling.randomness import split_mix, uniforms
 from hookline.worker.sampling.sampled_positions import SampledPositions
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.sampling.step_sampler import DrawnDrafts, Samples
+from hookline.worker.verification import DraftLayout
 from hookline_kernels import CPU
 from hookline_kernels.inverting import invert_distribution
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
 
 
 class Sampler:
-    """Samples for the rows of an input batch."""
+    """Samples for the rows of an input batch.
+
+    Attributes:
+        prepares: Whether `prepare` has anything to do.
+    """
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class Sampler:
         self._state = state
         self._chosen = chosen or choose_sampling(torch.float32)
         self._device = device
+        self.prepares = state.processors.prepares
         is_here = device.type == "cpu"
         self._tensor = torch.from_numpy if is_here else self._copied
 
@@ -77,13 +81,17 @@ class Sampler:
         if ends is None:
             ends = self._batch.num_tokens[rows]
         if not self._state.needs_change[rows].any():
-            token_ids = self._choose(logits, rows, ends, drawn)
+            token_ids = self._draw_each(logits, rows, ends)
+            if drawn is not None:
+                self._reject(logits, rows, ends, drawn, token_ids)
             return Samples(token_ids.cpu().numpy())
         logits = logits.float()
         wanted = np.flatnonzero(self._state.num_logprobs[rows] >= 0)
         raw = logits[self._tensor(wanted)].log_softmax(-1) if len(wanted) else None
         failed = self._process(logits, rows, ends, nodes)
-        token_ids = self._choose(logits, rows, ends, drawn)
+        token_ids = self._draw_each(logits, rows, ends)
+        if drawn is not None:
+            self._reject(logits, rows, ends, drawn, token_ids)
         logprobs = self._logprobs(raw, wanted, rows, token_ids)
         return Samples(token_ids.cpu().numpy(), logprobs, failed)
 
@@ -126,15 +134,6 @@ class Sampler:
             batch=self._batch,
         )
 
-    def _choose(
-        self, logits: torch.Tensor, rows: Int64, ends: Int64, drawn: DrawnDrafts | None
-    ) -> torch.Tensor:
-        """Samples from the target, by rejection where drafts have probabilities."""
-        token_ids = self._draw_each(logits, rows, ends)
-        if drawn is not None:
-            self._reject(logits, rows, ends, drawn, token_ids)
-        return token_ids
-
     def _draw_each(
         self, logits: torch.Tensor, rows: Int64, ends: Int64
     ) -> torch.Tensor:
@@ -144,6 +143,8 @@ class Sampler:
             [S] int64 on the logits' device.
         """
         is_random = self._state.temperature[rows] > 0
+        if not is_random.any():
+            return self._chosen.argmax(logits)
         is_filtered = is_random & self._state.has_filters[rows]
         token_ids = torch.empty(len(rows), dtype=torch.int64, device=self._device)
         for chosen, choose in (

@@ -44,7 +44,14 @@ class DrawnDrafts:
 
 
 class StepSampler(Protocol):
-    """Samples from a step's logits; called once a step, in this order."""
+    """Samples from a step's logits; called once a step, in this order.
+
+    Attributes:
+        prepares: Whether `prepare` is called.
+    """
+
+    @property
+    def prepares(self) -> bool: ...
 
     def prepare(self, inputs: StepInputs) -> None:
         """Starts what can be computed before there are logits."""
@@ -57,6 +64,8 @@ class StepSampler(Protocol):
         logits: torch.Tensor,
     ) -> dict[int, list[TokenLogprobs]]:
         """Returns log-probabilities of prompt tokens, by request id.
+
+        Called in steps in which a request wants any.
 
         Args:
             inputs: The step, before the batch is advanced.

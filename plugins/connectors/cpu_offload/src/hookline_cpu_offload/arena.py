@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
-from hookline.kv_transfer import KVLayout
-from hookline.kv_transfer.blocks import Bytes
+from hookline_kv_transfer import KVLayout
+from hookline_kv_transfer.blocks import Bytes
+from hookline_kv_transfer.config import OPTION
 
 _AHEAD = 64 << 20
 """Bytes made resident ahead of their use."""

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from hookline.clock import Clock
-from hookline.kv_transfer import KVLayout
-from hookline.kv_transfer.blocks import Bytes, KVBlocks
-from hookline.stats import TierMove
 from hookline_cpu_offload.moves import TierMoves
 from hookline_cpu_offload.options import DiskOptions
 from hookline_cpu_offload.tasks import Moved
+from hookline_kv_transfer import KVLayout
+from hookline_kv_transfer.blocks import Bytes, KVBlocks
+from hookline_metrics.connector_events import TierMove
 from hookline_shared_storage import (
     BlockReaders,
     BlockStore,

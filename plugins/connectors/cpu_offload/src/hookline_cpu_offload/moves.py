@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 from hookline.clock import Clock
-from hookline.stats import MOST_EVENTS, TierMove
 from hookline_cpu_offload.tasks import Moved
+from hookline_metrics.connector_events import MOST_EVENTS, TierMove
 
 Direction = Literal["in", "out"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Self
 
 from hookline.config.checks import check_whole, refuse_unknown
-from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
-from hookline.kv_transfer import KVLayout, KVRole, KVTransferConfig
+from hookline_kv_transfer import KVLayout, KVRole, KVTransferConfig
+from hookline_kv_transfer.config import OPTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +112,9 @@ class OffloadOptions:
         return count
 
 
-def check_role(config: KVTransferConfig | None) -> None:
+def check_role(config: KVTransferConfig) -> None:
     """Raises `ConfigError` unless the engine both saves and loads."""
-    if config is not None and config.kv_role is not KVRole.BOTH:
+    if config.kv_role is not KVRole.BOTH:
         raise ConfigError(
             OPTION,
             "cpu_offload saves and loads: its kv_role is kv_both, not "

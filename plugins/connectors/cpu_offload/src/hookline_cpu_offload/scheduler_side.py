@@ -14,21 +14,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookline.clock import Clock, SystemClock
-from hookline.kv_transfer import (
-    ConnectorMetadata,
-    ConnectorRequest,
-    KVLayout,
-    Load,
-    PlannedStep,
-    SchedulerCapabilities,
-)
-from hookline.stats import (
-    MOST_EVENTS,
-    TierAllocation,
-    TierEvent,
-    TierLookup,
-    TierStats,
-)
 from hookline_cpu_offload.options import OffloadOptions
 from hookline_cpu_offload.slots import Slots
 from hookline_cpu_offload.steps_ahead import PlannedCopies, StepsAhead
@@ -41,6 +26,21 @@ from hookline_cpu_offload.tasks import (
     Tasks,
 )
 from hookline_cpu_offload.tier_counts import TierCounts
+from hookline_kv_transfer import (
+    ConnectorMetadata,
+    ConnectorRequest,
+    KVLayout,
+    Load,
+    PlannedStep,
+    SchedulerCapabilities,
+)
+from hookline_metrics.connector_events import (
+    MOST_EVENTS,
+    TierAllocation,
+    TierEvent,
+    TierLookup,
+)
+from hookline_metrics.transfer_stats import TierStats
 
 if TYPE_CHECKING:
     from hookline_shared_storage import RankStores

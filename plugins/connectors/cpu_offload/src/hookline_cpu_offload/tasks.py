@@ -2,7 +2,7 @@
 
 import msgspec
 
-from hookline.stats import TierMove
+from hookline_metrics.connector_events import TierMove
 
 ON_DISK = -1
 """Slot number of a block on disk."""

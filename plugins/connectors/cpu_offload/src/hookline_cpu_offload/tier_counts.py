@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from hookline.kv_transfer import KVLayout
-from hookline.stats import TierStats
 from hookline_cpu_offload.options import OffloadOptions
 from hookline_cpu_offload.steps_ahead import PlannedCopies
 from hookline_cpu_offload.tasks import Report
+from hookline_kv_transfer import KVLayout
+from hookline_metrics.transfer_stats import TierStats
 
 
 class TierCounts:

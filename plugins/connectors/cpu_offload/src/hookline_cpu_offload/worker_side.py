@@ -7,14 +7,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookline.clock import Clock, SystemClock
-from hookline.kv_transfer import (
-    ConnectorMetadata,
-    FailedTransfer,
-    TransferClosedError,
-    TransferResults,
-    WorkerCapabilities,
-)
-from hookline.kv_transfer.blocks import KVBlocks
 from hookline_cpu_offload.arena import Arena
 from hookline_cpu_offload.moves import TierMoves
 from hookline_cpu_offload.options import OffloadOptions
@@ -26,6 +18,14 @@ from hookline_cpu_offload.tasks import (
     Spill,
     Tasks,
 )
+from hookline_kv_transfer import (
+    ConnectorMetadata,
+    FailedTransfer,
+    TransferClosedError,
+    TransferResults,
+    WorkerCapabilities,
+)
+from hookline_kv_transfer.blocks import KVBlocks
 
 if TYPE_CHECKING:
     from hookline_cpu_offload.disk import Disk

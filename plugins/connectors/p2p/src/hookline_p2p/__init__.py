@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from hookline.config.engine_paths import port_of_engine
 from hookline.hookspecs import hookimpl
-from hookline.payloads import ConnectorContext
+from hookline_kv_transfer import ConnectorContext
 from hookline_p2p.options import P2POptions
 from hookline_p2p.scheduler_side import SchedulerSide
 from hookline_p2p.transport import Message, Peer, Transport
@@ -29,8 +29,6 @@ def create_kv_connector(context: ConnectorContext) -> SchedulerSide | WorkerSide
     options = P2POptions.from_mapping(context.options)
     if context.role == "scheduler":
         return SchedulerSide(options)
-    transfer = context.config.kv_transfer
-    takes = transfer is None or transfer.loads
     parallel = context.config.parallel
     index = context.config.engine_index * parallel.world_size + parallel.rank
     options = replace(options, port=port_of_engine(options.port, index))
@@ -39,5 +37,5 @@ def create_kv_connector(context: ConnectorContext) -> SchedulerSide | WorkerSide
         make_transport(options),
         rank=parallel.rank,
         num_ranks=parallel.world_size,
-        takes_pushed=takes,
+        takes_pushed=context.transfer.loads,
     )

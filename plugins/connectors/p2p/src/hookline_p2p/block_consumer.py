@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from hookline.kv_transfer import TransferClosedError
-from hookline.kv_transfer.blocks import Bytes, KVBlocks
+from hookline_kv_transfer import TransferClosedError
+from hookline_kv_transfer.blocks import Bytes, KVBlocks
 from hookline_p2p.fetch import Fetch, LoadSink, Sink, Staged
 from hookline_p2p.liveness import Liveness
 from hookline_p2p.options import P2POptions

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hookline.kv_transfer import TransferClosedError
-from hookline.kv_transfer.blocks import KVBlocks
+from hookline_kv_transfer import TransferClosedError
+from hookline_kv_transfer.blocks import KVBlocks
 from hookline_p2p.results import Results
 from hookline_p2p.tasks import KeepTask
 from hookline_p2p.transport import Peer, Transport, Visitor

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hookline.kv_transfer.blocks import Bytes, KVBlocks
+from hookline_kv_transfer.blocks import Bytes, KVBlocks
 from hookline_p2p.params import Source
 from hookline_p2p.tasks import LoadTask
 

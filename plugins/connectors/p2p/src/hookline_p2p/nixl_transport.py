@@ -14,9 +14,9 @@ from typing import Literal, Protocol, cast
 import msgspec
 import numpy as np
 
-from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
-from hookline.kv_transfer.blocks import Bytes
+from hookline_kv_transfer.blocks import Bytes
+from hookline_kv_transfer.config import OPTION
 from hookline_p2p.options import P2POptions
 from hookline_p2p.transport import CHUNK_BYTES, Message, Peer, Refusals, Visitor
 from hookline_p2p.zmq_transport import ZmqTransport

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Self
 
 from hookline.config.checks import check_seconds, one_of, refuse_unknown
-from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
+from hookline_kv_transfer.config import OPTION
 
 SECRET_VARIABLE = "HOOKLINE_P2P_SECRET"  # noqa: S105 - the name of one
 _LEAST_SECRET = 16

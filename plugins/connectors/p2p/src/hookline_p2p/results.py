@@ -2,7 +2,7 @@
 
 import threading
 
-from hookline.kv_transfer import FailedTransfer, TransferResults
+from hookline_kv_transfer import FailedTransfer, TransferResults
 
 
 class Results:

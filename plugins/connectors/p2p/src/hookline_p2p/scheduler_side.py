@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from hookline.kv_transfer import (
+from hookline_kv_transfer import (
     ConnectorMetadata,
     ConnectorRequest,
     KVLayout,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from hookline.kv_transfer.blocks import Bytes
+from hookline_kv_transfer.blocks import Bytes
 
 CHUNK_BYTES = 2 << 20
 """Approximate size of the blocks in one message; a single block may be larger."""

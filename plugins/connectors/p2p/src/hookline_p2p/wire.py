@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 import xxhash
 
-from hookline.kv_transfer.blocks import Bytes
+from hookline_kv_transfer.blocks import Bytes
 
 
 class Ask(msgspec.Struct, array_like=True, tag="ask", frozen=True):

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hookline.kv_transfer import (
+from hookline_kv_transfer import (
     ConnectorMetadata,
     TransferResults,
     WorkerCapabilities,
 )
-from hookline.kv_transfer.blocks import KVBlocks
+from hookline_kv_transfer.blocks import KVBlocks
 from hookline_p2p.block_consumer import BlockConsumer
 from hookline_p2p.block_producer import BlockProducer
 from hookline_p2p.options import P2POptions

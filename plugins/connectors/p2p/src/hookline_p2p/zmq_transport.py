@@ -18,9 +18,9 @@ import zmq
 from zmq.utils import z85
 from zmq.utils.monitor import recv_monitor_message
 
-from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
-from hookline.kv_transfer.blocks import Bytes
+from hookline_kv_transfer.blocks import Bytes
+from hookline_kv_transfer.config import OPTION
 from hookline_p2p.options import P2POptions
 from hookline_p2p.transport import CHUNK_BYTES, Message, Peer, Refusals, Visitor
 

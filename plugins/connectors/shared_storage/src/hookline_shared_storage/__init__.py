@@ -1,7 +1,7 @@
 """KV connector `shared_storage`: KV blocks in files shared by engines."""
 
 from hookline.hookspecs import hookimpl
-from hookline.payloads import ConnectorContext
+from hookline_kv_transfer import ConnectorContext
 from hookline_shared_storage.options import StorageOptions
 from hookline_shared_storage.rank_stores import RankStores
 from hookline_shared_storage.reading import BlockReaders

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Self
 
 from hookline.config.checks import check_whole, refuse_unknown
-from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
+from hookline_kv_transfer.config import OPTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The files of all ranks that share a model, for those who only look blocks up."""
 
-from hookline.kv_transfer import KVLayout
+from hookline_kv_transfer import KVLayout
 from hookline_shared_storage.options import StorageOptions
 from hookline_shared_storage.store import BlockStore
 

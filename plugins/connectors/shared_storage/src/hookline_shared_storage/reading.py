@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hookline.clock import Clock, SystemClock
-from hookline.kv_transfer import TransferClosedError
-from hookline.kv_transfer.blocks import Bytes, KVBlocks
+from hookline_kv_transfer import TransferClosedError
+from hookline_kv_transfer.blocks import Bytes, KVBlocks
 from hookline_registry import Failure, isolate
 from hookline_shared_storage.store import BlockStore, DamagedError
 

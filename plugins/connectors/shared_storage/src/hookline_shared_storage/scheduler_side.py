@@ -6,7 +6,7 @@ from itertools import takewhile
 
 import msgspec
 
-from hookline.kv_transfer import (
+from hookline_kv_transfer import (
     ConnectorMetadata,
     ConnectorRequest,
     KVLayout,

@@ -18,8 +18,8 @@ import numpy as np
 import xxhash
 from safetensors.numpy import save
 
-from hookline.kv_transfer import KVLayout
-from hookline.kv_transfer.blocks import Bytes
+from hookline_kv_transfer import KVLayout
+from hookline_kv_transfer.blocks import Bytes
 from hookline_shared_storage.options import StorageOptions
 
 _HEADER_BYTES = 8

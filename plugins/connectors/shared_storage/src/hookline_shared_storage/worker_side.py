@@ -8,13 +8,13 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from hookline.kv_transfer import (
+from hookline_kv_transfer import (
     ConnectorMetadata,
     FailedTransfer,
     TransferResults,
     WorkerCapabilities,
 )
-from hookline.kv_transfer.blocks import Bytes, KVBlocks
+from hookline_kv_transfer.blocks import Bytes, KVBlocks
 from hookline_shared_storage.options import StorageOptions
 from hookline_shared_storage.reading import BlockReaders
 from hookline_shared_storage.store import BlockStore

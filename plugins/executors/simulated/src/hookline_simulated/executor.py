@@ -5,28 +5,18 @@ runs the scheduler through hours of traffic in seconds.
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-
-import numpy as np
-import numpy.typing as npt
 
 from hookline.clock import NANOSECONDS, Clock
 from hookline.config import SimulationConfig
-from hookline.frozen import EMPTY
-from hookline.kv_transfer.orders import TransferReport
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
-from hookline.sections import NO_SECTIONS, Sections
-from hookline.spec_decode.proposer import DraftRequest
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
-from hookline.worker.drafting.computed_step import ComputedStep
-from hookline.worker.drafting.control import DraftControl
-from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.executor import DeferredStep
-from hookline.worker.extension import SimulatedExtension
+from hookline.worker.extension import FollowSimulation, SimulatedStep
 from hookline_simulated.memory import SimulatedCache
 
 _MULTIPLIER = 6364136223846793005
@@ -48,11 +38,9 @@ class SimulatedExecutor:
         config: SimulationConfig,
         clock: Clock,
         shape: ModelShape,
-        guard: ProposerGuard | None = None,
-        control: DraftControl | None = None,
         *,
         cache: SimulatedCache | None = None,
-        extensions: Mapping[str, SimulatedExtension] = EMPTY,
+        extensions: Sequence[FollowSimulation] = (),
         stages: int = 1,
     ) -> None:
         """Builds the executor.
@@ -61,19 +49,15 @@ class SimulatedExecutor:
             config: Times of a step's parts.
             clock: Steps sleep on it.
             shape: The simulated model.
-            guard: Asks a proposer for drafts; None without speculation.
-            control: Chooses the number of drafts; None always takes the maximum.
-            cache: Simulated KV that a connector moves; None without one.
-            extensions: Extensions that have results without a model, by their names.
+            cache: Simulated KV that extensions move; None without any.
+            extensions: What extensions do after each step.
             stages: Number of pipeline stages, each with an equal part of a step's time.
         """
         self.shape = shape
         if cache is not None:
-            self.shape = replace(shape, kv_layout=cache.layout)
+            self.shape = replace(shape, rank_sections=[cache.sections])
         self._cache = cache
         self._extensions = extensions
-        self._guard = guard
-        self._control = control
         self._config = config
         self._clock = clock
         self._sequences: dict[int, _Sequence] = {}
@@ -109,30 +93,27 @@ class SimulatedExecutor:
 
     def wake_up(self) -> None:
         self._sleep_level = None
-        if self._cache is not None:
-            self._cache.restore()
 
     def close(self) -> None:
         self._sequences.clear()
-        if self._guard is not None:
-            self._guard.close()
         if self._cache is not None:
             self._cache.close()
 
     def _execute(self, plan: StepPlan) -> StepResult:
         assert self._sleep_level is None, "no step may be executed during sleep"
         step_ns, ends_at = self._times.popleft()
+        sections: dict[str, object] = {}
         if self._cache is not None:
             self._cache.begin(plan)
             if not plan.request_ids:
-                return StepResult(transfers=self._cache.end())
+                self._cache.end(sections)
+                return StepResult(sections=sections)
         self._change_batch(plan)
         self._clock.sleep(max(0, ends_at - self._clock.now()) / NANOSECONDS)
         prompt_logprobs = self._prompt_logprobs(plan)
         tokens, prefilled = self._compute(plan)
-        transfers = self._read(tokens)
-        proposed_at = self._clock.now()
-        drafts = self._propose(ComputedStep.of(plan, tokens, step_ns), tokens)
+        self._read(tokens, sections)
+        drafts = self._follow(plan, prefilled, tokens, step_ns, sections)
         return StepResult(
             tokens=tokens,
             logprobs={
@@ -143,20 +124,12 @@ class SimulatedExecutor:
             prompt_logprobs=prompt_logprobs,
             forward_ns=step_ns,
             drafts=drafts,
-            draft_ns=self._clock.now() - proposed_at,
-            most_drafts=self._most_drafts,
-            proposer_failures=self._guard.take_failures() if self._guard else {},
-            transfers=transfers,
-            sections=self._sections(prefilled) if prefilled else NO_SECTIONS,
+            sections=sections,
         )
 
     def _change_batch(self, plan: StepPlan) -> None:
         for request_id in plan.released:
             self._sequences.pop(request_id, None)
-            if self._guard is not None:
-                self._guard.release([request_id])
-            if self._control is not None:
-                self._control.release(request_id)
         for admitted in plan.admitted:
             self._sequences[admitted.request_id] = _Sequence(admitted)
 
@@ -180,13 +153,29 @@ class SimulatedExecutor:
                 tokens[request_id] = sequence.verify(drafts, self.shape.vocab_size)
         return tokens, prefilled
 
-    def _sections(self, prefilled: Collection[AdmittedSequence]) -> Sections:
-        """Returns what extensions make of complete prompts."""
-        found = (
-            (name, extension.simulated(prefilled))
-            for name, extension in self._extensions.items()
+    def _follow(
+        self,
+        plan: StepPlan,
+        prefilled: Sequence[AdmittedSequence],
+        tokens: Mapping[int, list[int]],
+        step_ns: int,
+        sections: dict[str, object],
+    ) -> dict[int, list[int]]:
+        """Lets extensions follow a step; returns the drafts for the next one."""
+        if not self._extensions:
+            return {}
+        step = SimulatedStep(
+            plan=plan,
+            sequences={key: each.admitted for key, each in self._sequences.items()},
+            texts={key: each.token_ids for key, each in self._sequences.items()},
+            prefilled=prefilled,
+            tokens=tokens,
+            step_ns=step_ns,
+            sections=sections,
         )
-        return {name: section for name, section in found if section is not None}
+        for follow in self._extensions:
+            follow(step)
+        return step.drafts
 
     def _prompt_logprobs(self, plan: StepPlan) -> dict[int, list[TokenLogprobs]]:
         """Returns entries of the prompt tokens that follow those of the step."""
@@ -207,61 +196,16 @@ class SimulatedExecutor:
             sequence = self._sequences[request_id]
             self._cache.write(request_id, sequence.token_ids, sequence.num_computed)
 
-    def _read(self, tokens: dict[int, list[int]]) -> TransferReport | None:
-        """Ends the step's transfers; falsifies tokens of requests with wrong KV."""
+    def _read(self, tokens: dict[int, list[int]], sections: dict[str, object]) -> None:
+        """Falsifies tokens of requests with wrong KV, and has extensions end."""
         if self._cache is None:
-            return None
+            return
         for request_id, new in tokens.items():
             self._write(request_id)  # accepted drafts
             sequence = self._sequences[request_id]
             if not self._cache.is_right(request_id, sequence.num_computed):
                 new[:] = [(token + 1) % self.shape.vocab_size for token in new]
-        return self._cache.end()
-
-    @property
-    def _most_drafts(self) -> int:
-        if self._control is not None:
-            return self._control.num_drafts
-        return self._guard.num_speculative_tokens if self._guard is not None else 0
-
-    def _propose(
-        self, step: ComputedStep, sampled: Collection[int]
-    ) -> dict[int, list[int]]:
-        """Returns drafts by request id, for requests that have just got tokens."""
-        if self._guard is None:
-            return {}
-        request_ids = [
-            each for each in sampled if self._sequences[each].params.speculation
-        ]
-        limits = [self._guard.num_speculative_tokens] * len(request_ids)
-        if self._control is not None:
-            self._control.observe(step)
-            limits = self._control.choose(request_ids, len(sampled))
-        requests = [
-            DraftRequest(
-                request_id=request_id,
-                token_ids=_read_only(self._sequences[request_id].token_ids),
-                max_drafts=limit,
-                params=self._sequences[request_id].params,
-            )
-            for request_id, limit in zip(request_ids, limits, strict=True)
-            if limit
-        ]
-        if not requests:
-            return {}
-        proposed_at = self._clock.now()
-        found = self._guard.propose(requests)
-        drafts = {
-            request.request_id: checked.token_ids
-            for request, checked in zip(requests, found, strict=True)
-        }
-        if self._control is not None:
-            counts = {
-                each.request_id: (each.max_drafts, len(drafts[each.request_id]))
-                for each in requests
-            }
-            self._control.record_proposed(counts, self._clock.now() - proposed_at)
-        return {request_id: tokens for request_id, tokens in drafts.items() if tokens}
+        self._cache.end(sections)
 
     def _step_seconds(self, plan: StepPlan) -> float:
         decodes = len(plan.request_ids) - plan.prefill_requests
@@ -277,11 +221,6 @@ class SimulatedExecutor:
 def _certain(token_ids: Sequence[int]) -> list[TokenLogprobs]:
     """Returns log-probabilities of tokens that no other could have replaced."""
     return [TokenLogprobs([token], [0.0], 1) for token in token_ids]
-
-
-def _read_only(token_ids: Sequence[int]) -> npt.NDArray[np.int32]:
-    """Returns an array over memory that cannot be made writable."""
-    return np.frombuffer(np.array(token_ids, np.int32).tobytes(), np.int32)
 
 
 class _Sequence:

@@ -1,15 +1,14 @@
 """The executor `simulated`: no model, only its description."""
 
+from collections.abc import Sequence
+
 from hookline.config import EngineConfig
-from hookline.kv_transfer.connector import WorkerConnector
 from hookline.models.description import describe
 from hookline.step.model_shape import ModelShape
-from hookline.worker.drafting.control import DraftControl
-from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.executor_context import ExecutorContext
 from hookline.worker.executor_factory import ExecutorFactory
-from hookline.worker.extension import SimulatedExtension
-from hookline.worker.transfers.connecting import connect
+from hookline.worker.extension import CacheExtension, SimulatedExtension, WorkerSide
+from hookline.worker.shown_cache import ShownCache
 from hookline_simulated.executor import SimulatedExecutor
 from hookline_simulated.memory import SimulatedCache, SimulatedMemory
 
@@ -21,32 +20,30 @@ def create(context: ExecutorContext) -> SimulatedExecutor:
 
     Raises:
         ModelLoadError: The model's description is missing, damaged or incomplete.
-        ConfigError: The connector cannot use the simulated cache.
+        ConfigError: An extension cannot use the simulated cache.
     """
     config = context.config
     with context.timer.phase("read config"):
         shape = simulated_shape(config)
-    guard = control = cache = None
-    if context.proposer is not None and config.speculative is not None:
-        guard = ProposerGuard(
-            context.proposer, config.speculative, vocab_size=shape.vocab_size
-        )
-        control = DraftControl.of(config.speculative)
-    if context.connector is not None:
-        cache = simulated_cache(config, shape, context.connector)
+    cache = None
+    sides = [
+        each.cache_side()
+        for each in context.extensions.values()
+        if isinstance(each, CacheExtension)
+    ]
+    if sides:
+        cache = simulated_cache(config, shape, sides)
     simulation = config.executor.simulation
     return SimulatedExecutor(
         simulation,
         context.clock,
         shape,
-        guard,
-        control,
         cache=cache,
-        extensions={
-            name: each
-            for name, each in context.extensions.items()
+        extensions=[
+            each.simulated(shape, context.clock)
+            for each in context.extensions.values()
             if isinstance(each, SimulatedExtension)
-        },
+        ],
         stages=config.parallel.pipeline_parallel_size,
     )
 
@@ -72,23 +69,23 @@ def simulated_shape(config: EngineConfig) -> ModelShape:
 
 
 def simulated_cache(
-    config: EngineConfig, shape: ModelShape, connector: WorkerConnector
+    config: EngineConfig, shape: ModelShape, sides: Sequence[WorkerSide]
 ) -> SimulatedCache:
-    """Builds a KV cache of plain numbers for a connector to move.
+    """Builds a KV cache of plain numbers for extensions to move.
 
     Raises:
-        ConfigError: The connector cannot use it.
+        ConfigError: An extension cannot use it.
     """
     memory = SimulatedMemory(shape.num_kv_blocks, config.cache.block_size)
-    transferring = connect(
-        connector,
-        config,
-        [memory],
+    shown = ShownCache(
+        memory=memory,
         num_blocks=shape.num_kv_blocks,
         dtype="int64",
         content=b"simulated",
     )
-    return SimulatedCache(memory, transferring)
+    for side in sides:
+        side.allocated(shown)
+    return SimulatedCache(memory, sides)
 
 
 SIMULATED = ExecutorFactory(create)

@@ -1,44 +1,49 @@
 """A simulated KV cache: each slot holds a hash of all tokens up to it.
 
 A step that reads other hashes than those of its tokens produces wrong tokens, so that
-connectors can be tested without a model.
+extensions that move KV blocks can be tested without a model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
 
-from hookline.kv_transfer.blocks import Bytes
-from hookline.kv_transfer.orders import TransferReport
 from hookline.step.plan import StepPlan
-from hookline.worker.transfers.transferring import Transferring
+from hookline.worker.extension import WorkerSide
 
 Int64 = npt.NDArray[np.int64]
 
 
+def _nothing(layer: int) -> None:
+    """Nobody is called around the layers."""
+
+
 class SimulatedMemory:
-    """[blocks, block size] hashes, which connectors see as one layer."""
+    """[blocks, block size] hashes, which extensions see as one layer.
+
+    Attributes:
+        before: To be called with the layer's index before it is computed.
+        after: Likewise afterwards.
+    """
+
+    before: Callable[[int], None] = staticmethod(_nothing)
+    after: Callable[[int], None] = staticmethod(_nothing)
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
         self._slots = np.zeros((num_blocks, block_size), np.int64)
-        self._num_blocks, self._block_size = num_blocks, block_size
+        self._block_size = block_size
 
-    @property
-    def block_bytes(self) -> int:
-        return self._block_size * self._slots.itemsize
+    def sides(self) -> Sequence[Sequence[Int64]]:
+        """Returns the memory of its only layer."""
+        return [[self._slots]]
 
-    def copy_out(
-        self, block_ids: Sequence[int], target: Bytes, rows: Sequence[int]
+    def call_around(
+        self, before: Callable[[int], None], after: Callable[[int], None]
     ) -> None:
-        target[list(rows)] = self._slots[list(block_ids)].view(np.uint8)
-
-    def copy_in(
-        self, block_ids: Sequence[int], source: Bytes, rows: Sequence[int]
-    ) -> None:
-        data = np.ascontiguousarray(source[list(rows)])
-        self._slots[list(block_ids)] = data.view(np.int64)
+        """Calls both in each step, with the index of the only layer."""
+        self.before, self.after = before, after
 
     def places(self, block_ids: Sequence[int], start: int, end: int) -> Int64:
         """Returns the slots of a sequence's positions `start` to `end` - 1."""
@@ -48,12 +53,8 @@ class SimulatedMemory:
         )
 
     def release(self) -> None:
-        """Drops the numbers; nothing may be read or written until `restore`."""
-        self._slots = np.zeros((0, self._block_size), np.int64)
-
-    def restore(self) -> None:
-        """Allocates the memory again, all zeros."""
-        self._slots = np.zeros((self._num_blocks, self._block_size), np.int64)
+        """Drops the numbers: all are zeros."""
+        self._slots.fill(0)
 
     @property
     def slots(self) -> Int64:
@@ -62,24 +63,28 @@ class SimulatedMemory:
 
 
 class SimulatedCache:
-    """Simulated KV of the requests in the batch, moved by a connector.
+    """Simulated KV of the requests in the batch, moved by extensions.
 
     Attributes:
-        layout: Layout of the blocks.
+        sections: What the extensions tell of it.
     """
 
-    def __init__(self, memory: SimulatedMemory, transferring: Transferring) -> None:
+    def __init__(self, memory: SimulatedMemory, sides: Sequence[WorkerSide]) -> None:
+        """Takes the sides of extensions that have been shown the memory."""
         self._memory = memory
-        self._transferring = transferring
-        self.layout = transferring.layout
+        self._sides = sides
+        self.sections: dict[str, object] = {}
+        for side in sides:
+            side.describe(self.sections)
         self._blocks: dict[int, list[int]] = {}
         self._numbers: dict[int, list[int]] = {}
         self._written: dict[int, int] = {}
 
     def begin(self, plan: StepPlan) -> None:
-        """Applies a plan's new blocks and starts its transfers."""
-        self._transferring.begin(plan.transfers)
-        self._transferring.before_attention(0)
+        """Applies a plan's new blocks, once extensions have begun the step."""
+        for side in self._sides:
+            side.started(plan)
+        self._memory.before(0)
         for admitted in plan.admitted:
             self._blocks[admitted.request_id] = list(admitted.block_ids)
             self._numbers[admitted.request_id] = []
@@ -105,18 +110,16 @@ class SimulatedCache:
         own = np.array(self._numbers[request_id][:end], np.int64)
         return bool((self._memory.slots[places] == own).all())
 
-    def end(self) -> TransferReport:
-        """Ends the step's transfers, after all reads and writes."""
-        self._transferring.after_attention(0)
-        return self._transferring.end()
+    def end(self, sections: dict[str, object]) -> None:
+        """Has extensions end the step, after all reads and writes."""
+        self._memory.after(0)
+        for side in self._sides:
+            side.ended(sections)
 
     def release(self) -> None:
-        """Drops the contents; nothing may be read or written until `restore`."""
+        """Drops the contents."""
         self._memory.release()
 
-    def restore(self) -> None:
-        """Allocates the memory again, all zeros."""
-        self._memory.restore()
-
     def close(self) -> None:
-        self._transferring.close()
+        for side in self._sides:
+            side.close()

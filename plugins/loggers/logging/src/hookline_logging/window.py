@@ -47,7 +47,7 @@ class EngineWindow:
     def waiting(self) -> int:
         """Number of waiting requests, for any reason."""
         state = self.state
-        return state.waiting + state.waiting_for_grammar + state.waiting_for_remote_kv
+        return state.waiting + sum(state.held.values())
 
     @property
     def is_busy(self) -> bool:

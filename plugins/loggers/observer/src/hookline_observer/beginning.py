@@ -24,7 +24,7 @@ def wait_until_begun(process: Supervised, closing: threading.Event) -> None:
         ConfigError: An option of a logger is wrong, nothing came, or `closing` is set.
         RegistryError: A logger is unknown or broken.
     """
-    if (said := process.receive(START_SECONDS, closing)) is None:
+    if (said := process.receive_bytes(START_SECONDS, closing)) is None:
         detail = process.end_reason or "its process did not begin in time"
         raise ConfigError(_OPTION, detail)
     try:

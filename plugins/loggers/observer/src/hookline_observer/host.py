@@ -9,9 +9,6 @@ from pathlib import Path
 import msgspec
 
 from hookline.frontend.observation import Observers
-from hookline.transport.ipc import IpcTransport, ipc_address
-from hookline.transport.mailbox import Mailbox
-from hookline.transport.transport import Party, Role
 from hookline_observer.clients import ObservedClient
 from hookline_observer.link import OBSERVER
 from hookline_observer.merging import MergedNotices
@@ -25,6 +22,9 @@ from hookline_observer.messages import (
     ToFrontEnd,
     ToObserver,
 )
+from hookline_process_engine.ipc import IpcTransport, ipc_address
+from hookline_process_engine.mailbox import Mailbox
+from hookline_process_engine.transport import Party, Role
 from hookline_processes.forked_children import release_folder_in_forked_children
 
 MOST_CLIENTS = 64

@@ -10,9 +10,6 @@ import msgspec
 from hookline.clock import NANOSECONDS, Clock, SystemClock
 from hookline.exceptions import HooklineError
 from hookline.observer_context import ObserverAddress
-from hookline.transport.ipc import IpcTransport, ipc_address
-from hookline.transport.mailbox import Mailbox
-from hookline.transport.transport import Party, Role
 from hookline_observer.messages import (
     Alive,
     EncodedNotices,
@@ -22,6 +19,9 @@ from hookline_observer.messages import (
     ToFrontEnd,
 )
 from hookline_observer.outbox import Outbox
+from hookline_process_engine.ipc import IpcTransport, ipc_address
+from hookline_process_engine.mailbox import Mailbox
+from hookline_process_engine.transport import Party, Role
 from hookline_processes.forked_children import release_folder_in_forked_children
 
 OBSERVER = Party(Role.OBSERVER, 0)

@@ -11,8 +11,6 @@ from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, HooklineError
 from hookline.frozen import plain
 from hookline.observer_context import ObserverAddress
-from hookline.transport.ipc import private_folder
-from hookline.transport.mailbox import make_key
 from hookline_observer.beginning import wait_until_begun
 from hookline_observer.messages import Begin
 from hookline_observer.process import (
@@ -20,6 +18,8 @@ from hookline_observer.process import (
     HUNG_SECONDS,
     SHUTDOWN_GRACE_SECONDS,
 )
+from hookline_process_engine.ipc import private_folder
+from hookline_process_engine.mailbox import make_key
 from hookline_processes.forked_children import release_folder_in_forked_children
 from hookline_processes.restarts import RestartBudget
 from hookline_processes.supervised import Supervised
@@ -119,7 +119,7 @@ class ObserverProcess:
             detail = f"its process cannot be started: {error}"
             raise ConfigError("observer-process", detail) from error
         try:
-            self._process.send(body)
+            self._process.send_bytes(body)
             wait_until_begun(self._process, self._is_closing)
         except BaseException:
             self._process.kill()

@@ -81,7 +81,7 @@ class NoPages:
 def main(owner: Owner, arguments: Sequence[str]) -> int:
     """Runs the process and returns its exit status."""
     folder = Path(arguments[0])
-    if (message := owner.receive()) is None:
+    if (message := owner.receive_bytes()) is None:
         return 0  # the owner has gone already
     begin = msgspec.msgpack.decode(message, type=Begin)
     let_signals_end_children()  # which plugins fork
@@ -99,7 +99,7 @@ def main(owner: Owner, arguments: Sequence[str]) -> int:
     alive = Alive(begin.incarnation, hooks, pages.routes, pages.paths)
     merged = MergedNotices(observers, pages.stats, restarts=begin.incarnation - 1)
     host = ObserverHost(folder, begin.key, alive, observers, merged)
-    owner.send(msgspec.msgpack.encode(Begun()))
+    owner.send_bytes(msgspec.msgpack.encode(Begun()))
     try:
         host.serve(is_ending.is_set)
     finally:
@@ -127,7 +127,7 @@ def _remove_if_orphaned(folder: Path, owner: Owner) -> None:
 
 
 def _refuse(owner: Owner, begun: Begun) -> int:
-    owner.send(msgspec.msgpack.encode(begun))
+    owner.send_bytes(msgspec.msgpack.encode(begun))
     return 1
 
 

@@ -11,10 +11,10 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.events import ClockPair, StepOutput
 from hookline.front_end_parts import FrontEndPart
-from hookline.frontend.told_requests import (
+from hookline.frontend.observing import (
     OUTPUT_HOOKS,
     REQUEST_HOOKS,
-    told_requests,
+    request_ids_for_hooks,
 )
 from hookline.frozen import plain
 from hookline.observer_context import ObserverAddress
@@ -195,7 +195,7 @@ class RemoteObservers:
 
     def requests_told(self, output: StepOutput) -> set[int]:
         """Ids of the requests whose facts `observe` needs with this output."""
-        return told_requests(output, self.listens)
+        return request_ids_for_hooks(output, self.listens)
 
     def front_end_ended(self, ended: SecondaryClientEnded) -> None:
         self._tell(Ended(ended.engine_index, ended.client, list(ended.recent)))

@@ -4,7 +4,8 @@ import os
 from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS
-from hookline.payloads import EngineFacts, StartupPhase
+from hookline.payloads import EngineFacts
+from hookline.startup_timer import StartupPhase
 from hookline_otel.phases import Phase
 from hookline_otel.spans import Root, encode_trace
 

@@ -1,15 +1,20 @@
 """The sides of an engine that embeds."""
 
-from collections.abc import Collection
 from dataclasses import replace
 
+from hookline.clock import Clock
 from hookline.finish_cause import Embedded
 from hookline.frozen import frozen_map
 from hookline.payloads import EngineFacts
 from hookline.pooling import POOLING
 from hookline.scheduler.extension import SchedulerPort, SchedulerSide
-from hookline.step.plan import AdmittedSequence
-from hookline.worker.extension import WorkerContext, WorkerSide
+from hookline.step.model_shape import ModelShape
+from hookline.worker.extension import (
+    FollowSimulation,
+    SimulatedStep,
+    WorkerContext,
+    WorkerSide,
+)
 from hookline_pooling.facts import PoolingFacts
 from hookline_pooling.pooling import RESULT
 from hookline_pooling.simulated import simulated_vectors
@@ -33,9 +38,15 @@ class PoolingExtension:
 
         return Pooler()
 
-    def simulated(self, sequences: Collection[AdmittedSequence]) -> object | None:
+    def simulated(self, shape: ModelShape, clock: Clock) -> FollowSimulation:
         """Implements `SimulatedExtension`."""
-        return simulated_vectors(sequences, self._facts)
+        del shape, clock
+        return self._follow
+
+    def _follow(self, step: SimulatedStep) -> None:
+        vectors = simulated_vectors(step.prefilled, self._facts)
+        if vectors is not None:
+            step.sections[POOLING] = vectors
 
 
 class PoolingScheduler(SchedulerSide):

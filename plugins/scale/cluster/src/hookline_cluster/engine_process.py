@@ -1,7 +1,8 @@
 """The process of one of several engines: `python -m hookline_cluster.engine_process`.
 
-It is that of `hookline.transport.engine_process`, but that other clients may attach to
-it, and that its last argument are the links to engines that share its experts, in JSON.
+It is that of `hookline_process_engine.engine_process`, but that other clients may
+attach to it, and that its last argument are the links to engines that share its
+experts, in JSON.
 """
 
 import os
@@ -12,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.transport.engine_process import main
 from hookline_cluster.clients.engine_wire import SharedEngineWire
+from hookline_process_engine.engine_process import main
 from hookline_processes.owner import Owner, run_supervised
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.sharing import share_experts

@@ -94,7 +94,7 @@ class ClusterExtension:
 
     # -- news ----------------------------------------------------------------------
 
-    def take(self, news: News) -> None:
+    def on_news(self, news: News) -> None:
         """Takes the news of engines that come and go, and of other clients."""
         if isinstance(news, EngineNumberNews):
             self.scaling.take(news)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.transport.launched_engine import LaunchedEngine
+from hookline_process_engine.launched_engine import LaunchedEngine
 from hookline_ranks.experts.links import ExpertLinks
 
 MODULE = "hookline_cluster.engine_process"

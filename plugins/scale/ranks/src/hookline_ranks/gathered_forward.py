@@ -2,8 +2,7 @@
 
 import torch
 
-from hookline.models.forward_batch import ForwardBatch
-from hookline.models.forward_output import ForwardOutput
+from hookline.models.forward_batch import ForwardBatch, ForwardOutput
 from hookline.worker.forward import Forward
 from hookline.worker.paged_cache import PagedCache
 from hookline_ranks.sharding.rank_reduction import RankReduction

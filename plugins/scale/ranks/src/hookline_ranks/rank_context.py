@@ -12,12 +12,11 @@ from hookline.stats import NO_RANKS, RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward, PassingForward
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.paged_cache import PagedCache
 from hookline.worker.rank_context import RankContext
 from hookline.worker.sampling.step_sampler import StepSampler
-from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_ranks.gathered_forward import GatheredForward
 from hookline_ranks.rank_parts import RankParts
@@ -42,7 +41,6 @@ class DividedRankContext(RankContext):
         self._stage = Stage(parallel.stage, parallel.pipeline_parallel_size)
         self._has_whole_experts = parallel.enable_expert_parallel
         self._reduce: RankReduction | None = None
-        self.draft_tree = parts.draft_tree
         if (group := parts.group) is not None:
             self.num_sharers = group.size
         self.has_whole_tables = group is None and self._stage == ONLY
@@ -59,14 +57,16 @@ class DividedRankContext(RankContext):
         """Implements `RankContext`."""
         return "" if self._reduce is None else self._reduce.identity
 
-    def begin_loading(self) -> None:
-        """Implements `RankContext`; others do not load and try models meanwhile."""
+    def begin_loading(self, *, looks_inside: bool) -> None:
+        """Implements `RankContext`; others do not load and try models meanwhile.
+
+        If one rank must look into steps, none replays them: all do as it does.
+        """
         parts = self._parts
         if parts.experts is not None:
             parts.experts.leave()
         if parts.group is not None:
-            recorded = parts.replays_steps
-            self._reduce = RankReduction(parts.group, is_recorded=recorded)
+            self._reduce = RankReduction(parts.group, is_recorded=not looks_inside)
 
     def divide(self, config: PreTrainedConfig) -> ModelPart:
         """Implements `RankContext`."""
@@ -140,8 +140,7 @@ class DividedRankContext(RankContext):
         *,
         feed: Feed,
         stopwatch: Stopwatch,
-        cache: PagedCache,
-        transferring: Transferring | None,
+        extensions: FollowedRows | None,
     ) -> StageRunner | None:
         """Implements `RankContext`."""
         stages = self._parts.stages
@@ -154,8 +153,7 @@ class DividedRankContext(RankContext):
             feed=feed,
             links=stages,
             stopwatch=stopwatch,
-            cache=cache,
-            transferring=transferring,
+            extensions=extensions,
         )
 
     def around_step(self, compute: Compute) -> Compute:

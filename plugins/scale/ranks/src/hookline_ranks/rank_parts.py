@@ -6,7 +6,6 @@ from typing import Protocol
 
 import torch
 
-from hookline.spec_decode.tree import DraftTree
 from hookline.stats import RankUse
 from hookline.worker.sampling.step_sampler import StepSampler
 from hookline_ranks.experts.expert_group import ExpertGroup
@@ -72,10 +71,6 @@ class RankParts:
         share_samples: Makes the sampler of this rank's steps of the sampler that reads
             logits, so that all ranks get the same tokens.
         stages: Links to the pipeline stages before and after; None without stages.
-        draft_tree: The tree of drafts, on ranks that do not draft themselves; None if
-            drafts are chains, or this rank drafts.
-        replays_steps: Ranks may replay recorded steps. If drafts are made of hidden
-            states, one rank must look into steps, and the others do as it does.
         count_expert_tokens: Is told what this rank's whole experts compute, if they are
             spread over the ranks of one engine.
         experts: The ranks of several engines over which experts are spread; None if the
@@ -85,7 +80,5 @@ class RankParts:
     group: StepGroup | None = None
     share_samples: Callable[[StepSampler], StepSampler] = _own
     stages: StageLinks | None = None
-    draft_tree: DraftTree | None = None
-    replays_steps: bool = True
     count_expert_tokens: CountTokens = _ignore
     experts: StepExperts | None = None

@@ -19,7 +19,7 @@ class SharingSampler:
 
     def __init__(self, own: StepSampler, send: Send) -> None:
         self._own, self._send = own, send
-        self.prepare = own.prepare
+        self.prepares, self.prepare = own.prepares, own.prepare
         self.score_prompts = own.score_prompts
 
     def sample(
@@ -39,6 +39,8 @@ class SharingSampler:
 
 class FollowingSampler:
     """Takes the tokens that another rank has sampled; looks at no logits."""
+
+    prepares = False
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive

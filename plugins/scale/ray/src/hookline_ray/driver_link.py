@@ -61,7 +61,7 @@ class DriverLink:
 
     def tell(self, command: ToDriver) -> None:
         # A command is small, and the driver reads it in a thread of its own.
-        self._process.send(msgspec.msgpack.encode(command, enc_hook=plain))
+        self._process.send_bytes(msgspec.msgpack.encode(command, enc_hook=plain))
 
     def take_end(self) -> Ended | None:
         """Returns the next end of an actor that the driver has told."""
@@ -101,11 +101,11 @@ class DriverLink:
         threading.Thread(
             target=self._receive_events, args=[process], name="ray-events", daemon=True
         ).start()
-        process.send(msgspec.msgpack.encode(self._opening))
+        process.send_bytes(msgspec.msgpack.encode(self._opening))
         return process
 
     def _receive_events(self, process: Supervised) -> None:
-        while (data := process.receive()) is not None:
+        while (data := process.receive_bytes()) is not None:
             try:
                 event = msgspec.msgpack.decode(data, type=FromDriver)
             except msgspec.MsgspecError as error:

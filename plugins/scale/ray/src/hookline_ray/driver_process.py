@@ -85,7 +85,7 @@ def _connect(address: str | None) -> str:
 def _receive_commands(
     owner: Owner, commands: "queue.SimpleQueue[ToDriver | None]"
 ) -> None:
-    while (data := owner.receive()) is not None:
+    while (data := owner.receive_bytes()) is not None:
         commands.put(msgspec.msgpack.decode(data, type=ToDriver))
     commands.put(None)
     # Ray may be waiting for a cluster that is gone.
@@ -94,7 +94,7 @@ def _receive_commands(
 
 
 def _send(owner: Owner, message: FromDriver) -> None:
-    owner.send(msgspec.msgpack.encode(message))
+    owner.send_bytes(msgspec.msgpack.encode(message))
 
 
 if __name__ == "__main__":

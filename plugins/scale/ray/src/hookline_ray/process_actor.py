@@ -54,7 +54,7 @@ class ProcessActor:
         logging.basicConfig(level=level, handlers=[logging.StreamHandler(), last])
         logging.getLogger("hookline").setLevel(level)
         process = Supervised(program.module, program.arguments, name=program.name)
-        process.send(program.told)
+        process.send_bytes(program.told)
         while (reason := process.end_reason) is None:
             time.sleep(_LOOK_SECONDS)
         process.close(_GRACE_SECONDS)

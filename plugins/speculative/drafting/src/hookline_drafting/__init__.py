@@ -1,5 +1,54 @@
-"""Training of draft models: `hookline train-draft`."""
+"""Extension `drafting`: speculative decoding, whatever proposer drafts.
 
-from hookline_server.cli.command import Command
+Importing it is cheap: neither numpy nor torch is imported.
+"""
 
-COMMAND = Command("train a draft model", "hookline_drafting.command")
+from hookline.hookspecs import hookimpl
+from hookline.payloads import ExtensionContext
+from hookline_drafting.capabilities import ProposerCapabilities
+from hookline_drafting.config import SpeculativeConfig
+from hookline_drafting.contexts import (
+    ProposerContext,
+    TrainingContext,
+    TrainingReport,
+)
+from hookline_drafting.proposer import (
+    CachingProposer,
+    DraftRequest,
+    Drafts,
+    HiddenStateProposer,
+    Proposer,
+)
+from hookline_drafting.target import DraftLayer, HiddenStates, TargetModel
+from hookline_drafting.tree import MAX_TREE_DRAFTS
+
+__all__ = [
+    "MAX_TREE_DRAFTS",
+    "CachingProposer",
+    "DraftLayer",
+    "DraftRequest",
+    "Drafts",
+    "HiddenStateProposer",
+    "HiddenStates",
+    "Proposer",
+    "ProposerCapabilities",
+    "ProposerContext",
+    "SpeculativeConfig",
+    "TargetModel",
+    "TrainingContext",
+    "TrainingReport",
+    "create_extension",
+]
+
+
+@hookimpl
+def create_extension(context: ExtensionContext) -> object:
+    """Makes the extension of an engine or of a rank.
+
+    Raises:
+        ConfigError: An option is wrong, or does not fit another one.
+    """
+    from hookline_drafting.extension import DraftingExtension  # noqa: PLC0415
+
+    speculative = SpeculativeConfig.from_mapping(context.options)
+    return DraftingExtension(context, speculative)

@@ -9,7 +9,7 @@ al. 2025).
 
 import torch
 
-from hookline.spec_decode import TargetModel
+from hookline_drafting import TargetModel
 from hookline_eagle.head import Head, Sides, angles_at, output_of
 
 

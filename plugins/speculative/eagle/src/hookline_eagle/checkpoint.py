@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import save_file
 
 from hookline.exceptions import ConfigError
-from hookline.spec_decode.weights import find_weights, read_config, read_weights
+from hookline_drafting.weights import find_weights, read_config, read_weights
 from hookline_eagle.head import NUM_FEATURES, Head, HeadShape
 from hookline_eagle.options import OPTION
 

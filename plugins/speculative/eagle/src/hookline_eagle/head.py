@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from hookline.spec_decode import TargetModel
+from hookline_drafting import TargetModel
 
 Sides = tuple[torch.Tensor, torch.Tensor]
 """Cosines and sines, [..., 1, head dim] each."""

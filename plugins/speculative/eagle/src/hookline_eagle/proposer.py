@@ -16,17 +16,17 @@ import torch
 
 from hookline.config import Kernels
 from hookline.exceptions import ConfigError
-from hookline.payloads import ProposerContext
 from hookline.sampling_params import SamplingParams
-from hookline.spec_decode import (
+from hookline_drafting import (
     DraftLayer,
     DraftRequest,
     Drafts,
     HiddenStates,
     ProposerCapabilities,
+    ProposerContext,
     TargetModel,
 )
-from hookline.spec_decode.draft_cache import DraftCache, Span
+from hookline_drafting.draft_cache import DraftCache, Span
 from hookline_eagle.checkpoint import Checkpoint, load_head
 from hookline_eagle.head import Output, Sides, angles_at, output_of
 from hookline_eagle.options import OPTION, PROBABILISTIC, EagleOptions

@@ -10,8 +10,7 @@ from transformers import AutoConfig
 
 from hookline.exceptions import ConfigError
 from hookline.models.description import find_folder
-from hookline.payloads import TrainingContext, TrainingReport
-from hookline.spec_decode import TargetModel
+from hookline_drafting import TargetModel, TrainingContext, TrainingReport
 from hookline_drafting.training.fitting import (
     AcceptanceCounter,
     batches,

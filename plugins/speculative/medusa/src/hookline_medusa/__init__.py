@@ -4,8 +4,7 @@ Importing it is cheap: torch is imported when a proposer is made.
 """
 
 from hookline.hookspecs import hookimpl
-from hookline.payloads import ProposerContext, TrainingContext, TrainingReport
-from hookline.spec_decode import Proposer
+from hookline_drafting import Proposer, ProposerContext, TrainingContext, TrainingReport
 
 __all__ = ["create_proposer", "train_draft"]
 

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save_file
 
 from hookline.exceptions import ConfigError
-from hookline.spec_decode.weights import find_weights, read_config, read_weights
+from hookline_drafting.weights import find_weights, read_config, read_weights
 from hookline_medusa.heads import Block, Head
 from hookline_medusa.options import OPTION
 

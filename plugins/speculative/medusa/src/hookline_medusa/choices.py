@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from hookline.config.speculative import OPTION
+from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
 from hookline.exceptions import ConfigError
-from hookline.spec_decode import MAX_TREE_DRAFTS
+from hookline_drafting import MAX_TREE_DRAFTS
 
 Path = tuple[int, ...]
 

@@ -7,7 +7,7 @@ from typing import Self
 
 from hookline.config.checks import check_whole
 from hookline.exceptions import ConfigError
-from hookline.plugin_loading.method_options import (
+from hookline_drafting.method_options import (
     check_rate,
     model_of,
     refuse_unknown,

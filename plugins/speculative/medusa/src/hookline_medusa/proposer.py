@@ -11,8 +11,13 @@ from typing import Self
 import torch
 
 from hookline.exceptions import ConfigError
-from hookline.payloads import ProposerContext
-from hookline.spec_decode import DraftRequest, Drafts, ProposerCapabilities, TargetModel
+from hookline_drafting import (
+    DraftRequest,
+    Drafts,
+    ProposerCapabilities,
+    ProposerContext,
+    TargetModel,
+)
 from hookline_medusa.checkpoint import load_heads
 from hookline_medusa.choices import Choices
 from hookline_medusa.heads import Head, SharedOutput, likeliest, ranked
@@ -47,8 +52,7 @@ class MedusaProposer:
         if options.choices is not None:
             options.choices.check_heads(len(heads))
             return cls(heads, options.choices)
-        speculative = context.config.speculative
-        count = None if speculative is None else speculative.num_speculative_tokens
+        count = context.num_speculative_tokens
         if isinstance(count, int) and count > len(heads):
             raise ConfigError(
                 OPTION,

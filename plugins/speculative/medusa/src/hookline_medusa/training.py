@@ -3,8 +3,7 @@
 import torch
 from torch import nn
 
-from hookline.payloads import TrainingContext, TrainingReport
-from hookline.spec_decode import TargetModel
+from hookline_drafting import TargetModel, TrainingContext, TrainingReport
 from hookline_drafting.training.fitting import (
     AcceptanceCounter,
     batches,

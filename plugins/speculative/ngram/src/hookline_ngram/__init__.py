@@ -4,8 +4,7 @@ Importing it is cheap: numba is imported when a proposer is made.
 """
 
 from hookline.hookspecs import hookimpl
-from hookline.payloads import ProposerContext
-from hookline.spec_decode import Proposer
+from hookline_drafting import Proposer, ProposerContext
 from hookline_ngram.options import NgramOptions
 
 __all__ = ["NgramOptions", "create_proposer"]

@@ -6,7 +6,7 @@ from typing import Self
 
 from hookline.config.checks import check_whole
 from hookline.exceptions import ConfigError
-from hookline.plugin_loading.method_options import refuse_unknown
+from hookline_drafting.method_options import refuse_unknown
 
 OPTION = "speculative-config"
 MOST_TOKENS = 64

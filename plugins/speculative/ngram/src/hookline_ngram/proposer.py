@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hookline.spec_decode import DraftRequest, Drafts, ProposerCapabilities
+from hookline_drafting import DraftRequest, Drafts, ProposerCapabilities
 from hookline_ngram.options import NgramOptions
 from hookline_ngram.suffix_index import SuffixIndex
 

@@ -72,7 +72,7 @@ class CompilingProcess:
     def compile(self, spec: GrammarSpec) -> Compiled | Refused:
         """Compiles a grammar; if the process ends meanwhile, `has_ended` is True."""
         begun = time.perf_counter()
-        self._process.send(msgspec.msgpack.encode(spec))
+        self._process.send_bytes(msgspec.msgpack.encode(spec))
         reply = self._reply(self._limits.cpu_seconds * _SLOWEST)
         if isinstance(reply, Compiled | Refused):
             return reply
@@ -100,7 +100,7 @@ class CompilingProcess:
 
     def _reply(self, seconds: float) -> Reply | None:
         """Returns the next reply; None at a timeout or if the process has ended."""
-        data = self._process.receive(seconds)
+        data = self._process.receive_bytes(seconds)
         if data is None:
             return None
         try:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from hookline.stats import GRAMMARS
 from hookline.step.plan import StepPlan
-from hookline.worker.drafting.verification import first_of_each
-from hookline.worker.extension import Drafts, WorkerStep
+from hookline.worker.extension import WorkerStep
 from hookline.worker.input_batch import InputBatch
+from hookline.worker.verification import first_of_each
 from hookline_grammars.forced_gain import ForcedGain
 from hookline_grammars.forced_pace import FIRST_FORCED, ForcedPace
 from hookline_grammars.masks import GrammarMasks
@@ -21,25 +21,18 @@ class GrammarDrafts:
     """Changes the drafts of requests with grammars, after the proposer's call."""
 
     def __init__(
-        self,
-        grammars: GrammarMasks,
-        batch: InputBatch,
-        drafter: Drafts | None,
-        *,
-        changes: bool,
+        self, grammars: GrammarMasks, batch: InputBatch, *, changes: bool
     ) -> None:
-        """Fits drafts of `drafter`, if there is one.
+        """Fits the drafts of others, if there are any.
 
         Args:
             grammars: Follows the grammars.
             batch: The batch.
-            drafter: Asks the proposer.
             changes: Whether drafts can be changed and verified; if not, only the use of
                 grammars is reported.
         """
         self._grammars = grammars
         self._batch = batch
-        self._drafter = drafter
         self._changes = changes
         self._forced: dict[int, int] = {}
         self._paces: dict[int, ForcedPace] = {}
@@ -90,9 +83,7 @@ class GrammarDrafts:
         forced, chosen = self._grammars.fit(row, text, proposed, pace.most)
         if forced:
             self._forced[request_id] = forced
-        if self._drafter is not None and chosen != proposed[: len(chosen)]:
-            self._drafter.forget(request_id)
-        return chosen
+        return chosen[: max(0, self._batch.room_for_drafts(row))]
 
     def _pays(self, requests: int) -> bool:
         """Returns whether a step of so many requests should verify forced drafts."""

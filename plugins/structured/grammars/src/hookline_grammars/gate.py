@@ -8,7 +8,7 @@ import msgspec
 
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.frozen import frozen_map
-from hookline.request import Request, RequestStatus
+from hookline.request import Request
 from hookline.scheduler.extension import SchedulerPort
 from hookline.scheduler.readiness import Readiness
 from hookline.stats import GrammarCompiling, GrammarNews, GrammarStats
@@ -42,7 +42,7 @@ class GrammarGate:
     refused, is kept for later requests.
     """
 
-    status = RequestStatus.WAITING_FOR_GRAMMAR
+    name = "grammar"
     timeout_ns = None
     """Each grammar has its own deadline."""
 

@@ -14,22 +14,22 @@ from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.stats import GrammarUse
 from hookline.step.plan import AdmittedSequence
 from hookline.structured_outputs import REFUSED
-from hookline.worker.drafting.verification import first_of_each
 from hookline.worker.input_batch import InputBatch, Int32, Int64
 from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline.worker.verification import first_of_each
 from hookline_grammars.allowance import (
     TOKEN_NS,
     GrammarAllowance,
 )
 from hookline_grammars.backend import GrammarMatcher, RefusedGrammarError
 from hookline_grammars.compiled import GRAMMAR
+from hookline_grammars.cpu_timer import CpuTimer
 from hookline_grammars.draft_masks import (
     DEAD_END,
     fill_behind,
 )
 from hookline_grammars.many_matchers import accept_tokens, fill_masks
 from hookline_grammars.own_backends import MatcherSource
-from hookline_grammars.quick_timer import QuickTimer
 from hookline_grammars.row import GrammarRow
 from hookline_kernels.token_mask import TokenMasking, choose_masking
 from hookline_registry import Failure, isolate
@@ -102,7 +102,7 @@ class GrammarMasks:
         self._masks: Int32 = np.empty((0, self._words), np.int32)
         self._rows: dict[int, GrammarRow] = {}
         self._allowance = GrammarAllowance()
-        self._timer = QuickTimer()
+        self._timer = CpuTimer()
         self._failures: dict[int, FinishCause] = {}
         self._num_logged = 0
         self._fill_ns = self._apply_ns = 0

@@ -58,17 +58,17 @@ def main(owner: Owner, arguments: Sequence[str]) -> int:
     context = _context(setup)
     backends = isolate(_backends, setup.backends, context)
     if isinstance(backends, Failure):
-        owner.send(msgspec.msgpack.encode(Broken(backends.summary)))
+        owner.send_bytes(msgspec.msgpack.encode(Broken(backends.summary)))
         return 0
     serve = partial(_serve, backends, context, int(memory_bytes))
     compiler = Compiler(setup.backends, serve, float(cpu_seconds))
     owner.watch(partial(_end, compiler))
     gc.freeze()  # so that forks share these objects
-    owner.send(msgspec.msgpack.encode(Ready()))
+    owner.send_bytes(msgspec.msgpack.encode(Ready()))
     decoder = msgspec.msgpack.Decoder(GrammarSpec)
-    while (data := owner.receive()) is not None:
+    while (data := owner.receive_bytes()) is not None:
         reply = compiler.reply(decoder.decode(data), owner.channel)
-        owner.send(msgspec.msgpack.encode(reply))
+        owner.send_bytes(msgspec.msgpack.encode(reply))
     compiler.close()
     return 0
 
@@ -89,10 +89,10 @@ def _serve(
     limit_memory(memory_bytes)
     decoder = msgspec.msgpack.Decoder(Attempt)
     trial = Trial(context)
-    while (data := owner.receive()) is not None:
+    while (data := owner.receive_bytes()) is not None:
         attempt = decoder.decode(data)
         reply = _compile(backends[attempt.backend], attempt, trial)
-        owner.send(msgspec.msgpack.encode(reply))
+        owner.send_bytes(msgspec.msgpack.encode(reply))
 
 
 def _context(setup: Setup) -> BackendContext:

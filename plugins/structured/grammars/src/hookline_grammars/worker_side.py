@@ -44,7 +44,7 @@ class GrammarWorker(WorkerSide):
     def bind(self, parts: RunnerParts) -> None:
         assert self._masks is not None, "logits_processors comes first"
         self._drafts = GrammarDrafts(
-            self._masks, parts.batch, parts.drafter, changes=parts.can_change_drafts
+            self._masks, parts.batch, changes=parts.can_change_drafts
         )
 
     def joined(self, row: int, sequence: AdmittedSequence) -> bool:  # noqa: ARG002

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from aiohttp import web
 
-from hookline_kernels.runtime.settled_heap import settle_heap
+from hookline_kernels.runtime.gc_freeze import freeze_gc
 from hookline_server.api_servers.parent import Parent
 from hookline_server.auth.exposure import warn_if_open
 from hookline_server.cli.commands.banner import banner
@@ -57,7 +57,7 @@ def run(argv: list[str]) -> int:
 
     def when_ready(app: web.Application) -> None:
         # A full collection would look at all imports: 100 ms for everything here.
-        settle_heap()
+        freeze_gc()
         seconds = time.monotonic() - began
         say(banner(app, root=root, pages_root=pages_root, seconds=seconds))
 

@@ -19,13 +19,13 @@ from hookline.config import (
 from hookline.core.commands import Add, Call, Reply, ResetPrefixCache
 from hookline.events import StepOutput
 from hookline.request_ids import client_of, first_id
-from hookline.transport.ipc import IpcTransport, ipc_address
-from hookline.transport.launched_engine import LaunchedEngine
-from hookline.transport.mailbox import Mailbox
-from hookline.transport.messages import Output, Ready
-from hookline.transport.transport import Party, Role
 from hookline_cluster.clients.messages import Attach, Detach, ToClient
 from hookline_cluster.clients.owner_client import OwnerClient
+from hookline_process_engine.ipc import IpcTransport, ipc_address
+from hookline_process_engine.launched_engine import LaunchedEngine
+from hookline_process_engine.mailbox import Mailbox
+from hookline_process_engine.messages import Output, Ready
+from hookline_process_engine.transport import Party, Role
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request

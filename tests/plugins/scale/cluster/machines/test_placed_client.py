@@ -12,19 +12,18 @@ from hookline.config import EngineConfig
 from hookline.events import ClockPair
 from hookline.exceptions import EngineDeadError
 from hookline.models.description import find_folder
-from hookline.models.folder_digest import digest_of_folder
 from hookline.transport.engine_client import (
     DeathKind,
     EngineDied,
     EngineReplaced,
     Received,
 )
-from hookline.transport.messages import Ready
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.config import ClusterConfig, MachinesConfig
 from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.engine_nodes import NodeEnded
+from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.placed_client import PlacedClient
 from hookline_cluster.machines.placing import place_by
@@ -36,6 +35,7 @@ from hookline_cluster.news import (
     EngineNotJoined,
     SecondaryClientLeft,
 )
+from hookline_process_engine.messages import Ready
 from hookline_testing.own_time import Deadline
 from hookline_testing.payloads import FACTS
 

@@ -15,17 +15,14 @@ from hookline.core.commands import SCHEMA_VERSION, Call, IsSleeping, Reply
 from hookline.events import ClockPair
 from hookline.exceptions import EngineDeadError
 from hookline.models.description import find_folder
-from hookline.models.folder_digest import digest_of_folder
 from hookline.transport.engine_client import (
     DeathKind,
     EngineDied,
     EngineReplaced,
     Received,
 )
-from hookline.transport.mailbox import Mailbox
-from hookline.transport.messages import Failed, Ready
-from hookline.transport.transport import Party, Role
 from hookline_cluster.machines.endpoint import Endpoint
+from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.link_messages import (
     JOINING_KEY,
     Goodbye,
@@ -41,6 +38,9 @@ from hookline_cluster.machines.link_messages import (
 from hookline_cluster.machines.remote_client import RemoteClient
 from hookline_cluster.machines.tcp import TcpHub, TcpLink
 from hookline_cluster.news import EngineLeaving
+from hookline_process_engine.mailbox import Mailbox
+from hookline_process_engine.messages import Failed, Ready
+from hookline_process_engine.transport import Party, Role
 from hookline_testing.own_time import Deadline
 from hookline_testing.payloads import FACTS
 

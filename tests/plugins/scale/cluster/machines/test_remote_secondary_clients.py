@@ -16,7 +16,6 @@ from hookline.core.commands import Add, Call, IsSleeping, Reply, Sleep
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.models.description import find_folder
-from hookline.models.folder_digest import digest_of_folder
 from hookline.request_ids import first_id
 from hookline.transport.engine_client import (
     EngineDied,
@@ -24,12 +23,10 @@ from hookline.transport.engine_client import (
     Received,
     SecondaryClientEnded,
 )
-from hookline.transport.mailbox import make_key
-from hookline.transport.messages import Ready
-from hookline.transport.transport import Party, Role
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.machines.client_relay import ClientRelay, client_label
 from hookline_cluster.machines.endpoint import Endpoint
+from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.remote_client import RemoteClient
 from hookline_cluster.machines.remote_wire import RemoteWire
 from hookline_cluster.machines.tcp import TcpHub
@@ -39,6 +36,9 @@ from hookline_cluster.news import (
     SecondaryClientCall,
     SecondaryClientLeft,
 )
+from hookline_process_engine.mailbox import make_key
+from hookline_process_engine.messages import Ready
+from hookline_process_engine.transport import Party, Role
 from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request
 
@@ -81,7 +81,7 @@ class RemoteEngine:
         loop = build_loop(config, core)
         self._wire.ready(Ready(core.facts, core.clock_pair()))
         while not (self._is_over.is_set() or self._wire.is_dismissed):
-            for message in loop.turn(self._wire.receive, 0.02):
+            for message in loop.run_once(self._wire.receive, 0.02):
                 self._wire.send(message)
 
 

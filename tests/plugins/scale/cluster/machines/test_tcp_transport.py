@@ -8,10 +8,10 @@ from contextlib import ExitStack, closing
 import pytest
 
 from hookline.exceptions import ConfigError
-from hookline.transport.transport import Party, Role
 from hookline_cluster.machines.endpoint import Endpoint
 from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.tcp import TcpHub, TcpLink
+from hookline_process_engine.transport import Party, Role
 from hookline_testing.own_time import Deadline
 
 KEYS = LinkKeys.derive(b"a secret of some length")

@@ -118,7 +118,7 @@ class Guest:
 
     def turn(self) -> None:
         if (received := self.client.receive(0.001)) is not None:
-            self.front_end.take(received)
+            self.front_end.on_message(received)
 
     def drive(self) -> None:
         """Takes everything in until all requests have ended."""
@@ -169,7 +169,7 @@ def test_an_engine_that_is_not_wanted_is_left_after_its_requests(guest: Guest) -
     guest.submit(60, to=1)
     for _ in range(6):
         guest.turn()
-    guest.front_end.take(EngineDraining(1, 7))
+    guest.front_end.on_message(EngineDraining(1, 7))
     later = [guest.submit() for _ in range(4)]
     with pytest.raises(EngineDeadError, match="fewer engines are wanted"):
         guest.submit(to=1)
@@ -195,7 +195,7 @@ def test_an_open_call_is_answered_before_it_leaves(guest: Guest) -> None:
     """The reply would find nobody."""
     guest.join(1)
     replies = guest.front_end.call(ResetPrefixCache())
-    guest.front_end.take(EngineDraining(1, 1))
+    guest.front_end.on_message(EngineDraining(1, 1))
     guest.settle()
     before = list(guest.client.left)
     while not all(each.done() for each in replies):
@@ -210,16 +210,16 @@ def test_an_open_call_is_answered_before_it_leaves(guest: Guest) -> None:
 def test_an_engine_that_stays_after_all_gets_requests_again(guest: Guest) -> None:
     """Whether the front end is still there, or has left and comes back."""
     guest.join(1)
-    guest.front_end.take(EngineDraining(1, 1))
-    guest.front_end.take(EngineAvailable(1))
+    guest.front_end.on_message(EngineDraining(1, 1))
+    guest.front_end.on_message(EngineAvailable(1))
     guest.settle()
     still_there = guest.submit(to=1)
     guest.drive()
-    guest.front_end.take(EngineDraining(1, 2))
+    guest.front_end.on_message(EngineDraining(1, 2))
     guest.settle()
-    guest.front_end.take(EngineAvailable(1))
+    guest.front_end.on_message(EngineAvailable(1))
     back = list(guest.client.returned)
-    guest.front_end.take(EngineJoined(1, guest.client.engines[1]))
+    guest.front_end.on_message(EngineJoined(1, guest.client.engines[1]))
     again = guest.submit(to=1)
     guest.drive()
 
@@ -231,7 +231,7 @@ def test_an_engine_that_stays_after_all_gets_requests_again(guest: Guest) -> Non
 
 def test_a_wish_that_comes_before_the_engine_is_kept(guest: Guest) -> None:
     """The engine gets no request when it joins, and is left at once."""
-    guest.front_end.take(EngineDraining(1, 3))
+    guest.front_end.on_message(EngineDraining(1, 3))
     guest.join(1)
     chosen = {guest.submit() for _ in range(4)}
     guest.drive()
@@ -243,7 +243,7 @@ def test_a_wish_that_comes_before_the_engine_is_kept(guest: Guest) -> None:
 
 def test_the_last_engine_is_not_left(guest: Guest) -> None:
     """Another one has joined for its owner, and will for this front end."""
-    guest.front_end.take(EngineDraining(0, 1))
+    guest.front_end.on_message(EngineDraining(0, 1))
     guest.settle()
     alone = list(guest.client.left), guest.submit()
     guest.drive()
@@ -258,11 +258,11 @@ def test_the_last_engine_is_not_left(guest: Guest) -> None:
 def test_what_comes_of_an_engine_that_was_left_is_ignored(guest: Guest) -> None:
     """States that were on their way, and news of its end."""
     guest.join(1)
-    guest.front_end.take(EngineDraining(1, 1))
+    guest.front_end.on_message(EngineDraining(1, 1))
     guest.settle()
-    guest.front_end.take(StepOutput(1, 10, "idle", SchedulerStats()))
-    guest.front_end.take(EngineDied(1, "it ended", is_replaced=False))
-    guest.front_end.take(EngineLeft(1))
+    guest.front_end.on_message(StepOutput(1, 10, "idle", SchedulerStats()))
+    guest.front_end.on_message(EngineDied(1, "it ended", is_replaced=False))
+    guest.front_end.on_message(EngineLeft(1))
 
     assert guest.indices == [0]
     assert guest.front_end.failure is None
@@ -274,11 +274,11 @@ def test_an_engine_that_dies_while_it_drains_is_forgotten(guest: Guest) -> None:
     guest.submit(200, to=1)
     for _ in range(6):
         guest.turn()
-    guest.front_end.take(EngineDraining(1, 1))
+    guest.front_end.on_message(EngineDraining(1, 1))
     guest.client.kill(1)
     guest.client._news.clear()
-    guest.front_end.take(EngineDied(1, "it was killed", is_replaced=False))
-    guest.front_end.take(EngineLeft(1))
+    guest.front_end.on_message(EngineDied(1, "it was killed", is_replaced=False))
+    guest.front_end.on_message(EngineLeft(1))
 
     assert guest.ends == [EngineDeadError]
     assert guest.client.left == []
@@ -290,7 +290,7 @@ def test_requests_of_an_engine_that_is_gone_do_not_hang(guest: Guest) -> None:
     """Even if nothing was said of its death before."""
     guest.join(1)
     guest.submit(200, to=1)
-    guest.front_end.take(EngineLeft(1))
+    guest.front_end.on_message(EngineLeft(1))
 
     assert guest.ends == [EngineDeadError]
     assert guest.indices == [0]

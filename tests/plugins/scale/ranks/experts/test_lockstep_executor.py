@@ -55,7 +55,7 @@ class Engine:
     def turn(self, *commands: Command) -> list[Reply]:
         """Takes a turn; returns its replies."""
         self.commands.extend(commands)
-        found = self.loop.turn(self.receive, 0.0)
+        found = self.loop.run_once(self.receive, 0.0)
         return [each for each in found if isinstance(each, Reply)]
 
     def turns(self, count: int = 20) -> list[Reply]:
@@ -82,7 +82,7 @@ def test_an_engine_without_work_follows_one_that_has_some() -> None:
     with engines() as (first, second):
         first.turn(Add(engine_request(1, [3, 4, 5], TOKENS)))
         first.turns()
-        outputs = [second.loop.turn(second.receive, 0.0) for _ in range(TOKENS)]
+        outputs = [second.loop.run_once(second.receive, 0.0) for _ in range(TOKENS)]
         stats = second.core.report("test").stats
 
         assert outputs == [[]] * TOKENS

@@ -8,7 +8,7 @@ import pytest
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
-from hookline_ranks.processes.rank_worker import check_connector
+from hookline_kv_transfer.loading import check_ranks
 from hookline_testing import assert_conserved
 from hookline_testing.connectors import DictStore, DictWorker
 
@@ -82,4 +82,4 @@ def test_connectors_that_know_no_ranks_are_refused() -> None:
     )
 
     with pytest.raises(ConfigError, match="'dict' does not work with several ranks"):
-        check_connector(config, DictWorker(DictStore()))
+        check_ranks(config, "dict", DictWorker(DictStore()).capabilities)

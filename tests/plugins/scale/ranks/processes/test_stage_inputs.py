@@ -8,13 +8,13 @@ import pytest
 
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.finish_cause import Aborted
-from hookline.spec_decode import SpeculativeConfig
 from hookline.stats import Residue
 from hookline.step.plan import StepPlan, StepResult
-from hookline.worker.drafting.guard import ProposerGuard
-from hookline.worker.drafting.verification import Verified
 from hookline.worker.executor import DeferredStep, Executor
 from hookline.worker.input_batch import InputBatch, StepInputs
+from hookline.worker.verification import Verified
+from hookline_drafting import SpeculativeConfig
+from hookline_drafting.guard import ProposerGuard
 from hookline_testing.proposers import ScriptedProposer
 from hookline_testing.simulation import (
     VOCAB_SIZE,

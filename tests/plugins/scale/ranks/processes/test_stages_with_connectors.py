@@ -7,6 +7,7 @@ import pytest
 
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig
+from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 
@@ -79,7 +80,7 @@ def test_a_load_that_fails_in_one_stage_fails_in_all(
     with engine(llama.folder, storage(tmp_path)) as llm:
         assert tokens(llm) == expected(llama)
 
-        transfers = llm.front_end.engines[0].stats.transfers
+        transfers = transfers_of(llm.front_end.engines[0].stats)
         assert transfers.failures["load"]["truncated"] > 0
         assert transfers.recomputed_tokens > 0
 

@@ -18,6 +18,8 @@ from hookline.config import (
 )
 from hookline.models.forward_batch import ForwardBatch
 from hookline.startup_timer import StartupTimer
+from hookline.worker.extension import WorkerSide
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.loading.loader import load
 from hookline.worker.paged_cache import PagedCache
@@ -98,6 +100,13 @@ def batch_of(tokens: list[int], start: int) -> ForwardBatch:
     )
 
 
+class Reader(WorkerSide):
+    uses_cache = True
+
+    def __init__(self, *, looks_inside: bool) -> None:
+        self.looks_inside = looks_inside
+
+
 def load_rank(
     folder: Path,
     group: StepGroup | None,
@@ -112,7 +121,7 @@ def load_rank(
 
     Experts are whole if what they compute is counted, or engines share them.
     """
-    parts = RankParts(group=group, replays_steps=replays_steps, experts=experts)
+    parts = RankParts(group=group, experts=experts)
     parallel = ParallelConfig()
     if count_expert_tokens is not None and group is not None:
         parts = replace(parts, count_expert_tokens=count_expert_tokens)
@@ -130,8 +139,7 @@ def load_rank(
         config,
         CPU,
         StartupTimer(SystemClock()),
-        proposer=None,
-        needs_fingerprint=True,
+        extensions=FollowedRows([Reader(looks_inside=not replays_steps)]),
         ranks=ranks,
     )
     return RankedModel(loaded, ranks, group)

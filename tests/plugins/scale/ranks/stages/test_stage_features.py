@@ -10,8 +10,9 @@ import torch
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig, ExecutorConfig, Kernels, ParallelConfig
 from hookline.models.forward_batch import ForwardBatch
-from hookline.spec_decode import SpeculativeConfig
 from hookline.startup_timer import StartupTimer
+from hookline.worker.extension import WorkerSide
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import PassingForward
 from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.loading.loader import load
@@ -22,29 +23,30 @@ from hookline_ranks.rank_parts import RankParts
 from hookline_ranks.stages.stage_links import PassedFeatures
 from hookline_testing.essential import essential
 from hookline_testing.oracle import FAMILIES, make_oracle
-from hookline_testing.proposers import RandomProposer, WatchingProposer
 
 LAYERS = (2, 3, 0)
 COUNT, BLOCK = 20, 16
 
 
+class Reader(WorkerSide):
+    states_option = "test"
+    feature_layers = LAYERS
+
+
 def load_stage(folder: Path, kernels: Kernels, parallel: ParallelConfig) -> LoadedModel:
-    """A stage that is ready for a prompt; the last one has a proposer."""
+    """A stage that is ready for a prompt; an extension reads the last one's layers."""
     config = EngineConfig.from_options(model=str(folder))
     config = replace(
         config,
         executor=ExecutorConfig(kernels=kernels),
         parallel=parallel,
-        speculative=SpeculativeConfig(method="test", num_speculative_tokens=2),
     )
     is_last = parallel.stage == parallel.pipeline_parallel_size - 1
-    proposer = WatchingProposer(RandomProposer(), feature_layers=LAYERS)
     loaded = load(
         config,
         CPU,
         StartupTimer(SystemClock()),
-        proposer=proposer if is_last else None,
-        needs_fingerprint=False,
+        extensions=FollowedRows([Reader()] if is_last else []),
         ranks=DividedRankContext(config, RankParts()),
     )
     may_compile = kernels is not Kernels.TORCH

@@ -20,19 +20,19 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig, ModelConfig
 from hookline.core.building import build_core
 from hookline.core.commands import Call, Finish, ResetPrefixCache
-from hookline.core.recording import FileRecorder, RecordingHeader, read_recording
 from hookline.exceptions import HooklineError
 from hookline.finish_cause import Aborted
-from hookline.kv_transfer import KVLayout
 from hookline.models.description import describe, find_folder
 from hookline.models.loading import load_model
 from hookline.text.probing import probe_tokenizer
 from hookline.tokenizer import Tokenizer
-from hookline.transport.mailbox import Mailbox, make_key
-from hookline.transport.messages import Failed, Start
-from hookline.transport.transport import Party, Role
 from hookline_cluster.clients.messages import Attach, Detach, ToEngine
 from hookline_faults.fuzzing.mutator import mutated
+from hookline_kv_transfer import KVLayout
+from hookline_process_engine.mailbox import Mailbox, make_key
+from hookline_process_engine.messages import Failed, Start
+from hookline_process_engine.transport import Party, Role
+from hookline_recording import FileRecorder, RecordingHeader, read_recording
 from hookline_server.auth.key_file import read_keys
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.config_file import read_file

@@ -70,7 +70,7 @@ class SimulatedEngine:
 
     def _turn(self) -> None:
         advance(self._clock, self._events.clock.now())
-        messages = self._loop.turn(self._next_command, 0.0)
+        messages = self._loop.run_once(self._next_command, 0.0)
         ended = self._clock.now()
         for message in messages:
             self._emit(message, ended)

@@ -118,7 +118,7 @@ class SimulatedFrontEnd:
         self._client.arrive(received)
         while (each := self._client.receive(0.0)) is not None:
             self.front_end.engines.heard(each)
-            self.front_end.take(each)
+            self.front_end.on_message(each)
 
 
 def thousand_tokens() -> Tokenizer:

@@ -27,8 +27,8 @@ from hookline.config import (
     ModelConfig,
     ObserverConfig,
 )
-from hookline.frontend.observer_choice import observe
 from hookline.frontend.observing import Observing
+from hookline.frontend.starting import observe
 from hookline_demo_model import folder
 from hookline_server.app import create_app
 from hookline_server.cli.options.loggers import default_loggers

@@ -18,10 +18,6 @@ from hookline.transport.engine_client import (
     EngineReplaced,
     Received,
 )
-from hookline.transport.ipc import IpcTransport
-from hookline.transport.mailbox import Mail, Mailbox
-from hookline.transport.messages import Output, Ready
-from hookline.transport.transport import Party, Role
 from hookline_cluster.capabilities import EngineAttachments, RemoteEngines
 from hookline_cluster.clients.messages import (
     Attach,
@@ -44,6 +40,10 @@ from hookline_cluster.news import (
     EngineLeft,
     EngineVerdict,
 )
+from hookline_process_engine.ipc import IpcTransport
+from hookline_process_engine.mailbox import Mail, Mailbox
+from hookline_process_engine.messages import Output, Ready
+from hookline_process_engine.transport import Party, Role
 
 T = TypeVar("T")
 _CAPABILITIES = frozenset({AttachedEngines, EngineAttachments, RemoteEngines})

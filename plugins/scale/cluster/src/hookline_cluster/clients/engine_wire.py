@@ -10,12 +10,12 @@ import msgspec
 
 from hookline.config import EngineConfig
 from hookline.core.commands import Command, EngineMessage
-from hookline.transport.engine_wire import EngineWire
-from hookline.transport.mailbox import Mail
-from hookline.transport.messages import Ready
 from hookline_cluster.clients.messages import ToEngine
 from hookline_cluster.clients.served_clients import FromClient, ServedClients
 from hookline_cluster.config.cluster import ClusterConfig
+from hookline_process_engine.engine_wire import EngineWire
+from hookline_process_engine.mailbox import Mail
+from hookline_process_engine.messages import Ready
 
 
 class SharedEngineWire(EngineWire):

@@ -9,7 +9,7 @@ from hookline.events import ClockPair, Finished
 from hookline.frozen import plain
 from hookline.payloads import EngineFacts
 from hookline.transport.cluster import AttachInfo
-from hookline.transport.messages import (
+from hookline_process_engine.messages import (
     Failed,
     Hello,
     Output,

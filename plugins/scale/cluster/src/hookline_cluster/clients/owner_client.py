@@ -12,9 +12,6 @@ from hookline.transport.engine_client import (
     EngineProcesses,
     Received,
 )
-from hookline.transport.launched_engine import LaunchedEngine
-from hookline.transport.process_client import ProcessClient
-from hookline.transport.transport import Party, Role
 from hookline_cluster.capabilities import SecondaryClientNews
 from hookline_cluster.clients.messages import (
     AttachDetails,
@@ -30,6 +27,9 @@ from hookline_cluster.clients.secondary_clients import (
 from hookline_cluster.expert_memory import ExpertMemory
 from hookline_cluster.news import EngineVerdict
 from hookline_cluster.shared_engine import SharedEngine
+from hookline_process_engine.launched_engine import LaunchedEngine
+from hookline_process_engine.process_client import ProcessClient
+from hookline_process_engine.transport import Party, Role
 
 T = TypeVar("T")
 

@@ -11,9 +11,6 @@ from hookline.transport.engine_client import (
     EngineInfo,
     SecondaryClientEnded,
 )
-from hookline.transport.ipc import IpcTransport, ipc_address
-from hookline.transport.mailbox import make_key
-from hookline.transport.transport import Party, Role
 from hookline_cluster.clients.departures import Departures
 from hookline_cluster.clients.messages import (
     AttachDetails,
@@ -33,6 +30,9 @@ from hookline_cluster.news import (
     SecondaryClientCall,
     SecondaryClientLeft,
 )
+from hookline_process_engine.ipc import IpcTransport, ipc_address
+from hookline_process_engine.mailbox import make_key
+from hookline_process_engine.transport import Party, Role
 
 _MOST_NEWS = 1000
 """Maximum number of news that wait for a client; further ones are lost to it."""

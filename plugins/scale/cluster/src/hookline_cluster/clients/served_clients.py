@@ -21,8 +21,6 @@ from hookline.core.commands import (
     WakeUp,
 )
 from hookline.events import StepOutput
-from hookline.transport.messages import Failed, Output, Ready
-from hookline.transport.transport import Party, Role, Transport
 from hookline_cluster.clients.client_table import ClientTable
 from hookline_cluster.clients.messages import (
     Attach,
@@ -36,6 +34,8 @@ from hookline_cluster.clients.messages import (
 )
 from hookline_cluster.clients.other_clients_load import OtherClientsLoad
 from hookline_cluster.clients.output_split import split_output
+from hookline_process_engine.messages import Failed, Output, Ready
+from hookline_process_engine.transport import Party, Role, Transport
 
 SECONDARY_CLIENT_FRAMES = 10_000
 """Maximum number of frames queued for a secondary client; beyond it, it is detached."""

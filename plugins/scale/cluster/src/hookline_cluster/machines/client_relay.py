@@ -4,10 +4,10 @@ import shutil
 
 import zmq
 
-from hookline.transport.ipc import IpcTransport, private_folder
-from hookline.transport.mailbox import key_in
-from hookline.transport.transport import Party, Role
 from hookline_cluster.clients.served_clients import SECONDARY_CLIENT_FRAMES
+from hookline_process_engine.ipc import IpcTransport, private_folder
+from hookline_process_engine.mailbox import key_in
+from hookline_process_engine.transport import Party, Role
 from hookline_processes.forked_children import release_folder_in_forked_children
 
 _INDEX_BYTES = 4

@@ -25,5 +25,5 @@ class Enlistment(msgspec.Struct, frozen=True):
     @classmethod
     def receive(cls, owner: Owner) -> "Enlistment | None":
         """Waits for the owner's; None if it has gone."""
-        data = owner.receive()
+        data = owner.receive_bytes()
         return msgspec.msgpack.decode(data, type=cls) if data else None

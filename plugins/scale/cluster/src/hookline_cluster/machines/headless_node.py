@@ -65,7 +65,7 @@ class _Engine:
         except OSError as error:
             self._retry(f"its process cannot be started: {error}")
             return
-        self._process.send(self._enlistment)
+        self._process.send_bytes(self._enlistment)
         self.fate = _Fate.RUNS
 
     def drain(self) -> None:

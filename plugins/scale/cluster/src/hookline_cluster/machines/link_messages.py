@@ -9,8 +9,6 @@ import msgspec
 
 from hookline.config import EngineConfig
 from hookline.core.commands import Add, Call, Finish, Reply
-from hookline.transport.mailbox import KEY_BYTES
-from hookline.transport.messages import Failed, Output, Ready, StartFailed
 from hookline_cluster.clients.messages import (
     Attach,
     Depart,
@@ -18,6 +16,8 @@ from hookline_cluster.clients.messages import (
     Expel,
     OfSecondaryClients,
 )
+from hookline_process_engine.mailbox import KEY_BYTES
+from hookline_process_engine.messages import Failed, Output, Ready, StartFailed
 
 JOINING_KEY = bytes(KEY_BYTES)
 """Stands in the messages from and to a process that is not an engine yet."""

@@ -13,7 +13,6 @@ from hookline.core.commands import Command, Reply
 from hookline.exceptions import EngineDeadError, SchemaVersionError
 from hookline.front_end_parts import LinkStats
 from hookline.models.description import find_folder
-from hookline.models.folder_digest import digest_of_folder
 from hookline.transport.cluster import AttachInfo, SharedEngines
 from hookline.transport.engine_client import (
     DeathKind,
@@ -23,9 +22,6 @@ from hookline.transport.engine_client import (
     EngineReplaced,
     Received,
 )
-from hookline.transport.mailbox import Mail, Mailbox, make_key
-from hookline.transport.messages import Failed, Output, Ready, StartFailed
-from hookline.transport.transport import Party, Role
 from hookline_cluster.capabilities import (
     EngineLinks,
     RemoteEngines,
@@ -35,6 +31,7 @@ from hookline_cluster.clients.messages import AttachDetails, Expel, OfSecondaryC
 from hookline_cluster.clients.secondary_clients import news_of_secondary_client
 from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.client_relay import ClientRelay
+from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.joining import NodeAdmission
 from hookline_cluster.machines.link_messages import (
     JOINING_KEY,
@@ -53,6 +50,9 @@ from hookline_cluster.machines.remote_seat import Presence, RemoteSeat
 from hookline_cluster.machines.remote_secondary_clients import RemoteSecondaryClients
 from hookline_cluster.machines.tcp import TcpHub
 from hookline_cluster.news import EngineLeaving, EngineVerdict
+from hookline_process_engine.mailbox import Mail, Mailbox, make_key
+from hookline_process_engine.messages import Failed, Output, Ready, StartFailed
+from hookline_process_engine.transport import Party, Role
 
 T = TypeVar("T")
 _CAPABILITIES = frozenset(

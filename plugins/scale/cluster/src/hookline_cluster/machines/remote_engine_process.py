@@ -21,14 +21,14 @@ from hookline.core.engine_loop import EngineLoop
 from hookline.core.failure import FailureNotice
 from hookline.exceptions import ConfigError, HooklineError, ModelLoadError
 from hookline.models.description import find_folder
-from hookline.models.folder_digest import digest_of_folder
-from hookline.transport.messages import Ready
 from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.enlistment import Enlistment
+from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.remote_wire import RemoteWire
 from hookline_kernels.runtime.openmp import wait_patiently
+from hookline_process_engine.messages import Ready
 from hookline_processes.owner import Owner, run_supervised
 
 DISMISSED, FAILED, LOST, UNFIT = 0, 1, 3, 4
@@ -88,7 +88,7 @@ class _Engine:
         self._is_asked_to_leave = True
 
     def _turn(self, loop: EngineLoop) -> None:
-        for message in loop.turn(self._wire.receive, _TURN_SECONDS):
+        for message in loop.run_once(self._wire.receive, _TURN_SECONDS):
             self._wire.send(message)
 
 

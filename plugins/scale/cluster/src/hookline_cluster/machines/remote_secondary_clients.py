@@ -3,11 +3,11 @@
 import msgspec
 
 from hookline.transport.engine_client import EngineInfo
-from hookline.transport.mailbox import Mailbox
-from hookline.transport.transport import Party, Role
 from hookline_cluster.clients.secondary_clients import SecondaryClients
 from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.remote_seat import RemoteSeat
+from hookline_process_engine.mailbox import Mailbox
+from hookline_process_engine.transport import Party, Role
 
 
 class RemoteSecondaryClients(SecondaryClients):

@@ -12,9 +12,6 @@ import msgspec
 from hookline.config import EngineConfig
 from hookline.core.commands import Command, EngineMessage
 from hookline.exceptions import ConfigError, EngineDeadError
-from hookline.transport.mailbox import Mailbox
-from hookline.transport.messages import Failed, Ready, StartFailed
-from hookline.transport.transport import Party, Role
 from hookline_cluster.clients.served_clients import FromClient, ServedClients
 from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.endpoint import Endpoint
@@ -33,6 +30,9 @@ from hookline_cluster.machines.link_messages import (
 )
 from hookline_cluster.machines.local_options import localized, shared_options
 from hookline_cluster.machines.tcp import TcpLink
+from hookline_process_engine.mailbox import Mailbox
+from hookline_process_engine.messages import Failed, Ready, StartFailed
+from hookline_process_engine.transport import Party, Role
 
 MOST_FRAMES = 1000
 """Maximum number of frames queued for the head node; the engine waits beyond it."""

@@ -15,13 +15,13 @@ from dataclasses import replace
 import zmq
 
 from hookline.exceptions import ConfigError
-from hookline.transport.ipc import LARGEST_FRAME
-from hookline.transport.transport import Party, Role
 from hookline_cluster.machines.client_relay import ClientRelay, client_label
 from hookline_cluster.machines.endpoint import Endpoint
 from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.link_monitor import ConnectionEvents, watch_connections
 from hookline_cluster.machines.zap import Gatekeeper
+from hookline_process_engine.ipc import LARGEST_FRAME
+from hookline_process_engine.transport import Party, Role
 
 HEARTBEAT_SECONDS = 1.0
 LINK_TIMEOUT_SECONDS = 5.0

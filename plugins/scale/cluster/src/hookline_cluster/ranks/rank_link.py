@@ -13,9 +13,8 @@ import msgspec
 from hookline.config import EngineConfig
 from hookline.exceptions import RankError
 from hookline.models.description import find_folder
-from hookline.models.folder_digest import digest_of_folder
-from hookline.transport.transport import Party, Role
 from hookline_cluster.machines.endpoint import Endpoint
+from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.link_keys import LinkKeys
 from hookline_cluster.machines.tcp import TcpLink
 from hookline_cluster.ranks.rank_messages import (
@@ -28,6 +27,7 @@ from hookline_cluster.ranks.rank_messages import (
     ToExecutor,
     ToRank,
 )
+from hookline_process_engine.transport import Party, Role
 
 if TYPE_CHECKING:  # it needs torch, which a rank imports once it is told to
     from hookline_ranks.rank_parts import RankParts

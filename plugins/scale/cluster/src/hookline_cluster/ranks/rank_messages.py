@@ -37,7 +37,7 @@ class RankEnlistment(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def receive(cls, owner: Owner) -> "RankEnlistment | None":
         """Waits for the owner's; None if it has gone."""
-        data = owner.receive()
+        data = owner.receive_bytes()
         return msgspec.msgpack.decode(data, type=cls) if data else None
 
 

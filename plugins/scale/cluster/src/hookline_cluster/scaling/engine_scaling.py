@@ -212,7 +212,7 @@ class EngineScaling:
         is_idle = not (
             engine.accounting.num_in_flight
             or engine.num_told
-            or engine.stats.transfers.held_blocks
+            or engine.stats.kv_blocks_used
         )
         is_ours = self._elastic.is_vacated(engine.index)
         return is_idle and is_ours and not self._calls.has_open(engine.index)

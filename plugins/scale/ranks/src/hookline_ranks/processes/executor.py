@@ -1,7 +1,7 @@
 """The executor that runs each rank of a model in a process of its own."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -10,13 +10,12 @@ import msgspec
 
 from hookline.exceptions import ConfigError, ModelLoadError, RankError
 from hookline.frozen import plain
-from hookline.kv_transfer.orders import TransferReport
 from hookline.stats import RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.extension import JoinedExtension
 from hookline_ranks.processes.ends import StartRanks
-from hookline_ranks.processes.joined_transfers import JoinedTransfers
 from hookline_ranks.processes.messages import (
     Allocate,
     Answer,
@@ -87,7 +86,7 @@ class RanksExecutor:
         self._num_ranks = parallel.world_size
         self._num_tensor_ranks = parallel.tensor_parallel_size
         self._ended_ns = 0
-        self._transfers = JoinedTransfers(parallel.world_size)
+        self._joins = _joins(context)
         self._encoder = msgspec.msgpack.Encoder(enc_hook=plain)
         self._decoder = msgspec.msgpack.Decoder(Answer)
         with context.timer.phase("start ranks"):
@@ -131,7 +130,8 @@ class RanksExecutor:
         passed, self._ended_ns = now - max(started_ns, self._ended_ns), now
         handover = max(0, passed - answer.executed_ns)
         use = self._with_counts(result.rank_use, handover)
-        return replace(result, rank_use=use, transfers=self._join(result.transfers))
+        result = replace(result, rank_use=use)
+        return self._join(result) if self._joins else result
 
     def assist(self) -> RankUse:
         return self._ask(Assist(), Assisted)[self._output_rank].use
@@ -154,17 +154,15 @@ class RanksExecutor:
         if (counts := self._ranks.expert_counts) is not None:
             counts.take()
 
-    def _join(self, own: TransferReport | None) -> TransferReport | None:
-        """Joins the output rank's report on transfers with those of the others."""
-        if own is None or self._num_ranks == 1:
-            return own
-        reports = [own]
-        for rank in range(self._num_ranks):
-            if rank != self._output_rank:
-                report = self._computed(rank).result.transfers
-                assert report is not None, "all ranks have a connector"
-                reports.append(report)
-        return self._transfers.join(reports)
+    def _join(self, own: StepResult) -> StepResult:
+        """Joins sections of the output rank's result with those of the other ranks."""
+        others = [rank for rank in range(self._num_ranks) if rank != self._output_rank]
+        found = [own, *(self._computed(rank).result for rank in others)]
+        joined = {
+            name: join([each.sections[name] for each in found])
+            for name, join in self._joins.items()
+        }
+        return replace(own, sections={**own.sections, **joined})
 
     def _computed(self, rank: int) -> Computed:
         while (answer := self._read(rank, _LOOK_SECONDS)) is None:
@@ -224,6 +222,18 @@ class RanksExecutor:
     def _read(self, rank: int, timeout_seconds: float) -> Answer | None:
         message = self._ranks.answers[rank].read(timeout_seconds)
         return None if message is None else self._decoder.decode(message)
+
+
+def _joins(
+    context: ExecutorContext,
+) -> dict[str, Callable[[Sequence[object]], object]]:
+    """Returns what joins the sections of several ranks, by the extensions' names."""
+    size = context.config.parallel.world_size
+    return {
+        name: each.join_ranks(size)
+        for name, each in context.extensions.items()
+        if isinstance(each, JoinedExtension) and size > 1
+    }
 
 
 def _error(rank: int, refused: Refused) -> ConfigError | ModelLoadError | RankError:

@@ -1,7 +1,7 @@
 """Messages between an executor and its ranks, in msgpack.
 
 Every rank gets every order, and answers every order but `Execute`, which only the
-output rank answers, and `End`.
+output rank and those with sections of extensions answer, and `End`.
 """
 
 from enum import StrEnum
@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.payloads import StartupPhase
+from hookline.startup_timer import StartupPhase
 from hookline.stats import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
@@ -55,7 +55,7 @@ class WarmUp(msgspec.Struct, frozen=True, tag=True):
 
 
 class Execute(msgspec.Struct, frozen=True, tag=True):
-    """Compute a step; the output rank answers `Computed`, with a connector all do."""
+    """Compute a step; the output rank answers `Computed`, others with sections do."""
 
     plan: StepPlan
 
@@ -130,7 +130,7 @@ class Computed(msgspec.Struct, frozen=True, tag=True):
     """A step's result.
 
     Attributes:
-        result: The whole result of the output rank; what others report of transfers.
+        result: The whole result of the output rank; the sections of others.
         executed_ns: Time from the plan's arrival to the result, ns.
     """
 

@@ -135,9 +135,9 @@ class RankServer:
         result = self._worker.execute(_with_shared(plan))
         self._end.end_step()
         if not self._end.is_output:
-            if result.transfers is None:
+            if not result.sections:
                 return None
-            result = StepResult(transfers=result.transfers)
+            result = StepResult(sections=result.sections)
         return Computed(result, time.perf_counter_ns() - started)
 
     def _set_up(self, config: EngineConfig) -> None:

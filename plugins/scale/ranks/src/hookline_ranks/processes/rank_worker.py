@@ -4,15 +4,8 @@ from dataclasses import replace
 
 from hookline.clock import Clock
 from hookline.config.engine import EngineConfig
-from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
-from hookline.exceptions import ConfigError
-from hookline.kv_transfer.connector import WorkerConnector
-from hookline.plugin_loading.connectors import load_worker_connector
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
-from hookline.plugin_loading.proposers import load_proposer, settle_drafts
-from hookline.spec_decode.proposer import needs_hidden_states
-from hookline.spec_decode.tree import tree_of
 from hookline.startup_timer import StartupTimer
 from hookline.worker.building import build_worker
 from hookline.worker.executor_context import ExecutorContext
@@ -40,48 +33,19 @@ def make_worker(
 ) -> Worker:
     """Makes the worker of a rank.
 
-    Only the output rank drafts and samples, so that plugins that do so are its alone.
-    The others know the shape of its drafts.
+    Only the output rank samples, so that logits processors are its alone.
 
     Raises:
         ConfigError: A plugin is unknown or broken.
     """
-    connector = load_worker_connector(config)
-    check_connector(config, connector)
-    proposer = load_proposer(config, RUNS_MODEL)
-    config = settle_drafts(config, proposer)
-    looks_inside = proposer is not None and needs_hidden_states(proposer)
-    parts = replace(end.parts(config), replays_steps=not looks_inside)
     if end.is_output:
         check_logits_processors(config, RUNS_MODEL)
     else:
-        parts = replace(parts, draft_tree=tree_of(proposer))
-        config, proposer = replace(config, logits_processors=()), None
+        config = replace(config, logits_processors=())
     context = ExecutorContext(
         config=config,
         clock=clock,
         timer=timer,
-        proposer=proposer,
-        connector=connector,
         extensions=load_extensions(config, is_rank=True),
     )
-    return build_worker(context, DividedRankContext(config, parts))
-
-
-def check_connector(config: EngineConfig, connector: WorkerConnector | None) -> None:
-    """Raises `ConfigError` if it does not work with as many ranks."""
-    transfer, size = config.kv_transfer, config.parallel.world_size
-    if transfer is None or connector is None or size == 1:
-        return
-    if not connector.capabilities.works_in_ranks:
-        raise ConfigError(
-            KV_TRANSFER_OPTION,
-            f"{transfer.kv_connector!r} does not work with several ranks "
-            "(tensor-parallel-size, pipeline-parallel-size)",
-        )
-    has_others = config.parallel.num_here < size
-    if has_others and not connector.capabilities.works_on_machines:
-        raise ConfigError(
-            KV_TRANSFER_OPTION,
-            f"{transfer.kv_connector!r} does not work with ranks on several machines",
-        )
+    return build_worker(context, DividedRankContext(config, end.parts(config)))

@@ -3,13 +3,11 @@
 import numpy as np
 import torch
 
-from hookline.kv_transfer.layout import KVLayout
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.feed import Feed
+from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import PassingForward
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.paged_cache import PagedCache
-from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_ranks.stages.stage_links import StageLinks, StageStates
 
@@ -31,8 +29,7 @@ class StageRunner:
         feed: Feed,
         links: StageLinks,
         stopwatch: Stopwatch,
-        cache: PagedCache,
-        transferring: Transferring | None = None,
+        extensions: FollowedRows | None = None,
     ) -> None:
         """Joins the parts of a worker.
 
@@ -42,33 +39,26 @@ class StageRunner:
             feed: Brings inputs to the model's device.
             links: Lead to the next stage.
             stopwatch: Measures forward passes.
-            cache: The stage's KV cache.
-            transferring: Calls the KV connector, if there is one.
+            extensions: The worker's sides of extensions; None without any.
         """
         self._forward = forward
         self._batch = batch
         self._feed = feed
         self._links = links
         self._stopwatch = stopwatch
-        self._cache = cache
-        self._transferring = transferring
-
-    @property
-    def kv_layout(self) -> KVLayout | None:
-        """Layout of the blocks that a connector moves, if there is one."""
-        return None if self._transferring is None else self._transferring.layout
+        self._starts = () if extensions is None else extensions.starts
+        self._ends = () if extensions is None else extensions.ends
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
         """Applies the plan's changes to the batch, then computes the stage's layers."""
-        for moves in plan.moves:
-            self._cache.move(torch.tensor(moves.sources), torch.tensor(moves.targets))
-        if self._transferring is not None:
-            self._transferring.begin(plan.transfers)
+        for start in self._starts:
+            start(plan)
         taken = self._compute(plan) if plan.request_ids else 0
-        transferring = self._transferring
-        transfers = None if transferring is None else transferring.end()
-        return StepResult(forward_ns=taken, transfers=transfers)
+        sections: dict[str, object] = {}
+        for end in self._ends:
+            end(sections)
+        return StepResult(forward_ns=taken, sections=sections)
 
     def _compute(self, plan: StepPlan) -> int:
         """Returns the duration of the forward pass, ns."""

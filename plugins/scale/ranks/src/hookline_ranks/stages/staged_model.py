@@ -15,8 +15,7 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from hookline.models.forward_batch import IntermediateTensors
-from hookline.models.layer_list import layers_of
-from hookline.models.layer_span import LayerSpan, set_span
+from hookline.models.layer_span import LayerSpan, layers_of, set_span
 from hookline.models.model_part import MissingModule
 from hookline_ranks.stages.stage import ONLY, Stage, divide_layers
 

@@ -1,9 +1,6 @@
-"""Training of draft models, with the target model as the teacher.
+"""Training of draft models: `hookline train-draft`."""
 
-Each method is trained by its plugin (hook `train_draft`). torch is imported lazily.
-"""
+from hookline_server.cli.command import Command
 
-from hookline_drafting.training.session import train_draft
-from hookline_drafting.training.settings import TrainingSettings
-
-__all__ = ["TrainingSettings", "train_draft"]
+COMMAND = Command("train a draft model", "hookline_drafting.training.command")
+"""`hookline train-draft`: trains a draft model."""

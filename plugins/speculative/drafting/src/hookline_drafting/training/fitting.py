@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from hookline.payloads import TrainingReport
+from hookline_drafting.contexts import TrainingReport
 from hookline_drafting.training.teacher import Teacher
 
 _WARM_UP_STEPS = 20

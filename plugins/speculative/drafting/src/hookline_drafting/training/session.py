@@ -6,9 +6,9 @@ from functools import partial
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
-from hookline.payloads import TrainingContext, TrainingReport
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import PROPOSER
+from hookline_drafting.contexts import TrainingContext, TrainingReport
 from hookline_drafting.training.rows import make_rows
 from hookline_drafting.training.settings import TrainingSettings
 

@@ -5,9 +5,9 @@ import torch
 from hookline.config import EngineConfig
 from hookline.models.description import describe
 from hookline.models.loading import load_model
-from hookline.models.shared_weights import shared_weights
-from hookline.spec_decode.target import TargetModel
 from hookline.worker.machines.choosing import choose_machine
+from hookline_drafting.shared_weights import shared_weights
+from hookline_drafting.target import TargetModel
 
 _ATTENTION = "eager"
 """The plain implementation, which supports every model's variant of attention."""

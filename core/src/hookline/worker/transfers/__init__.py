@@ -1,1 +1,0 @@
-"""The worker side of KV transfers: a connector and the KV cache."""

@@ -1,0 +1,137 @@
+"""Selects which sampled tokens of a step are kept, for requests with drafts.
+
+A token is sampled after a request's newest token and after each of its drafts. The
+first one is always kept. The one after a draft is kept if the draft equals the token
+sampled before it; from the first draft that differs on, tokens are dropped.
+
+So a deterministic draft is accepted as often as the target samples it, and the token
+sampled instead has the target's distribution without the draft: rejection sampling
+(Leviathan et al. 2023) of a one-hot distribution, with the position's own random
+number. For drafts with probabilities, the sampler has already replaced the sampled
+tokens by the outcome of rejection sampling.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Int64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Which of S sampled tokens of R requests are kept; a request's are adjacent.
+
+    Attributes:
+        is_kept: [S] bool.
+        firsts: [R] index of each request's first token.
+        counts: [R] number of kept tokens: the accepted drafts, and one more.
+    """
+
+    is_kept: npt.NDArray[np.bool_]
+    firsts: Int64
+    counts: Int64
+
+
+class DraftTree(Protocol):
+    """Several drafts for a position, and drafts after each of them.
+
+    Node 0 is the newest token of a request, node i its draft i − 1, and no node comes
+    before its parent. The cache holds a request's nodes consecutively.
+    """
+
+    @property
+    def num_unseen(self) -> Int64:
+        """[nodes] number of earlier nodes that are not on the node's path."""
+        ...
+
+    @property
+    def unseen(self) -> Int64:
+        """[nodes] these as bits: the lowest is the node, the next the one before it."""
+        ...
+
+    @property
+    def paths(self) -> Sequence[Int64]:
+        """For each node, the nodes from node 0 (excluded) to it (included)."""
+        ...
+
+    def verify(self, rows: Int64, sampled: Int64, tokens: Int64) -> Verified:
+        """Follows each request's tree along the sampled tokens.
+
+        Args:
+            rows: [S] row of the request of each node; a request's are adjacent.
+            sampled: [S] token sampled after each node.
+            tokens: [S] token of each node; that of node 0 is ignored.
+        """
+        ...
+
+
+def verify(rows: Int64, sampled: Int64, drafts: Int64) -> Verified:
+    """Compares drafts with the tokens sampled in their place.
+
+    Args:
+        rows: [S] row of the request of each token; a request's are adjacent.
+        sampled: [S] sampled tokens.
+        drafts: [S] the draft at each place; a request's last place is ignored.
+    """
+    firsts = first_of_each(rows)
+    lengths = np.diff(firsts, append=len(rows))
+    index = np.arange(len(rows))
+    is_last = np.zeros(len(rows), np.bool_)
+    is_last[firsts + lengths - 1] = True
+    ends = np.where(is_last | (sampled != drafts), index, len(rows))
+    last_kept = np.minimum.reduceat(ends, firsts)
+    return Verified(
+        is_kept=index <= np.repeat(last_kept, lengths),
+        firsts=firsts,
+        counts=last_kept - firsts + 1,
+    )
+
+
+def first_of_each(rows: Int64) -> Int64:
+    """Returns [R] the start of each run of equal rows; `rows` must not be empty."""
+    return np.flatnonzero(np.diff(rows, prepend=-1))
+
+
+class DraftLayout:
+    """Layout of S places of R requests that are verified by rejection sampling.
+
+    A request's places are adjacent: one for each of its drafts, and one after the last.
+
+    Attributes:
+        firsts: [R] index of each request's first place.
+        is_draft: [S] whether a place has a draft.
+        starts: [R + 1] index of each request's first draft, and the number of drafts.
+    """
+
+    def __init__(self, rows: Int64) -> None:
+        self.firsts = first_of_each(rows)
+        self._lengths = np.diff(self.firsts, append=len(rows))
+        self.is_draft = np.ones(len(rows), np.bool_)
+        self.is_draft[self.firsts + self._lengths - 1] = False
+        starts = np.append(self.firsts, len(rows))
+        self.starts: Int64 = starts - np.arange(len(starts))
+
+    def settle(
+        self, drafts: Int64, num_accepted: Int64, following: Int64
+    ) -> tuple[Int64, Int64]:
+        """Returns the kept tokens of all requests.
+
+        Args:
+            drafts: All drafts.
+            num_accepted: [R] number of accepted drafts.
+            following: [R] the token after the accepted drafts.
+
+        Returns:
+            Indices into S, and the token at each.
+        """
+        place = np.arange(len(self.is_draft)) - np.repeat(self.firsts, self._lengths)
+        last = np.repeat(num_accepted, self._lengths)
+        tokens = np.zeros(len(place), np.int64)
+        tokens[self.is_draft] = drafts
+        tokens = np.where(place < last, tokens, np.repeat(following, self._lengths))
+        settled = np.flatnonzero(place <= last)
+        return settled, tokens[settled]

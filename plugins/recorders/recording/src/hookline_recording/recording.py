@@ -1,0 +1,215 @@
+"""Recordings of an engine: a file with every command and every output, in order.
+
+A file is a magic number and a schema version, then messages in msgpack, each behind its
+length: a header first, then commands and outputs as they came.
+"""
+
+import logging
+import struct
+from dataclasses import dataclass
+from errno import ENOSPC
+from pathlib import Path
+
+import msgspec
+
+from hookline import hookimpl
+from hookline.config.engine import EngineConfig
+from hookline.config.engine_paths import path_of_engine
+from hookline.core.commands import (
+    SCHEMA_VERSION,
+    Add,
+    Call,
+    Command,
+    EngineMessage,
+    Finish,
+    Reply,
+)
+from hookline.core.engine_recorder import EngineRecorderContext
+from hookline.events import ClockPair, StepOutput
+from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
+from hookline.frozen import plain
+from hookline.payloads import EngineFacts
+from hookline_processes.frames import LENGTH, FrameError, split_frames
+
+OPTION = "record"
+_PREFIX = struct.Struct("<4sI")
+_MAGIC = b"hkrc"
+_log = logging.getLogger(__name__)
+
+
+class RecordingHeader(msgspec.Struct, frozen=True, tag=True):
+    """Header of a recording.
+
+    Attributes:
+        config: The engine's configuration.
+        facts: The engine's facts at its start.
+        clock: Its clocks at the start of the recording.
+    """
+
+    config: EngineConfig
+    facts: EngineFacts
+    clock: ClockPair
+
+
+class RecordedCommand(msgspec.Struct, frozen=True, tag=True):
+    """A command, and when the engine took it (monotonic ns)."""
+
+    at: int
+    command: Add | Finish | Call
+
+
+class RecordedOutput(msgspec.Struct, frozen=True, tag=True):
+    """A step's output or a state, and when the engine published it (monotonic ns)."""
+
+    at: int
+    output: StepOutput
+
+
+class RecordedReply(msgspec.Struct, frozen=True, tag=True):
+    """A reply, and when the engine sent it (monotonic ns)."""
+
+    at: int
+    reply: Reply
+
+
+class Truncated(msgspec.Struct, frozen=True, tag=True):
+    """The last entry of a recording that reached its limit.
+
+    Attributes:
+        at: Time in monotonic ns.
+        max_bytes: The limit.
+    """
+
+    at: int
+    max_bytes: int
+
+
+Entry = RecordedCommand | RecordedOutput | RecordedReply | Truncated
+_Message = RecordingHeader | Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording that was read.
+
+    Attributes:
+        header: Configuration, facts and clock of the recorded engine.
+        entries: Commands, outputs and replies in order.
+        is_complete: False if the file ends within an entry, as it does when the
+            engine's process is killed while it writes.
+    """
+
+    header: RecordingHeader
+    entries: list[Entry]
+    is_complete: bool
+
+
+class FileRecorder:
+    """An `EngineRecorder` that writes a file until it reaches its limit.
+
+    Each entry is written immediately, so none is lost if the process is killed.
+
+    Attributes:
+        dropped: Commands and outputs that came after the limit was reached.
+    """
+
+    def __init__(self, path: Path, header: RecordingHeader, max_bytes: int) -> None:
+        """Creates the file; one that exists is replaced.
+
+        Raises:
+            ConfigError: The file cannot be written.
+        """
+        self.dropped = 0
+        self._path = path
+        self._max_bytes = max_bytes
+        self._is_full = False
+        self._buffer = bytearray()
+        self._encode_into = msgspec.msgpack.Encoder(enc_hook=plain).encode_into
+        try:
+            self._file = path.open("wb", buffering=0)
+        except OSError as error:
+            raise ConfigError(
+                OPTION, f"cannot write {path}: {error.strerror}"
+            ) from error
+        self._file.write(_PREFIX.pack(_MAGIC, SCHEMA_VERSION))
+        self._size = _PREFIX.size
+        self._write(header)
+
+    def command(self, at: int, command: Command) -> None:
+        self._add(at, RecordedCommand(at, command))
+
+    def output(self, at: int, message: EngineMessage) -> None:
+        if isinstance(message, Reply):
+            self._add(at, RecordedReply(at, message))
+            return
+        self._add(at, RecordedOutput(at, message))
+
+    def close(self) -> None:
+        self._file.close()
+        if self.dropped:
+            _log.warning(
+                "%s lacks %d entries beyond its limit", self._path, self.dropped
+            )
+
+    def _add(self, at: int, entry: Entry) -> None:
+        if self._is_full:
+            self.dropped += 1
+        elif self._write(entry) > self._max_bytes:
+            self._is_full = True
+            self._write(Truncated(at, self._max_bytes))
+            _log.warning(
+                "recording ends: %s has reached %d bytes", self._path, self._max_bytes
+            )
+
+    def _write(self, message: _Message) -> int:
+        """Writes a message; returns the size of the file."""
+        self._encode_into(message, self._buffer, LENGTH.size)
+        LENGTH.pack_into(self._buffer, 0, len(self._buffer) - LENGTH.size)
+        if self._file.write(self._buffer) != len(self._buffer):
+            raise OSError(ENOSPC, f"{self._path} cannot grow")
+        self._size += len(self._buffer)
+        return self._size
+
+
+@hookimpl
+def create_engine_recorder(context: EngineRecorderContext) -> FileRecorder | None:
+    """Records to the file of `--record`, if one is given.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
+    config, observers = context.config, context.config.observers
+    if observers.record is None:
+        return None
+    header = RecordingHeader(config, context.facts, context.clock)
+    path = Path(path_of_engine(observers.record, config.engine_index))
+    return FileRecorder(path, header, observers.record_max_bytes)
+
+
+def read_recording(path: Path) -> Recording:
+    """Reads a file that a `FileRecorder` wrote.
+
+    Raises:
+        SchemaVersionError: It is of another version of Hookline.
+        RecordingError: It is not a recording, or it is damaged.
+    """
+    data = path.read_bytes()
+    if len(data) < _PREFIX.size or not data.startswith(_MAGIC):
+        raise RecordingError(str(path), "not a recording of Hookline")
+    _, version = _PREFIX.unpack_from(data)
+    if version != SCHEMA_VERSION:
+        raise SchemaVersionError(str(path), version, SCHEMA_VERSION)
+    decode = msgspec.msgpack.Decoder(_Message).decode
+    messages, is_complete = list[_Message](), True
+    try:
+        for body in split_frames(memoryview(data)[_PREFIX.size :]):
+            messages.append(decode(body))
+    except FrameError:
+        is_complete = False
+    # msgspec's errors are ValueErrors; a configuration checks itself when it is made.
+    except (ValueError, RecursionError, ConfigError) as error:
+        raise RecordingError(str(path), f"damaged: {error}") from error
+    if not messages or not isinstance(messages[0], RecordingHeader):
+        raise RecordingError(str(path), "damaged: it does not begin with a header")
+    entries = [each for each in messages if not isinstance(each, RecordingHeader)]
+    return Recording(messages[0], entries, is_complete)
