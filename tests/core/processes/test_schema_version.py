@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {48: "1853aacc49e327eea28febc88ef2aeb9556ff38347abce7f8350d8da3b80b1ea"}
+DIGESTS = {49: "1767618da44e9d00494ba91b0f14b4cf99c835dd947d1433eb81e0592ba0484d"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

@@ -27,7 +27,7 @@ def test_what_another_engine_has_received_is_taken_over() -> None:
     scheduler.audit()
     after = scheduler.stats()
 
-    assert (before.received, before.taken_over) == (1, 2)
-    assert (after.received, after.taken_over) == (1, 2)
+    assert (before.received, before.migrated_in) == (1, 2)
+    assert (after.received, after.migrated_in) == (1, 2)
     assert before.residue == after.residue == Residue()
     assert after.finished == {"error": 1, "abort": 1}

@@ -15,8 +15,8 @@ class Ledger:
 
     Attributes:
         received: Number of requests received.
-        taken_over: Number of requests that another engine had received before it ended;
-            they are not in `received`.
+        migrated_in: Number of requests that another engine had received before it
+            ended; they are not in `received`.
         finished: Number of finished requests by reason.
         preemptions: Number of preemptions.
         preempted_prompt_tokens: Prompt tokens of preempted requests, once for each
@@ -34,7 +34,7 @@ class Ledger:
     """
 
     received: int = 0
-    taken_over: int = 0
+    migrated_in: int = 0
     finished: dict[str, int] = field(default_factory=dict)
     preemptions: int = 0
     preempted_prompt_tokens: int = 0
@@ -49,7 +49,7 @@ class Ledger:
 
     def receive(self, *, is_moved: bool) -> None:
         if is_moved:
-            self.taken_over += 1
+            self.migrated_in += 1
         else:
             self.received += 1
 
@@ -89,7 +89,7 @@ class Ledger:
         outputs = sum(request.num_output_tokens for request in live)
         self.residue = Residue(
             requests=self.received
-            + self.taken_over
+            + self.migrated_in
             - sum(self.finished.values())
             - len(live),
             tokens=self.sampled_tokens - self.finished_tokens - outputs,

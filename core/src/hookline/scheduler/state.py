@@ -22,7 +22,7 @@ def stats_of(
         kv_blocks_cached=pool.num_reusable,
         prefix_cache=ledger.prefix_cache,
         received=ledger.received,
-        taken_over=ledger.taken_over,
+        migrated_in=ledger.migrated_in,
         finished=dict(ledger.finished),
         preemptions=ledger.preemptions,
         computed_tokens=ledger.computed_tokens,

@@ -80,7 +80,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
         preempted_output_tokens: Total tokens generated for preempted requests before,
             likewise.
         evicted_blocks: Total blocks evicted from the prefix cache.
-        taken_over: Total requests that another engine had received before it ended;
+        migrated_in: Total requests that another engine had received before it ended;
             they are not in `received`.
         experts: What its whole experts have done, if it has any.
         is_at_rest: Whether nothing is in progress, whatever `sections` say: the engine
@@ -111,7 +111,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     preempted_prompt_tokens: int = 0
     preempted_output_tokens: int = 0
     evicted_blocks: int = 0
-    taken_over: int = 0
+    migrated_in: int = 0
     experts: ExpertStats = ExpertStats()
     is_at_rest: bool = False
     sections: Sections = NO_SECTIONS

@@ -22,4 +22,4 @@ def _assert_empty(stats: SchedulerStats) -> None:
     assert stats.residue == Residue(), stats
     assert stats.running == stats.waiting == 0, stats
     assert stats.kv_blocks_used == 0, stats
-    assert stats.received + stats.taken_over == sum(stats.finished.values())
+    assert stats.received + stats.migrated_in == sum(stats.finished.values())
