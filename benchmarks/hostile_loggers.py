@@ -53,9 +53,9 @@ class Gaps:
 
     def take(self, received: Received) -> None:
         if isinstance(received, StepOutput):
-            if received.new_tokens and self._last is not None:
+            if received.events.new_tokens and self._last is not None:
                 self.seconds.append((received.at - self._last) / 1e9)
-            self._last = received.at if received.new_tokens else None
+            self._last = received.at if received.events.new_tokens else None
         self._take(received)
 
     def quantile(self, share: float) -> float:

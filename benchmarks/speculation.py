@@ -134,7 +134,7 @@ def measure(
         plain = stack.enter_context(LLM.from_config(config))
         engines = [plain]
         for each in chosen:
-            speculative = each
+            speculative = dict(each)
             llm = LLM.from_config(replace(config, speculative=speculative))
             engines.append(stack.enter_context(llm))
         for batch in options.batch:

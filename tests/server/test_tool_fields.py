@@ -17,6 +17,7 @@ from hookline_server.replies.settings import (
     read_arguments,
 )
 from hookline_server.settings import ServerSettings
+from hookline_testing.essential import examples
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 WEATHER = {
@@ -407,7 +408,7 @@ FIELDS = (
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(
     fields=st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4),
     message=st.dictionaries(

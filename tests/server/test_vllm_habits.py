@@ -14,6 +14,7 @@ from hookline_server.cli.options.arguments import (
 from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.options.other_engines import ADVICE
 from hookline_server.cli.options.server import server_options
+from hookline_testing.table_walk import for_each_row
 
 OPTIONS = [*server_options(), *engine_options()]
 
@@ -136,7 +137,7 @@ def test_what_cannot_be_read_is_one_line(
     assert line.endswith(complaint)
 
 
-@pytest.mark.parametrize("flag", ADVICE)
+@for_each_row("flag", ADVICE)
 def test_options_of_other_engines_get_advice(
     flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

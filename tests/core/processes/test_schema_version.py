@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {49: "1767618da44e9d00494ba91b0f14b4cf99c835dd947d1433eb81e0592ba0484d"}
+DIGESTS = {50: "ead36824acfbde5bc7c03fb826b7585e781c0bf1ba2a506ea8d68d89b957d43a"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

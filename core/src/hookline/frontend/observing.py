@@ -9,7 +9,7 @@ from hookline.observer_context import ObserverAddress
 from hookline.pages import PageRoute, RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
-from hookline.stats import IterationStats
+from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_registry import LaneStats
 

@@ -1,1 +1,1 @@
-"""Loads the proposer and the KV connector that a configuration names."""
+"""Loads the plugins that a configuration names, and no others."""

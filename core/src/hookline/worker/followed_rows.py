@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 import torch
 
 from hookline.sections import Sections
+from hookline.startup_timer import StartupTimer
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.extension import (
     CacheShape,
+    LoadedParts,
     OwnLayers,
     RunnerParts,
     WorkerSide,
@@ -27,7 +29,6 @@ class FollowedRows:
     """The sides of a worker, resolved once, and the rows that each of them follows.
 
     Attributes:
-        prepares: What to call when a model is loaded.
         starts: What to call when a step starts.
         drawn: What to ask for drafts with probabilities; None without such drafts.
         ends: What to call when its layers are computed.
@@ -45,11 +46,6 @@ class FollowedRows:
         self.states_option = next(options, "")
         self.looks_inside = any(side.looks_inside for side in sides)
         self.most_drafts = max((side.most_drafts for side in sides), default=0)
-        self.prepares = [
-            side.prepare
-            for side in sides
-            if type(side).prepare is not WorkerSide.prepare
-        ]
         self.starts = tuple(
             side.started
             for side in sides
@@ -74,6 +70,19 @@ class FollowedRows:
         return bool(self._sides)
 
     # -- start and sleep ---------------------------------------------------------
+
+    def prepare(self, parts: LoadedParts, timer: StartupTimer) -> None:
+        """Shows a loaded model to the sides that have to see it.
+
+        Raises:
+            ConfigError: A side does not fit it.
+        """
+        base = WorkerSide.prepare
+        seeing = [side for side in self._sides if type(side).prepare is not base]
+        if seeing:
+            with timer.phase("prepare extensions"):
+                for side in seeing:
+                    side.prepare(parts)
 
     @property
     def feature_layers(self) -> tuple[int, ...]:

@@ -145,7 +145,8 @@ class InputBatch:
 
         The step that verifies drafts adds one token to them.
         """
-        end, params = self.token_ids.shape[1], self.params[row]
+        end: int = self.token_ids.shape[1]
+        params = self.params[row]
         if params is not None and params.max_tokens is not None:
             end = min(end, int(self.num_prompt_tokens[row]) + params.max_tokens)
         return end - int(self.num_tokens[row]) - 1

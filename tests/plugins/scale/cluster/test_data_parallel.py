@@ -41,7 +41,7 @@ def config(llama: Oracle) -> EngineConfig:
 def shares(llm: LLM) -> list[int]:
     """Number of requests that each engine has finished; the books balance."""
     assert_conserved(llm)
-    return [sum(each.stats.finished.values()) for each in llm.front_end.engines]
+    return [sum(each.stats.totals.finished.values()) for each in llm.front_end.engines]
 
 
 def tokens(outputs: list[RequestOutput]) -> list[list[int]]:

@@ -22,7 +22,7 @@ from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers
 from hookline.outputs import RequestOutput
 from hookline.sampling_params import SamplingParams
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import DeathKind, EngineDied
 from hookline.transport.inproc_client import InprocClient
@@ -144,12 +144,12 @@ class Cluster:
         total = 0
         for engine in self.front_end.engines:
             books, index = engine.accounting, str(engine.index)
-            assert engine.stats.residue == Residue()
+            assert engine.stats.totals.residue == Residue()
             counts = {
                 name: self.metric(f"hookline_requests_{name}", index)
                 for name in ("received", "migrated_in", "moved", "finished")
             }
-            assert counts["received"] == books.received == engine.stats.received
+            assert counts["received"] == books.received == engine.stats.totals.received
             assert counts["migrated_in"] == books.migrated_in
             assert counts["moved"] == books.moved
             came = counts["received"] + counts["migrated_in"]
@@ -229,7 +229,7 @@ def test_untouched_requests_move(start: StartCluster, *, messages: int) -> None:
     assert (first.accounting.moved, second.accounting.migrated_in) == (4, 4)
     assert first.accounting.finished == {}
     assert second.accounting.finished == {"length": 7}
-    assert second.stats.migrated_in == 4
+    assert second.stats.totals.migrated_in == 4
     cluster.assert_books_balance(received=7)
     assert cluster.placed == {("0", "named"): 2, ("1", "named"): 2, ("1", "moved"): 2}
 

@@ -127,7 +127,7 @@ def test_states_are_right_however_a_text_is_computed(
     if mode == "chunked":
         assert watching.chunks > 0
     if mode == "preempted":
-        assert stats.preemptions > 0
+        assert stats.totals.preemptions > 0
         assert len(watching.seen) > len(PROMPTS)
 
 

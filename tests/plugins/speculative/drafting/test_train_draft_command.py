@@ -9,17 +9,12 @@ import pytest
 from hookline import LLM, SamplingParams
 from hookline_server.cli import main
 from hookline_testing.essential import essential
-from hookline_testing.oracle import Oracle, make_oracle
+from hookline_testing.oracle import Oracle
 from hookline_testing.plugin_site import PluginSite
 
 SMALL = ["--tokens=7680", "--row-tokens=32", "--prompt-tokens=8", "--dtype=float32"]
 TEXT = "Whatever is said here is said again, and again; and it is said once more.\n"
 QUICK: Mapping[str, object] = {"batch_tokens": 512, "learning_rate": 0.01}
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return make_oracle("llama", tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture

@@ -10,18 +10,11 @@ from torch.nn import functional
 from hookline_drafting import TargetModel
 from hookline_eagle.checkpoint import save_head
 from hookline_eagle.head import Head, HeadShape, Sides, angles_at, output_of
-from hookline_testing.oracle import Oracle, make_oracle
 
 MakeHead = Callable[..., Head]
 Plain = Callable[..., tuple[torch.Tensor, list[int]]]
 
 ROTARY = {"rope_theta": 10000.0, "max_position_embeddings": 256}
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    """One family, where the family does not matter."""
-    return make_oracle("llama", tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture

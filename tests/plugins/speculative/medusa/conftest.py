@@ -8,15 +8,8 @@ import torch
 
 from hookline_medusa.checkpoint import save_heads
 from hookline_medusa.heads import Head
-from hookline_testing.oracle import Oracle, make_oracle
 
 MakeHeads = Callable[..., tuple[Head, ...]]
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    """One family, where the family does not matter."""
-    return make_oracle("llama", tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture

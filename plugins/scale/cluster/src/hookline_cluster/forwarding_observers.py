@@ -8,7 +8,7 @@ from hookline.frontend.observing import Observing, RemotePages
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
-from hookline.stats import IterationStats
+from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_registry import LaneStats
 

@@ -9,8 +9,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
 from hookline.exceptions import ConfigError
-from hookline_drafting.config import OPTION
 
 _READING_ERRORS = (
     SafetensorError,

@@ -10,7 +10,8 @@ from hookline.payloads import (
     StepFinished,
 )
 from hookline.request import RequestFacts
-from hookline.stats import IterationStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline_cluster.clients.other_clients_load import OTHERS_WORK
 from hookline_cluster.forwarding_observers import ForwardingObservers
 from hookline_metrics.saturation import Saturation
 
@@ -75,8 +76,8 @@ class SaturationWatch(ForwardingObservers):
                 saturation.step(_step(output, iteration))
             else:
                 saturation.state(_state(output, iteration))
-            if output.others is not None:
-                saturation.others(output.others)
+            if output.sections and (others := OTHERS_WORK.read(output.sections)):
+                saturation.others(others)
         if self._observers.is_listening:
             self._observers.observe(output, iteration, facts)
 

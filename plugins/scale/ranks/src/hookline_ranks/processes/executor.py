@@ -10,10 +10,10 @@ import msgspec
 
 from hookline.exceptions import ConfigError, ModelLoadError, RankError
 from hookline.frozen import plain
-from hookline.stats import RankUse
+from hookline.stats.step_work import RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
-from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor import ExecutorContext
 from hookline.worker.extension import JoinedExtension
 from hookline_ranks.processes.ends import StartRanks
 from hookline_ranks.processes.messages import (
