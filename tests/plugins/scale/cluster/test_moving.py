@@ -101,7 +101,9 @@ class Cluster:
             self.news[-1].append,
             arrived_at=SystemClock().now() - round(seconds_ago * NANOSECONDS),
             is_streamed=is_streamed,
-            timeout_seconds=timeout_seconds,
+            ends_at=None
+            if timeout_seconds is None
+            else SystemClock().now() + round(timeout_seconds * NANOSECONDS),
             to=to,
         )
         request.is_named = False  # `to` only fixes where the test begins
