@@ -181,7 +181,7 @@ class FrontEnd:
             RequestError: The request cannot be served.
         """
         check_token_lists(
-            self.facts.vocab_size,
+            self.facts.model.vocab_size,
             logit_bias=params.logit_bias,
             allowed_token_ids=params.allowed_token_ids or (),
             stop_token_ids=params.stop_token_ids,
