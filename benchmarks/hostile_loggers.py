@@ -48,8 +48,8 @@ class Gaps:
     def __init__(self, llm: LLM) -> None:
         self.seconds: list[float] = []
         self._last: int | None = None
-        self._take = llm.front_end.take
-        llm.front_end.take = self.take  # type: ignore[method-assign]
+        self._take = llm.front_end.on_message
+        llm.front_end.on_message = self.take  # type: ignore[method-assign]
 
     def take(self, received: Received) -> None:
         if isinstance(received, StepOutput):

@@ -80,7 +80,8 @@ class Engine:
         took = time.perf_counter() - began_at
         [token] = output.events.new_tokens[0].token_ids
         params_back = output.events.finished[0].sections.get(KV_TRANSFER)
-        return took, token, None if params_back is None else dict(params_back)
+        assert params_back is None or isinstance(params_back, dict)
+        return took, token, params_back
 
     def receive(self, timeout_seconds: float) -> StepOutput | None:
         received = self.client.receive(timeout_seconds)

@@ -15,7 +15,7 @@ import pytest
 from hookline import hookspecs
 from hookline.config import EngineConfig
 from hookline.pages import PageEvent, PageRequest, PageResponse
-from hookline.payloads import EngineStopped, LoggerContext
+from hookline.payloads import EngineFacts, EngineStopped, LoggerContext
 from hookline.plugins.kinds import (
     CONNECTOR,
     KINDS,
@@ -64,6 +64,10 @@ def name_of(value: object) -> str:
     return str(getattr(value, "__name__", getattr(value, "name", "")))
 
 
+TYPES_ONLY = {"EngineConfig": EngineConfig, "EngineFacts": EngineFacts}
+"""Names that modules of payloads import for type checkers only."""
+
+
 def fields_of(kind: type) -> list[str]:
     """Names of the public fields; none for anything but payloads and their parts."""
     if not kind.__module__.startswith(("hookline.", "hookline_registry.")):
@@ -83,7 +87,7 @@ def parts_of(annotation: object) -> Iterator[type]:
         yield from parts_of(inner)
     if isinstance(annotation, type) and (names := fields_of(annotation)):
         yield annotation
-        hints = get_type_hints(annotation)
+        hints = get_type_hints(annotation, localns=TYPES_ONLY)
         for name in names:
             yield from parts_of(hints[name])
 

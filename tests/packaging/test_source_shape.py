@@ -44,7 +44,10 @@ LONG_CONSTRUCTORS = {
 COMPLETED_LATER = {
     # What completes them needs them: the phases of the start, and a handshake.
     "core/src/hookline/core/building.py EngineCore.facts",
-    "core/src/hookline/worker/transfers/connecting.py KVBlocks.layout",
+    (
+        "plugins/connectors/kv_transfer/src/hookline_kv_transfer/worker_side.py "
+        "KVBlocks.layout"
+    ),
     # argparse's own way.
     "server/src/hookline_server/cli/options/parser.py Parser.operand",
     # Fields of C.

@@ -62,8 +62,9 @@ def test_keys_of_json_options_are_options() -> None:
     ).speculative
 
     assert made is not None
-    assert (made.method, made.num_speculative_tokens) == ("ngram", 3)
-    assert made.options == {
+    assert made == {
+        "method": "ngram",
+        "num_speculative_tokens": 3,
         "prompt": {"b": True, "c": 2},
         "words": ["first", "second"],
     }

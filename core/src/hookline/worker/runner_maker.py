@@ -296,6 +296,6 @@ class RunnerMaker:
         return RunnerParts(
             batch=state.batch,
             cache=cache,
-            vocab_size=self.model.vocab_size,
+            vocab_size=self.model.shape.vocab_size,
             can_change_drafts=can_verify and extensions.draft_tree is None,
         )

@@ -92,6 +92,9 @@ class Worker:
         self._extensions = FollowedRows(
             worker_sides(context.extensions.values(), context.config.parallel)
         )
+        if self._extensions.uses_cache:  # and must not be shown another one later
+            executor = replace(self.config.executor, serve_while_compiling=False)
+            self.config = replace(self.config, executor=executor)
         self._machine: Machine | None = None
         self._feature_layers: tuple[int, ...] = ()
         self._maker: RunnerMaker | None = None

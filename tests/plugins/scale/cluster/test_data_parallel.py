@@ -48,6 +48,7 @@ def tokens(outputs: list[RequestOutput]) -> list[list[int]]:
     return [list(each.outputs[0].token_ids) for each in outputs]
 
 
+@pytest.mark.slow
 def test_two_engines_give_the_tokens_of_the_oracle(llama: Oracle) -> None:
     """Greedy output is `transformers`' own, whichever engine computes it."""
     with LLM.from_config(config(llama)) as llm:

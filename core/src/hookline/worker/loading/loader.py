@@ -86,9 +86,7 @@ def load(
     fingerprint = fingerprint_of(model, ranks.identity) if uses_cache else b""
     with timer.phase("adapt model"):  # takes the model apart
         dtypes = (model.dtype, cache_dtype)
-        first = first_forward(
-            config, platform, choose, probed, *dtypes, uses_cache=uses_cache
-        )
+        first = first_forward(config, platform, choose, probed, *dtypes)
     return LoadedModel(
         shape=ModelShape(
             architecture=type(model).__name__,

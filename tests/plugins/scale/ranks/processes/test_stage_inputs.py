@@ -90,8 +90,7 @@ def _change(batch: InputBatch, plan: StepPlan, *, learns: bool) -> None:
     for sequence in plan.admitted:
         batch.admit(sequence)
     if learns:
-        assert plan.pipeline is not None
-        batch.learn(plan.pipeline.new_token_ids)
+        batch.learn(plan.new_token_ids)
     batch.grow(plan)
 
 

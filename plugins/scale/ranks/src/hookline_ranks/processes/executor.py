@@ -129,8 +129,8 @@ class RanksExecutor:
         # A step that is ordered ahead waits for the one before it first.
         passed, self._ended_ns = now - max(started_ns, self._ended_ns), now
         handover = max(0, passed - answer.executed_ns)
-        use = self._with_counts(result.rank_use, handover)
-        result = replace(result, rank_use=use)
+        use = self._with_counts(result.execution.rank_use, handover)
+        result = result.with_execution(rank_use=use)
         return self._join(result) if self._joins else result
 
     def assist(self) -> RankUse:

@@ -67,8 +67,7 @@ class StageRunner:
             self._batch.release(request_id)
         for sequence in plan.admitted:
             self._batch.admit(sequence)
-        if plan.pipeline is not None:
-            self._batch.learn(plan.pipeline.new_token_ids)
+        self._batch.learn(plan.new_token_ids)
         self._batch.grow(plan)
         inputs = self._batch.inputs(plan)
         batch = self._feed.batch(inputs, _NO_LOGITS)
