@@ -96,14 +96,16 @@ class Cluster:
     ) -> ClientRequest:
         given = {"max_tokens": 30, "ignore_eos": True} | params
         self.news.append([])
+        arrived_at = SystemClock().now() - round(seconds_ago * NANOSECONDS)
+        limit = (
+            None if timeout_seconds is None else round(timeout_seconds * NANOSECONDS)
+        )
         request = self.front_end.submit(
             self.front_end.prepare(prompt, SamplingParams(**given)),  # type: ignore[arg-type]
             self.news[-1].append,
-            arrived_at=SystemClock().now() - round(seconds_ago * NANOSECONDS),
+            arrived_at=arrived_at,
             is_streamed=is_streamed,
-            ends_at=None
-            if timeout_seconds is None
-            else SystemClock().now() + round(timeout_seconds * NANOSECONDS),
+            ends_at=None if limit is None else arrived_at + limit,
             to=to,
         )
         request.is_named = False  # `to` only fixes where the test begins
