@@ -165,7 +165,7 @@ class EngineCore:
     def _poll(self) -> StepOutput:
         result = self._executor.start(self._scheduler.plan_poll()).result()
         now = self.clock.now()
-        told = self._scheduler.update(result, now)
+        told, _ = self._scheduler.update(result, now)
         if told or self._scheduler.has_news:
             return self._emit("transfer", now)
         stats = self._scheduler.stats()
