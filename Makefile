@@ -15,7 +15,7 @@ PROJECTS := $(filter-out $(RAY_PROJECT),$(sort $(wildcard pyproject.toml core/*/
     tools/bench/pyproject.toml tools/pd_proxy/pyproject.toml
 DEV_PROJECTS := $(filter-out $(PROJECTS),$(sort $(wildcard tools/*/pyproject.toml)))
 EDITABLE = $(foreach project,$(1),-e ./$(patsubst %pyproject.toml,%,$(project)))
-# A process on each processor; idle ones take over tests of busy ones.
+# Idle processes take over tests of busy ones; tests/conftest.py has their number.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The settings of the shipped heads.
@@ -52,7 +52,7 @@ test-folder: $(VENV)/installed-dev  ## Run the essential tests of one folder: FO
 	    $(PYTEST) -m '$(EVERY_TEST) and not $(REST)' $(ARGS) $$paths
 
 test-rest: $(VENV)/installed-dev  ## Run the tests that `make test` leaves out
-	@$(PYTEST) -m '$(EVERY_TEST) and $(REST)' $(ARGS)
+	@HOOKLINE_TEST_PROCESSES=2 $(PYTEST) -m '$(EVERY_TEST) and $(REST)' $(ARGS)
 
 test-isa: $(VENV)/installed-dev  ## Run tests of kernels and models on each instruction set below this machine's
 	@for isa in $$($(BIN)/python -c 'from hookline_kernels.cpu.isa import host_isas; print(*[each.value for each in host_isas()[:-1]])'); do \
@@ -62,7 +62,7 @@ test-isa: $(VENV)/installed-dev  ## Run tests of kernels and models on each inst
 	done
 
 test-all: $(VENV)/installed-dev  ## Run all tests except soak and GPU tests
-	@$(PYTEST) -m '$(EVERY_TEST)' $(ARGS)
+	@HOOKLINE_TEST_ALL=1 $(PYTEST) -m '$(EVERY_TEST)' $(ARGS)
 
 lint: $(VENV)/installed-dev  ## Check style and spelling
 	$(BIN)/ruff check

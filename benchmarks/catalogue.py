@@ -27,7 +27,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from hookline import EngineConfig
 from hookline.events import StepRecord
 from hookline.payloads import StepFinished
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.step_work import StepWork
 from hookline_metrics import Recorder
 from hookline_testing.payloads import FINISHED, make_started, make_step
 
@@ -49,11 +51,13 @@ def make_steps(requests: int) -> dict[str, StepFinished]:
         scheduled_at=1_000_000,
         executed_at=9_000_000,
         ended_at=10_000_000,
-        prefill_requests=0,
-        prefill_tokens=0,
-        decode_requests=requests,
-        decode_tokens=requests,
         request_tokens=[(number, 1) for number in range(requests)],
+        work=StepWork(
+            prefill_requests=0,
+            prefill_tokens=0,
+            decode_requests=requests,
+            decode_tokens=requests,
+        ),
     )
     state = SchedulerStats(running=requests, kv_blocks=1000, kv_blocks_used=500)
     usual = IterationStats(

@@ -121,7 +121,7 @@ def cost(engines: int) -> Cost:
     by_score = score.front.front_end.router.place
     least = microseconds([lambda each=each: by_score(each) for each in prompts])  # type: ignore[misc]
     score.run()
-    full = [each for each in score.outputs if len(each.new_tokens) == RUNNING]
+    full = [each for each in score.outputs if len(each.events.new_tokens) == RUNNING]
     [_, (_, empty)] = split_output(full[0], [0, 1])
     sizes = [
         len(msgspec.msgpack.encode(Output(each), enc_hook=plain))

@@ -21,6 +21,7 @@ from hookline_grammars.compiling_process import CompileLimits, CompilingProcess
 from hookline_grammars.config import StructuredOutputsConfig
 from hookline_grammars.loading import chosen_backends, make_backend
 from hookline_grammars.messages import Compiled, Refused, Setup
+from hookline_grammars.spec import spec_of
 from hookline_grammars.spelling import LongestTokens
 from hookline_grammars.vocabulary import token_bytes
 from hookline_llguidance import LLGuidanceBackend
@@ -134,7 +135,7 @@ class Sides:
         return None
 
     def _hookline(self, case: Case) -> Make:
-        spec = StructuredOutputsParams(json=case.schema).spec
+        spec = spec_of(StructuredOutputsParams(json=case.schema))
         match self._process.compile(spec):
             case Refused(reason):
                 raise ValueError(reason)

@@ -80,13 +80,15 @@ def modelled(folder: Path, max_num_seqs: int) -> EngineCore:
 
 def measure(core: EngineCore, requests: int, running: int, rounds: int) -> Row:
     """Times steps in which all running requests decode and none joins or leaves."""
-    first = core.report("before").stats.received
+    first = core.report("before").stats.totals.received
     for number in range(first, first + requests):
         prompt = [3 + (number + at) % 900 for at in range(PROMPT_TOKENS)]
         core.add(
             GenerateRequest(request_id=number, prompt_token_ids=prompt, params=GREEDY)
         )
-    while (record := core.step().record) is None or record.decode_requests < running:
+    while (
+        record := core.step().record
+    ) is None or record.work.decode_requests < running:
         pass
     columns: list[list[float]] = [[] for _ in range(4)]
     for _ in range(rounds):

@@ -48,14 +48,14 @@ class Gaps:
     def __init__(self, llm: LLM) -> None:
         self.seconds: list[float] = []
         self._last: int | None = None
-        self._take = llm.front_end.take
-        llm.front_end.take = self.take  # type: ignore[method-assign]
+        self._take = llm.front_end.on_message
+        llm.front_end.on_message = self.take  # type: ignore[method-assign]
 
     def take(self, received: Received) -> None:
         if isinstance(received, StepOutput):
-            if received.new_tokens and self._last is not None:
+            if received.events.new_tokens and self._last is not None:
                 self.seconds.append((received.at - self._last) / 1e9)
-            self._last = received.at if received.new_tokens else None
+            self._last = received.at if received.events.new_tokens else None
         self._take(received)
 
     def quantile(self, share: float) -> float:

@@ -75,12 +75,13 @@ class Engine:
         )
         began_at = time.perf_counter()
         self.client.send(0, Add(request))
-        while (output := self.receive(1.0)) is None or not output.finished:
+        while (output := self.receive(1.0)) is None or not output.events.finished:
             pass
         took = time.perf_counter() - began_at
-        [token] = output.new_tokens[0].token_ids
-        params_back = output.finished[0].sections.get(KV_TRANSFER)
-        return took, token, None if params_back is None else dict(params_back)
+        [token] = output.events.new_tokens[0].token_ids
+        params_back = output.events.finished[0].sections.get(KV_TRANSFER)
+        assert params_back is None or isinstance(params_back, dict)
+        return took, token, params_back
 
     def receive(self, timeout_seconds: float) -> StepOutput | None:
         received = self.client.receive(timeout_seconds)

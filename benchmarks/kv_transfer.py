@@ -59,7 +59,7 @@ class Side:
         prompts_in_pool: float = 4.0,
         **options: object,
     ) -> None:
-        transfer = None
+        transfer: dict[str, object] | None = None
         if connector is not None:
             transfer = {
                 "kv_connector": connector,

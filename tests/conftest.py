@@ -1,8 +1,9 @@
 """Settings of all tests.
 
-Several test processes share the processors. An OpenMP thread that spins while it waits
-takes a core from the one that it waits for: beside a second test process, tests of
-whole models then take ten times as long.
+Several test processes share the processors: half as many again as there are, or
+`HOOKLINE_TEST_PROCESSES` times as many, because many tests wait for other processes.
+An OpenMP thread that spins while it waits takes a core from the one that it waits for:
+beside a second test process, tests of whole models then take ten times as long.
 
 Kernels emulate a matrix unit (AMX) on machines without one, so that they are tested on
 all machines.
@@ -31,3 +32,9 @@ def _freeze_without_collecting() -> None:
 
 
 gc_freeze.freeze_gc = _freeze_without_collecting  # before others import it by name
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Returns the number of processes of `-n auto`."""
+    times = float(os.environ.get("HOOKLINE_TEST_PROCESSES", "1.5"))
+    return max(1, round(times * len(os.sched_getaffinity(0))))

@@ -15,6 +15,7 @@ from hookline_dashboards.panel import Panel, Row
 from hookline_dashboards.rows import NOT_SHOWN, dashboard_rows
 from hookline_metrics import CATALOGUE, Kind
 from hookline_metrics.catalogue import DIALECTS
+from hookline_testing.table_walk import for_each_row
 
 NAMES = Names(CATALOGUE)
 ROWS = dashboard_rows(CATALOGUE)
@@ -44,7 +45,7 @@ def panel_id(each: tuple[Row, Panel]) -> str:
     return f"{each[0].title}/{each[1].title}"
 
 
-@pytest.mark.parametrize("each", PANELS, ids=panel_id)
+@for_each_row("each", PANELS, ids=panel_id)
 def test_panel_names_metrics_of_the_catalogue(each: tuple[Row, Panel]) -> None:
     """Each query names at least one metric, and only those that are exposed so."""
     _, panel = each

@@ -13,6 +13,7 @@ from hookline_dashboards.recordings import RECORDING_GROUPS
 from hookline_dashboards.rows import dashboard_rows
 from hookline_dashboards.rule import Alert, Recording
 from hookline_metrics import CATALOGUE
+from hookline_testing.table_walk import for_each_row
 
 NAMES = Names(CATALOGUE)
 RULES = [rule for group in (*RECORDING_GROUPS, *ALERT_GROUPS) for rule in group.rules]
@@ -27,7 +28,7 @@ def loaded(path: Path) -> Any:
     return yaml.safe_load(path.read_text("utf-8"))
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@for_each_row("rule", RULES, ids=lambda rule: rule.name)
 def test_rule_names_what_there_is(rule: Recording | Alert) -> None:
     """Each rule reads metrics of the catalogue or series that are recorded."""
     recorded = SERIES.findall(rule.expression)

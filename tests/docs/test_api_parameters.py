@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, get_type_hints
 
@@ -17,6 +18,7 @@ from hookline_server.protocol.schema_notes import Refused
 from hookline_server.protocol.unsupported import WHAT
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine
+from hookline_testing.table_walk import for_each_row
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "api_parameters.md").read_text("utf-8")
@@ -120,7 +122,7 @@ def test_every_parameter_has_a_row(endpoint: str) -> None:
     assert listed - fields(endpoint) - named == set()
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.endpoint}-{row.name}")
+@for_each_row("row", ROWS, ids=lambda row: f"{row.endpoint}-{row.name}")
 def test_page_says_what_is_done(row: Row) -> None:
     """
     What no message has is ignored, and refused is what its type says so of.
@@ -134,14 +136,17 @@ def test_page_says_what_is_done(row: Row) -> None:
     assert row.what == expected
 
 
-@pytest.mark.parametrize(
-    ("path", "name"), sorted({row.test for row in ROWS}), ids=lambda each: each
-)
+@cache
+def defined(path: str) -> set[str]:
+    """Names of the functions in a file."""
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    kinds = ast.FunctionDef, ast.AsyncFunctionDef
+    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+
+
+@for_each_row("path, name", sorted({row.test for row in ROWS}))
 def test_named_test_exists(path: str, name: str) -> None:
     """
     A proof that the page names can be run.
     """
-    tree = ast.parse((ROOT / path).read_text("utf-8"))
-    kinds = ast.FunctionDef, ast.AsyncFunctionDef
-
-    assert name in {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+    assert name in defined(path)

@@ -4,7 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
+from hookline_testing.table_walk import for_each_row
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -28,21 +28,21 @@ def blocks(page: Path, language: str) -> list[str]:
     return [source for kind, source in found if kind == language]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
+@for_each_row("page", PAGES, ids=page_name)
 def test_python_in_docs_compiles(page: Path) -> None:
     """Every block of Python has the syntax of Python."""
     for source in blocks(page, "python"):
         compile(source, str(page), "exec")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
+@for_each_row("page", PAGES, ids=page_name)
 def test_toml_in_docs_parses(page: Path) -> None:
     """Every block of TOML can be read."""
     for source in blocks(page, "toml"):
         tomllib.loads(source)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
+@for_each_row("page", PAGES, ids=page_name)
 def test_links_in_docs_lead_somewhere(page: Path) -> None:
     """A link to another file of the repository names one that exists."""
     targets = LINK.findall(page.read_text("utf-8"))

@@ -2,15 +2,17 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
-import pytest
+from hookline_testing.table_walk import for_each_row
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text("utf-8")
 NAMED = sorted(set(re.findall(r"`(tests/[^`]+\.py)::(\w+)`", PAGE)))
 
 
+@cache
 def defined(path: str) -> set[str]:
     """Names of the functions in a file."""
     tree = ast.parse((ROOT / path).read_text("utf-8"))
@@ -18,7 +20,7 @@ def defined(path: str) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
 
 
-@pytest.mark.parametrize(("path", "name"), NAMED)
+@for_each_row("path, name", NAMED)
 def test_named_test_exists(path: str, name: str) -> None:
     """
     A proof that the page names can be run.

@@ -22,18 +22,25 @@ def structure() -> ModuleType:
     return module
 
 
-def test_structure_is_up_to_date(structure: ModuleType) -> None:
+@pytest.fixture(scope="module")
+def rendered(structure: ModuleType) -> str:
+    """What the script writes into the page."""
+    text: str = structure.render(ROOT)
+    return text
+
+
+def test_structure_is_up_to_date(structure: ModuleType, rendered: str) -> None:
     """`python tools/structure.py` would not change the page."""
     page = (ROOT / "docs" / "structure.md").read_text("utf-8")
 
-    assert structure.updated(page, structure.render(ROOT)) == page
+    assert structure.updated(page, rendered) == page
 
 
-def test_every_package_has_a_row(structure: ModuleType) -> None:
+def test_every_package_has_a_row(structure: ModuleType, rendered: str) -> None:
     """Each package of the contracts has its layer and a purpose."""
     contracts = structure.read_contracts(ROOT)
     row = re.compile(r"^\| (\d+) \| `(\w+)` \| (.+) \|$", flags=re.MULTILINE)
-    rows = row.findall(structure.render(ROOT))
+    rows = row.findall(rendered)
     found = {name: (int(layer), purpose) for layer, name, purpose in rows}
 
     for layers in (contracts.house, contracts.core):
@@ -76,7 +83,7 @@ def test_imports_of_higher_layers_are_shown(
 
 
 def test_a_changed_contract_makes_the_page_stale(
-    structure: ModuleType, tmp_path: Path
+    structure: ModuleType, rendered: str, tmp_path: Path
 ) -> None:
     """A layer that moves in pyproject.toml changes the rendered part."""
     for name in (
@@ -96,4 +103,4 @@ def test_a_changed_contract_makes_the_page_stale(
     )
     (tmp_path / "pyproject.toml").write_text(moved, "utf-8")
 
-    assert structure.render(tmp_path) != structure.render(ROOT)
+    assert structure.render(tmp_path) != rendered

@@ -64,7 +64,7 @@ class TwoMachines:
         channel, theirs = socket.socketpair()
         process = subprocess.Popen(
             self._second.command(*argv) if is_there else argv,
-            stdin=theirs,
+            stdin=theirs.fileno(),
             pass_fds=[log],
         )
         os.close(log)

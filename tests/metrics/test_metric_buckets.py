@@ -6,10 +6,11 @@ import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
-from hookline.stats import FirstToken, IterationStats
+from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_metrics import DIALECTS, Family, HistogramValue, Recorder
 from hookline_metrics.buckets import BucketFamily, bounds_of, one_two_five
 from hookline_testing.payloads import make_started, make_step
+from hookline_testing.table_walk import for_each_row
 
 FINEST, COARSEST = 0.0005, 60.0
 
@@ -78,7 +79,7 @@ def number_of_series(recorder: Recorder) -> int:
     )
 
 
-@pytest.mark.parametrize("family", list(BucketFamily))
+@for_each_row("family", list(BucketFamily))
 def test_bounds_rise_strictly(family: BucketFamily) -> None:
     """Every family's bounds are positive and strictly increasing."""
     bounds = bounds_of(family, 32768)

@@ -25,13 +25,8 @@ from hookline.finish_cause import LengthReached
 from hookline.outputs import RequestOutput
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
-from hookline.stats import (
-    GRAMMARS,
-    GrammarCompiling,
-    GrammarNews,
-    IterationStats,
-    SchedulerStats,
-)
+from hookline.stats.grammars import GRAMMARS, GrammarCompiling, GrammarNews
+from hookline.stats.iteration_stats import IterationStats
 from hookline_metrics import CATALOGUE, HistogramValue, Kind, Recorder
 from hookline_metrics.connector_events import (
     ConnectorEvent,
@@ -43,6 +38,7 @@ from hookline_metrics.connector_events import (
 from hookline_metrics.metric import Feature, Scope
 from hookline_metrics.transfer_stats import KVLoad, TransferNews
 from hookline_testing.observed import ObservedEngine
+from hookline_testing.payloads import make_output
 from hookline_testing.simulation import simulated_core
 from hookline_testing.slow_evictions import SlowEvictions
 
@@ -250,7 +246,7 @@ def evictions() -> Case:
 
 def told(case: Case, **events: object) -> StepOutput:
     """An output made by hand."""
-    return StepOutput(0, case.clock.now(), "step", SchedulerStats(), **events)  # type: ignore[arg-type]
+    return make_output(case.clock.now(), **events)
 
 
 def compiled(ended: list[GrammarCompiling]) -> dict[str, object]:
@@ -537,12 +533,12 @@ def test_preempted_tokens_are_those_of_the_events(
 
     while case.turn():
         # What a step preempts, and what it schedules, precedes its tokens.
-        for event in case.outputs[-1].preempted:
+        for event in case.outputs[-1].events.preempted:
             expected["prompt"] += prompts[event.request_id]
             expected["output"] += outputs[event.request_id]
             waiting.add(event.request_id)
-        waiting -= {event.request_id for event in case.outputs[-1].scheduled}
-        for new in case.outputs[-1].new_tokens:
+        waiting -= {event.request_id for event in case.outputs[-1].events.scheduled}
+        for new in case.outputs[-1].events.new_tokens:
             outputs[new.request_id] += len(new.token_ids)
         nonzero = {kind: number for kind, number in expected.items() if number}
         assert case.by_label("preempted_tokens") == nonzero
@@ -572,9 +568,9 @@ def test_evicted_tokens_are_those_of_the_steps() -> None:
     case = evictions()
     records = [each.record for each in case.outputs if each.record is not None]
 
-    evicted = [record.evicted_blocks for record in records]
+    evicted = [record.evictions.blocks for record in records]
     assert evicted == [0, 3, 1]
     assert case.gauge("prefix_cache_evicted_tokens") == sum(evicted)
-    assert [record.eviction_ns for record in records] == [
+    assert [record.evictions.nanoseconds for record in records] == [
         record.schedule_ns for record in records
     ]

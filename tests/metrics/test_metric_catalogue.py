@@ -16,6 +16,7 @@ from hookline_metrics import (
 )
 from hookline_metrics.dialects.help_texts import HELP
 from hookline_metrics.metric import Stability
+from hookline_testing.table_walk import for_each_row
 
 VLLM_FAMILIES = {
     "vllm:admission_rejections_total",
@@ -166,14 +167,12 @@ RESERVED_PARTS = {
     *("minutes", "hours", "days", "milliseconds", "percent", "kilobytes"),
 }
 
-own_metric = pytest.mark.parametrize(
+own_metric = for_each_row(
     "metric",
     [metric for metric in CATALOGUE if metric.is_own],
     ids=lambda metric: metric.name,
 )
-every_metric = pytest.mark.parametrize(
-    "metric", CATALOGUE, ids=lambda metric: metric.name
-)
+every_metric = for_each_row("metric", CATALOGUE, ids=lambda metric: metric.name)
 
 
 def exposed_names(metric: Metric, dialect: str) -> list[str]:

@@ -3,12 +3,11 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from hookline_metrics import CATALOGUE, DIALECTS, NOT_APPLICABLE, OWN_DIALECT
 from hookline_metrics.deviation_document import deviation_document
 from hookline_metrics.dialects.deviations import DEVIATIONS
 from hookline_metrics.readings import ALWAYS_ZERO
+from hookline_testing.table_walk import for_each_row
 
 PAGE = Path(__file__).parents[2] / "docs" / "deviations.md"
 OTHERS = [dialect for dialect in DIALECTS if dialect != OWN_DIALECT]
@@ -70,7 +69,7 @@ def test_deviations_are_of_names_there_are() -> None:
     assert all(DEVIATIONS.get(alias.name) == alias.deviation for _, alias in NAMED)
 
 
-@pytest.mark.parametrize("name", DEVIATIONS)
+@for_each_row("name", DEVIATIONS)
 def test_deviation_fits_into_a_line(name: str) -> None:
     """A deviation is ASCII on one line, without a bar that would make a table."""
     text = DEVIATIONS[name]

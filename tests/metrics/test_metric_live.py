@@ -10,7 +10,9 @@ from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.front_end_parts import EngineHealth
 from hookline.payloads import EngineFailed, FrontEndChanged
 from hookline.slo import Phase, SloMiss
-from hookline.stats import FinishedRequest, IterationStats, SchedulerStats
+from hookline.stats.finished_request import FinishedRequest
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline_metrics import Recorder
 from hookline_metrics.rate_window import RateWindow
 from hookline_testing.payloads import (
@@ -172,7 +174,9 @@ def test_requests_that_a_stalled_engine_has_not_confirmed_wait() -> None:
 def test_requests_that_begin_again_are_received_once() -> None:
     """Of three received two begin again at a new process, which gets a new one, too."""
     watch = Watch()
-    watch.recorder.state_changed(make_state(scheduler=SchedulerStats(received=3)))
+    watch.recorder.state_changed(
+        make_state(scheduler=SchedulerStats(totals=EngineTotals(received=3)))
+    )
     watch.recorder.engine_failed(
         EngineFailed(engine_index=0, reason="x", open_requests=1)
     )
@@ -181,7 +185,7 @@ def test_requests_that_begin_again_are_received_once() -> None:
 
     totals = [watch.gauge("requests_received")]
     for received in (1, 2, 3):
-        stats = SchedulerStats(received=received)
+        stats = SchedulerStats(totals=EngineTotals(received=received))
         watch.recorder.state_changed(make_state(scheduler=stats))
         totals.append(watch.gauge("requests_received"))
 
@@ -190,7 +194,7 @@ def test_requests_that_begin_again_are_received_once() -> None:
 
 def test_requests_that_a_dead_engine_had_not_heard_of_are_received() -> None:
     """A front end may report them between the end of one process and the next start."""
-    stats = SchedulerStats(received=3)
+    stats = SchedulerStats(totals=EngineTotals(received=3))
     unheard = IterationStats(received_correction=2)
     watch = Watch()
     watch.recorder.state_changed(make_state(scheduler=stats))
@@ -203,7 +207,9 @@ def test_requests_that_a_dead_engine_had_not_heard_of_are_received() -> None:
     watch.recorder.engine_started(
         dataclasses.replace(make_started(), restart_cause="exited")
     )
-    watch.recorder.state_changed(make_state(scheduler=SchedulerStats(received=1)))
+    watch.recorder.state_changed(
+        make_state(scheduler=SchedulerStats(totals=EngineTotals(received=1)))
+    )
 
     assert after_the_end == 5
     assert watch.gauge("requests_received") == 6

@@ -2,6 +2,7 @@
 
 import dataclasses
 import threading
+from functools import cache
 
 import pytest
 
@@ -49,23 +50,19 @@ from hookline.request_limits import LIMITS
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, Slo, SloMiss
 from hookline.startup_timer import StartupPhase
-from hookline.stats import (
-    BlockEviction,
-    ExpertStats,
-    FinishedGroup,
-    FirstScheduled,
-    FirstToken,
-    GrammarCompiling,
-    GrammarStats,
-    GrammarUse,
-    IterationStats,
-    PrefixCacheCounts,
-    RankUse,
+from hookline.stats.block_eviction import BlockEviction, EvictionWork
+from hookline.stats.expert_stats import ExpertStats
+from hookline.stats.finished_request import FinishedGroup
+from hookline.stats.grammars import GrammarCompiling, GrammarStats, GrammarUse
+from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
+from hookline.stats.prefix_cache import PrefixCacheCounts
+from hookline.stats.scheduler_stats import (
+    EngineTotals,
     Residue,
     SchedulerStats,
     TenantStats,
-    ThreadUse,
 )
+from hookline.stats.step_work import Execution, RankUse, StepWork, ThreadUse
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_metrics import CATALOGUE, HistogramValue, Recorder
 from hookline_metrics.connector_events import (
@@ -91,6 +88,7 @@ from hookline_testing.payloads import (
     make_state,
     make_step,
 )
+from hookline_testing.table_walk import for_each_row
 
 EVERYTHING = EngineConfig(
     cache=CacheConfig(residency_sample=0.5),
@@ -149,12 +147,15 @@ LIMITED = dataclasses.replace(
 
 THIS = dataclasses.replace(
     FACTS,
-    cost=ModelCost(
-        flops_per_token=100.0,
-        flops_per_pair=10.0,
-        flops_per_sample=1.0,
-        weight_bytes=1000,
-        kv_bytes_per_token=8,
+    model=dataclasses.replace(
+        FACTS.model,
+        cost=ModelCost(
+            flops_per_token=100.0,
+            flops_per_pair=10.0,
+            flops_per_sample=1.0,
+            weight_bytes=1000,
+            kv_bytes_per_token=8,
+        ),
     ),
     startup=(StartupPhase(name="load weights", started_at=0, seconds=2.5),),
     tensor_parallel_size=2,
@@ -168,37 +169,40 @@ STEP = StepRecord(
     scheduled_at=1 * MILLISECOND,
     executed_at=9 * MILLISECOND,
     ended_at=10 * MILLISECOND,
-    prefill_requests=1,
-    prefill_tokens=12,
-    decode_requests=2,
-    decode_tokens=4,
     request_tokens=[(1, 12), (2, 3), (3, 1)],
-    context_tokens=50,
-    attention_pairs=128,
     sampled_requests=3,
-    forward_ns=6 * MILLISECOND,
     verified=VerifiedDrafts(1, 2, 1, (1,)),
-    kernels_compiling=True,
-    thread_use=ThreadUse(
-        threads=2,
-        barrier_wait_ns=3 * MILLISECOND,
-        running_ns=250 * MILLISECOND,
-        preempted_ns=125 * MILLISECOND,
-        throttled_ns=500 * MILLISECOND,
-    ),
-    evicted_blocks=2,
-    eviction_ns=20_000,
+    evictions=EvictionWork(2, 20_000),
     sections={
         DRAFT_USE.name: DraftUse(2 * MILLISECOND, 5, {"too_many": 1}),
         "grammars": GrammarUse(
             fill_ns=3 * MILLISECOND, apply_ns=1 * MILLISECOND, forced_tokens=4
         ),
     },
-    rank_use=RankUse(
-        exchange_ns=2 * MILLISECOND,
-        handover_ns=1 * MILLISECOND,
-        expert_tokens=(12, 4, 8, 8),
-        expert_busiest_tokens=40,
+    work=StepWork(
+        prefill_requests=1,
+        prefill_tokens=12,
+        decode_requests=2,
+        decode_tokens=4,
+        context_tokens=50,
+        attention_pairs=128,
+    ),
+    execution=Execution(
+        forward_ns=6 * MILLISECOND,
+        kernels_compiling=True,
+        thread_use=ThreadUse(
+            threads=2,
+            barrier_wait_ns=3 * MILLISECOND,
+            running_ns=250 * MILLISECOND,
+            preempted_ns=125 * MILLISECOND,
+            throttled_ns=500 * MILLISECOND,
+        ),
+        rank_use=RankUse(
+            exchange_ns=2 * MILLISECOND,
+            handover_ns=1 * MILLISECOND,
+            expert_tokens=(12, 4, 8, 8),
+            expert_busiest_tokens=40,
+        ),
     ),
 )
 
@@ -347,24 +351,26 @@ BUSY = SchedulerStats(
     kv_blocks=40,
     kv_blocks_used=10,
     kv_blocks_cached=6,
-    prefix_cache=PrefixCacheCounts(2, 32, 4),
-    received=14,
-    preemptions=2,
-    computed_tokens=50,
-    recomputed_tokens=9,
-    discarded_tokens=4,
     oldest_waiting_at=4 * MILLISECOND,
     oldest_running_at=2 * MILLISECOND,
-    residue=Residue(1, 2, 3),
     waiting_tokens=77,
     tenants={"acme": TenantStats(3, 0.0), "": TenantStats(1, 2.5)},
     preempted=1,
-    preempted_prompt_tokens=24,
-    preempted_output_tokens=5,
     evicted_blocks=3,
+    totals=EngineTotals(
+        prefix_cache=PrefixCacheCounts(2, 32, 4),
+        received=14,
+        preemptions=2,
+        computed_tokens=50,
+        recomputed_tokens=9,
+        discarded_tokens=4,
+        residue=Residue(1, 2, 3),
+        preempted_prompt_tokens=24,
+        preempted_output_tokens=5,
+    ),
 )
 
-EARLIER = SchedulerStats(running=9, kv_blocks=40, received=3)
+EARLIER = SchedulerStats(running=9, kv_blocks=40, totals=EngineTotals(received=3))
 """The later state has to replace it."""
 
 FIRST_STEP = IterationStats(
@@ -857,13 +863,12 @@ def test_expectations_cover_the_catalogue() -> None:
     }
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_metric_is_fed_exactly(name: str) -> None:
-    """A step, an abort outside steps and two answers give exactly these numbers."""
+@cache
+def fed() -> Recorder:
+    """Has seen a step, an abort outside steps and two answers."""
     clock = VirtualClock()
     recorder = Recorder(EVERYTHING, clock=clock)
     recorder.engine_started(make_started(THIS))
-
     recorder.step_finished(make_step(FIRST_STEP, EARLIER, record=STEP))
     clock.sleep(2.0)
     recorder.state_changed(
@@ -872,8 +877,13 @@ def test_metric_is_fed_exactly(name: str) -> None:
     recorder.http_answered(ANSWERED)
     recorder.front_end_changed(FRONT_END)
     clock.sleep(0.5)
+    return recorder
 
-    assert numbers(recorder, name) == EXPECTED[name]
+
+@for_each_row("name", EXPECTED)
+def test_metric_is_fed_exactly(name: str) -> None:
+    """A step, an abort outside steps and two answers give exactly these numbers."""
+    assert numbers(fed(), name) == EXPECTED[name]
 
 
 def test_series_exist_before_the_first_event() -> None:
@@ -1030,12 +1040,12 @@ def test_cached_tokens_have_the_source_of_their_tier(name: str) -> None:
     recorder.engine_started(make_started())
     hits = {"cpu": 32, "disk": 16, "attic": 3}
     stats = SchedulerStats(
-        prefix_cache=PrefixCacheCounts(2, 200, 64),
         sections={
             KV_TRANSFER: TransferStats(
                 tier_hits=hits, external_cache=PrefixCacheCounts(2, 136, 56)
             )
         },
+        totals=EngineTotals(prefix_cache=PrefixCacheCounts(2, 200, 64)),
     )
 
     before = by_own_label(recorder, name)
@@ -1063,12 +1073,12 @@ def test_cached_tokens_have_the_source_that_a_connector_names(
     recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
     recorder.engine_started(make_started())
     stats = SchedulerStats(
-        prefix_cache=PrefixCacheCounts(2, 200, 64),
         sections={
             KV_TRANSFER: TransferStats(
                 hit_source=named, external_cache=PrefixCacheCounts(2, 136, 56)
             )
         },
+        totals=EngineTotals(prefix_cache=PrefixCacheCounts(2, 200, 64)),
     )
 
     recorder.step_finished(make_step(scheduler=stats))
@@ -1169,9 +1179,15 @@ def test_request_of_one_token_has_no_time_per_output_token(recorder: Recorder) -
 
 def test_totals_need_no_batch_to_arrive(recorder: Recorder) -> None:
     """Totals of the engine are right after the newest batch, whatever was dropped."""
-    recorder.step_finished(make_step(scheduler=SchedulerStats(received=3)))
-    recorder.step_finished(make_step(scheduler=SchedulerStats(received=90)))
-    recorder.state_changed(make_state(scheduler=SchedulerStats(received=80)))
+    recorder.step_finished(
+        make_step(scheduler=SchedulerStats(totals=EngineTotals(received=3)))
+    )
+    recorder.step_finished(
+        make_step(scheduler=SchedulerStats(totals=EngineTotals(received=90)))
+    )
+    recorder.state_changed(
+        make_state(scheduler=SchedulerStats(totals=EngineTotals(received=80)))
+    )
 
     assert numbers(recorder, "hookline_requests_received") == {(): 90}
 
@@ -1199,14 +1215,20 @@ def test_gauges_rest_when_the_engine_is_over(recorder: Recorder, end: str) -> No
 
 def test_engine_that_starts_again_counts_on(recorder: Recorder) -> None:
     """A restarted engine keeps its counters and loses its info series."""
-    other = dataclasses.replace(FACTS, num_kv_blocks=50)
+    other = dataclasses.replace(
+        FACTS, model=dataclasses.replace(FACTS.model, num_kv_blocks=50)
+    )
     recorder.step_finished(make_step(FIRST_STEP, BUSY))
     recorder.state_changed(make_state(scheduler=BUSY, lanes=(LANE,)))
 
     recorder.engine_started(make_started(other))
-    recorder.step_finished(make_step(FIRST_STEP, SchedulerStats(received=1)))
+    recorder.step_finished(
+        make_step(FIRST_STEP, SchedulerStats(totals=EngineTotals(received=1)))
+    )
     recorder.state_changed(
-        make_state(scheduler=SchedulerStats(received=1), lanes=(LANE,))
+        make_state(
+            scheduler=SchedulerStats(totals=EngineTotals(received=1)), lanes=(LANE,)
+        )
     )
 
     (info,) = numbers(recorder, "hookline_engine_info")
@@ -1221,7 +1243,7 @@ def test_engine_that_starts_again_counts_on(recorder: Recorder) -> None:
 def test_engines_are_kept_apart(recorder: Recorder) -> None:
     """Each engine has its own series, under its own model's name."""
     second = dataclasses.replace(FACTS, engine_index=1, model_name="other")
-    of_second = StepRecord(2, 1, 0, 0, 0, 0, 0, 0, 0, 0, [])
+    of_second = StepRecord(2, 1, 0, 0, 0, 0, [])
     recorder.engine_started(make_started(second))
 
     recorder.step_finished(make_step(scheduler=SchedulerStats(running=1)))

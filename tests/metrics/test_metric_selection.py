@@ -12,7 +12,7 @@ from hookline.config import (
     ObserverConfig,
 )
 from hookline.exceptions import ConfigError
-from hookline.stats import FirstToken, IterationStats
+from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_metrics import CATALOGUE, Family, HistogramValue, Recorder
 from hookline_testing.payloads import FACTS, make_started, make_step
 

@@ -7,7 +7,8 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics import Alias, Family, Kind, Label, Metric, Recorder
 from hookline_metrics.label_guard import LabelGuards
 from hookline_metrics.metric import Scope
@@ -183,7 +184,12 @@ def test_restarted_engine_counts_since_its_first_start() -> None:
     anew."""
     clock = VirtualClock(100 * NANOSECONDS)
     recorder = Recorder(clock=clock)
-    larger = dataclasses.replace(FACTS, max_model_len=2 * FACTS.max_model_len)
+    larger = dataclasses.replace(
+        FACTS,
+        model=dataclasses.replace(
+            FACTS.model, max_model_len=2 * FACTS.model.max_model_len
+        ),
+    )
 
     found = []
     for facts in (FACTS, FACTS, larger):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.payloads import HttpAnswered, HttpExchange
 from hookline.request import RequestFacts
-from hookline.stats import IterationStats
+from hookline.stats.iteration_stats import IterationStats
 from hookline_metrics import Family, Recorder
 from hookline_metrics.label_guard import LabelGuard
 from hookline_testing.payloads import FINISHED, make_started, make_state

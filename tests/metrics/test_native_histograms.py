@@ -11,7 +11,8 @@ import pytest
 from hookline.clock import VirtualClock
 from hookline.config import DetailedTrace, EngineConfig, MetricsConfig, ObserverConfig
 from hookline.payloads import HttpAnswered, HttpExchange
-from hookline.stats import FinishedGroup, FirstToken, IterationStats
+from hookline.stats.finished_request import FinishedGroup
+from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_metrics import DIALECTS, HistogramValue, Kind, NativeBuckets, Recorder
 from hookline_testing.payloads import FACTS, FINISHED, RECORD, make_started, make_step
 

@@ -13,7 +13,8 @@ from hookline.config import CacheConfig, SchedulerConfig, SimulationConfig
 from hookline.events import StepOutput
 from hookline.payloads import StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.saturation import PARTS, Saturation
 from hookline_testing.essential import essential
 from hookline_testing.observed import ObservedEngine

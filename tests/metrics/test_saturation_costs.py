@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from hookline.events import StepRecord
 from hookline.payloads import StateChanged, StepFinished
-from hookline.stats import FirstToken, IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import FirstToken, IterationStats
+from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
+from hookline.stats.step_work import StepWork
 from hookline_metrics.saturation import Saturation
 from hookline_metrics.saturation.costs import NO_COST, StepCost, StepCosts
 from hookline_metrics.saturation.signal import MOST
@@ -113,8 +115,7 @@ schedulers = st.builds(
     waiting_tokens=counts,
     kv_blocks=counts,
     kv_blocks_used=counts,
-    received=counts,
-    recomputed_tokens=counts,
+    totals=st.builds(EngineTotals, received=counts, recomputed_tokens=counts),
 )
 iterations = st.builds(
     IterationStats,
@@ -130,11 +131,14 @@ records = st.builds(
     scheduled_at=times,
     executed_at=times,
     ended_at=times,
-    prefill_requests=counts,
-    prefill_tokens=counts,
-    decode_requests=counts,
-    decode_tokens=counts,
     request_tokens=st.just([]),
+    work=st.builds(
+        StepWork,
+        prefill_requests=counts,
+        prefill_tokens=counts,
+        decode_requests=counts,
+        decode_tokens=counts,
+    ),
 )
 steps = st.builds(
     StepFinished,

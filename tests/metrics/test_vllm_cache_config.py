@@ -84,13 +84,16 @@ def test_settings_have_their_labels() -> None:
         gpu_memory_utilization=0.5,
         configured_blocks=40,
         configured_bytes=2**20,
-        sliding_window=4096,
         connector="cpu_offload",
         host_blocks=128,
         host_bytes=3 * 2**29,
     )
     facts = dataclasses.replace(
-        FACTS, block_size=32, enable_prefix_caching=False, cache=cache
+        FACTS,
+        model=dataclasses.replace(FACTS.model, sliding_window=4096),
+        block_size=32,
+        enable_prefix_caching=False,
+        cache=cache,
     )
 
     found = labels_of(facts)
@@ -128,7 +131,9 @@ def test_restart_replaces_the_labels_and_needs_no_bound() -> None:
     """The engine has one series at a time, with whatever values, and none is folded."""
     recorder = Recorder()
     for blocks in range(100, 150):
-        facts = dataclasses.replace(FACTS, num_kv_blocks=blocks)
+        facts = dataclasses.replace(
+            FACTS, model=dataclasses.replace(FACTS.model, num_kv_blocks=blocks)
+        )
         recorder.engine_started(make_started(facts))
 
     [labels] = told(recorder)

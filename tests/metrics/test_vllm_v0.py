@@ -9,7 +9,8 @@ from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.config.extensions import KV_TRANSFER
 from hookline.events import VerifiedDrafts
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics import Family, Recorder
 from hookline_metrics.drafts import DRAFT_USE, DraftUse
 from hookline_metrics.transfer_stats import TierStats, TransferStats

@@ -11,6 +11,8 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from hookline_testing.parsed_sources import parsed
+
 ROOT = Path(__file__).parents[2]
 MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 80
@@ -42,7 +44,10 @@ LONG_CONSTRUCTORS = {
 COMPLETED_LATER = {
     # What completes them needs them: the phases of the start, and a handshake.
     "core/src/hookline/core/building.py EngineCore.facts",
-    "core/src/hookline/worker/transfers/connecting.py KVBlocks.layout",
+    (
+        "plugins/connectors/kv_transfer/src/hookline_kv_transfer/worker_side.py "
+        "KVBlocks.layout"
+    ),
     # argparse's own way.
     "server/src/hookline_server/cli/options/parser.py Parser.operand",
     # Fields of C.
@@ -76,18 +81,25 @@ OVERRIDES = {
 def sources() -> dict[str, ast.Module]:
     """Each source file but tests, by its path."""
     files = [each for folder in FOLDERS for each in (ROOT / folder).rglob("*.py")]
-    return {str(each.relative_to(ROOT)): ast.parse(each.read_text()) for each in files}
+    return {str(each.relative_to(ROOT)): parsed(each) for each in files}
 
 
+@cache
 def functions(
+    tree: ast.Module,
+) -> list[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Returns all functions in a file, each with the class that it belongs to."""
+    return list(functions_below(tree))
+
+
+def functions_below(
     node: ast.AST, owner: str = ""
 ) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Yields all functions in a file, each with the class that it belongs to."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield owner, child
         name = child.name if isinstance(child, ast.ClassDef) else owner
-        yield from functions(child, name)
+        yield from functions_below(child, name)
 
 
 def length(node: ast.stmt) -> int:

@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from hookline_testing.parsed_sources import parsed
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = "core", "processes", "registry", "server", "plugins", "models", "tools"
 BARE = {"eval", "exec", "compile", "__import__"}
@@ -14,7 +16,7 @@ SHELLS = {("os", "system"), ("os", "popen")}
 
 def found_in(path: Path) -> Iterator[str]:
     """Calls in a file that could run what somebody else wrote."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Call) and (what := unsafe(node)):
             yield f"{path.relative_to(ROOT)}:{node.lineno}: {what}"
 

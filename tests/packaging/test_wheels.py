@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hookline_testing.essential import essential
+from hookline_testing.table_walk import for_each_row
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
@@ -37,6 +38,7 @@ PACKAGES = {
     "plugins/speculative/eagle": {"hookline_eagle"},
     "plugins/speculative/medusa": {"hookline_medusa"},
     "plugins/connectors/cpu_offload": {"hookline_cpu_offload"},
+    "plugins/connectors/kv_transfer": {"hookline_kv_transfer"},
     "plugins/connectors/p2p": {"hookline_p2p"},
     "plugins/connectors/shared_storage": {"hookline_shared_storage"},
     "plugins/speculative/ngram": {"hookline_ngram"},
@@ -104,7 +106,7 @@ def test_wheel_ships_exactly_its_packages(project: str, tmp_path: Path) -> None:
     assert DATA.get(project, set()) <= names
 
 
-@pytest.mark.parametrize("project", PROJECTS, ids=folder_of)
+@for_each_row("project", PROJECTS, ids=folder_of)
 def test_projects_agree_on_version_and_python(project: Path) -> None:
     """All distributions are released together, and for the same Pythons."""
     root = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

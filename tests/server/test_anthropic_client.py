@@ -52,7 +52,9 @@ async def test_two_turns_with_a_tool(is_streamed: bool) -> None:
     The client sends its key, gets a call, returns the result, and gets the answer.
     """
     engine = FakeEngine(FIRST, finish_reason=FinishReason.STOP)
-    engine.facts = dataclasses.replace(engine.facts, max_model_len=4096)
+    engine.facts = dataclasses.replace(
+        engine.facts, model=dataclasses.replace(engine.facts.model, max_model_len=4096)
+    )
     async with client_of(engine, SETTINGS) as server:
         base_url = str(server.make_url("/"))
         async with anthropic.AsyncAnthropic(base_url=base_url, api_key="k") as client:

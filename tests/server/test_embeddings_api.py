@@ -120,7 +120,7 @@ async def test_pooling_gives_one_vector_or_one_per_token() -> None:
 
 async def test_a_prompt_may_fill_the_context() -> None:
     """No room is needed for tokens; one more is an error that names the field."""
-    longest = FACTS.max_model_len
+    longest = FACTS.model.max_model_len
     status, _ = await post(embedding_engine(), input=[5] * (longest - 1))
     assert status == 200
 

@@ -12,6 +12,7 @@ import pytest
 from hookline_metrics import CATALOGUE, DIALECTS, NOT_APPLICABLE
 from hookline_server.cli import main
 from hookline_server.cli.metrics_tools.catalogue import rows
+from hookline_testing.table_walk import for_each_row
 
 PAGE = """\
 # HELP hookline_a_total Help with "quotes" and {braces}.
@@ -148,7 +149,7 @@ def test_names_that_do_not_apply_are_explained(shown: Shown) -> None:
     )
 
 
-@pytest.mark.parametrize("name", sorted({row.name for row in rows()}))
+@for_each_row("name", sorted({row.name for row in rows()}))
 def test_every_metric_can_be_described(shown: Shown, name: str) -> None:
     """
     `describe` accepts every name of each dialect; shows kind, labels and version.

@@ -200,7 +200,7 @@ async def test_wrong_prompt_options_are_refused(
 async def test_log_probabilities_of_prompts_are_limited_in_number() -> None:
     """The response repeats them for each choice; above the limit it is a 400."""
     engine = FakeEngine()
-    engine.facts = replace(FACTS, max_model_len=2**20)
+    engine.facts = replace(FACTS, model=replace(FACTS.model, max_model_len=2**20))
     engine.max_open = 1024
     prompt = [97] * 1561  # × 128 choices × 21
 

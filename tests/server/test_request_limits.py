@@ -307,7 +307,9 @@ def test_each_limit_has_a_case() -> None:
 
 async def post(engine: FakeEngine, path: str, fields: Fields) -> tuple[int, Any]:
     engine.facts = replace(
-        FACTS, vocab_size=VOCABULARY, max_model_len=2**22, sections={"pooling": EMBEDS}
+        FACTS,
+        model=replace(FACTS.model, vocab_size=VOCABULARY, max_model_len=2**22),
+        sections={"pooling": EMBEDS},
     )
     engine.max_open = 2048
     body = json.dumps({**BASE[path], **fields}, separators=(",", ":")).encode()
@@ -349,7 +351,7 @@ async def test_log_probabilities_of_a_stream_are_not_limited_in_number() -> None
     """They are sent as they come, and not kept."""
     fields: Fields = {"logprobs": 20, "n": 128, "max_tokens": 2**21, "stream": True}
     engine = FakeEngine()
-    engine.facts = replace(FACTS, max_model_len=2**22)
+    engine.facts = replace(FACTS, model=replace(FACTS.model, max_model_len=2**22))
     async with client_of(engine) as client:
         body = json.dumps({**BASE[COMPLETIONS], **fields}).encode()
         response = await client.post(COMPLETIONS, data=io.BytesIO(body))

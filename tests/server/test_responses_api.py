@@ -26,7 +26,9 @@ CALL = '<tool_call>{"name": "f", "arguments": {"a": "b"}}</tool_call>'
 def engine_of(*script: str, reason: FinishReason = FinishReason.STOP) -> FakeEngine:
     engine = FakeEngine(script, finish_reason=reason)
     engine.facts = dataclasses.replace(
-        engine.facts, max_model_len=1024, structured_outputs="fake"
+        engine.facts,
+        model=dataclasses.replace(engine.facts.model, max_model_len=1024),
+        structured_outputs="fake",
     )
     return engine
 

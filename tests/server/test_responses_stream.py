@@ -28,7 +28,9 @@ SCRIPT = (
 
 def engine_of(*script: str, reason: FinishReason = FinishReason.STOP) -> FakeEngine:
     engine = FakeEngine(script, finish_reason=reason)
-    engine.facts = dataclasses.replace(engine.facts, max_model_len=1024)
+    engine.facts = dataclasses.replace(
+        engine.facts, model=dataclasses.replace(engine.facts.model, max_model_len=1024)
+    )
     return engine
 
 

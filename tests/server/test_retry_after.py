@@ -116,7 +116,9 @@ async def test_context_overflow_begins_as_clients_expect(
     """
     engine = FakeEngine()
     engine.facts = dataclasses.replace(
-        FACTS, max_model_len=48, sections={"pooling": EMBEDS}
+        FACTS,
+        model=dataclasses.replace(FACTS.model, max_model_len=48),
+        sections={"pooling": EMBEDS},
     )
     asked = {"max_tokens": 4, **body} if path == "/v1/messages" else body
 

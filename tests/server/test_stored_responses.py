@@ -34,7 +34,9 @@ SCRIPT = (
 
 def engine_of(*script: str) -> FakeEngine:
     engine = FakeEngine(script or ("Hello",), finish_reason=FinishReason.STOP)
-    engine.facts = dataclasses.replace(engine.facts, max_model_len=4096)
+    engine.facts = dataclasses.replace(
+        engine.facts, model=dataclasses.replace(engine.facts.model, max_model_len=4096)
+    )
     return engine
 
 

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hookline.config.options import build
 from hookline.exceptions import ConfigError
 from hookline_server.replies.settings import (
     ReplySettings,
     checked_arguments,
-    read_arguments,
 )
 from hookline_server.settings import ServerSettings
+from hookline_testing.essential import examples
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 WEATHER = {
@@ -191,7 +192,7 @@ def test_wrong_defaults_end_the_start(text: str) -> None:
     The error names the option.
     """
     with pytest.raises(ConfigError) as caught:
-        read_arguments(text)
+        build(ReplySettings, {"default_chat_template_kwargs": text})
 
     assert caught.value.option == "default-chat-template-kwargs"
 
@@ -407,7 +408,7 @@ FIELDS = (
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(
     fields=st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4),
     message=st.dictionaries(

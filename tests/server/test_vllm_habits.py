@@ -14,6 +14,7 @@ from hookline_server.cli.options.arguments import (
 from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.options.other_engines import ADVICE
 from hookline_server.cli.options.server import server_options
+from hookline_testing.table_walk import for_each_row
 
 OPTIONS = [*server_options(), *engine_options()]
 
@@ -61,8 +62,9 @@ def test_keys_of_json_options_are_options() -> None:
     ).speculative
 
     assert made is not None
-    assert (made.method, made.num_speculative_tokens) == ("ngram", 3)
-    assert made.options == {
+    assert made == {
+        "method": "ngram",
+        "num_speculative_tokens": 3,
         "prompt": {"b": True, "c": 2},
         "words": ["first", "second"],
     }
@@ -136,7 +138,7 @@ def test_what_cannot_be_read_is_one_line(
     assert line.endswith(complaint)
 
 
-@pytest.mark.parametrize("flag", ADVICE)
+@for_each_row("flag", ADVICE)
 def test_options_of_other_engines_get_advice(
     flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import hookline_p2p
 from hookline.hookspecs import hookimpl
-from hookline.payloads import ConnectorContext
 from hookline_kv_transfer import TransferResults
+from hookline_kv_transfer.context import ConnectorContext
 
 LATE_SECONDS = 4.0
 

@@ -13,8 +13,6 @@ class CacheFacts:
             CPUs, and if the cache's size is configured.
         configured_blocks: Configured number of KV blocks; None if the engine chose it.
         configured_bytes: Configured memory for KV blocks; None without it.
-        sliding_window: Maximum number of tokens that layers with a sliding window
-            attend to; None without such layers. The cache keeps all tokens.
         connector: Name of the KV connector; empty without one.
         host_blocks: Capacity of the connector's tier in host memory, in blocks; 0
             without one.
@@ -25,7 +23,6 @@ class CacheFacts:
     gpu_memory_utilization: float = 0.9
     configured_blocks: int | None = None
     configured_bytes: int | None = None
-    sliding_window: int | None = None
     connector: str = ""
     host_blocks: int = 0
     host_bytes: int = 0

@@ -38,8 +38,8 @@ class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
     def flops(self, record: StepRecord) -> float:
         """Returns the floating-point operations of a step."""
         return (
-            self.flops_per_token * (record.prefill_tokens + record.decode_tokens)
-            + self.flops_per_pair * record.attention_pairs
+            self.flops_per_token * record.work.tokens
+            + self.flops_per_pair * record.work.attention_pairs
             + self.flops_per_sample
             * (record.sampled_requests + record.verified.draft_tokens)
         )
@@ -48,12 +48,11 @@ class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
         """Returns the bytes of weights, keys and values read in a step."""
         if not record.request_tokens:
             return 0.0
-        return self.weight_bytes + self.kv_bytes_per_token * record.context_tokens
+        return self.weight_bytes + self.kv_bytes_per_token * record.work.context_tokens
 
     def write_bytes(self, record: StepRecord) -> float:
         """Returns the bytes of keys and values written in a step."""
-        tokens = record.prefill_tokens + record.decode_tokens
-        return float(self.kv_bytes_per_token * tokens)
+        return float(self.kv_bytes_per_token * record.work.tokens)
 
 
 def sum_of_costs(parts: Sequence[ModelCost]) -> ModelCost:

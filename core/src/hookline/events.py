@@ -10,19 +10,13 @@ from enum import StrEnum
 import msgspec
 
 from hookline.finish_cause import FinishCause
+from hookline.former_fields import former_fields
 from hookline.request import FinishReason, TokenLogprobs
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats import (
-    GRAMMAR_USE,
-    NO_GRAMMARS,
-    NO_RANKS,
-    NO_THREADS,
-    BlockEviction,
-    GrammarUse,
-    RankUse,
-    SchedulerStats,
-    ThreadUse,
-)
+from hookline.stats.block_eviction import NO_EVICTIONS, BlockEviction, EvictionWork
+from hookline.stats.grammars import GRAMMAR_USE, NO_GRAMMARS, GrammarUse
+from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.step_work import NO_EXECUTION, NO_WORK, Execution, StepWork
 
 
 class Queued(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -217,6 +211,12 @@ class VerifiedDrafts(msgspec.Struct, frozen=True, array_like=True):
 NO_DRAFTS = VerifiedDrafts()
 
 
+@former_fields(
+    work=StepWork,
+    execution=Execution,
+    verified=VerifiedDrafts,
+    evictions={"evicted_blocks": "blocks", "eviction_ns": "nanoseconds"},
+)
 class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     """One step of the engine.
 
@@ -230,26 +230,16 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
         scheduled_at: Time between scheduling and executing.
         executed_at: Time between executing and updating, when the result was available.
         ended_at: Time after updating.
-        prefill_requests: Requests that computed prompt or recomputed tokens.
-        prefill_tokens: Tokens computed for `prefill_requests`.
-        decode_requests: Requests that computed one token, plus draft tokens.
-        decode_tokens: Tokens computed for `decode_requests`, draft tokens included.
         request_tokens: (request id, tokens computed) for each scheduled request.
-        context_tokens: Cached tokens that the scheduled requests attend to.
-        attention_pairs: Number of (query, key) pairs in attention.
+        work: What it computed.
         sampled_requests: Requests that tokens were sampled for; with overlapping steps,
             also those that had ended meanwhile.
-        forward_ns: Time in the model's forward pass, part of the execution, summed over
-            pipeline stages; 0 if not measured.
         waited_ns: Time from `scheduled_at` until the previous step's result was
             available; 0 without overlapping steps.
+        execution: What it took the executor to compute it.
+        evictions: What the evictions from the prefix cache took while it was scheduled,
+            or before and not yet counted by a step.
         verified: Outcome of its drafts.
-        kernels_compiling: Torch computed it, because its kernels are being compiled.
-        thread_use: The CPU threads that computed it.
-        evicted_blocks: Blocks evicted from the prefix cache while it was scheduled, or
-            before and not yet counted by a step.
-        eviction_ns: Time of the allocations that evicted them, part of the scheduling.
-        rank_use: What it cost that several processes computed it.
         sections: What extensions did in it, by their names.
     """
 
@@ -259,22 +249,13 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     scheduled_at: int
     executed_at: int
     ended_at: int
-    prefill_requests: int
-    prefill_tokens: int
-    decode_requests: int
-    decode_tokens: int
     request_tokens: Sequence[tuple[int, int]]
-    context_tokens: int = 0
-    attention_pairs: int = 0
+    work: StepWork = NO_WORK
     sampled_requests: int = 0
-    forward_ns: int = 0
     waited_ns: int = 0
+    execution: Execution = NO_EXECUTION
+    evictions: EvictionWork = NO_EVICTIONS
     verified: VerifiedDrafts = NO_DRAFTS
-    kernels_compiling: bool = False
-    thread_use: ThreadUse = NO_THREADS
-    evicted_blocks: int = 0
-    eviction_ns: int = 0
-    rank_use: RankUse = NO_RANKS
     sections: Sections = NO_SECTIONS
 
     @property
@@ -302,18 +283,32 @@ class ClockPair(msgspec.Struct, frozen=True, array_like=True, gc=False):
     monotonic: int
 
 
-class OthersWork(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What an output says of other clients' requests, in numbers; for the owner.
+class StepEvents(msgspec.Struct, array_like=True):
+    """What has happened since the last output.
 
     Attributes:
-        begun: Requests that got their first tokens.
-        cached_tokens: Prompt tokens of these that no step had to compute.
-        ended: Requests that ended after their first tokens.
+        evictions: Evictions of sampled blocks, if residency is measured.
+        cache_changes: Changes of the prefix cache, if they are published.
     """
 
-    begun: int
-    cached_tokens: int
-    ended: int
+    queued: list[Queued] = []
+    scheduled: list[Scheduled] = []
+    preempted: list[Preempted] = []
+    new_tokens: list[NewTokens] = []
+    finished: list[Finished] = []
+    evictions: list[BlockEviction] = []
+    cache_changes: CacheChanges | None = None
+
+    @property
+    def have_requests(self) -> bool:
+        """Whether anything has happened to a request."""
+        return bool(
+            self.new_tokens
+            or self.queued
+            or self.scheduled
+            or self.preempted
+            or self.finished
+        )
 
 
 class StepOutput(msgspec.Struct, frozen=True, array_like=True):
@@ -324,13 +319,10 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         cause: `step`, or the cause of the state change: `start` (first of several
             overlapping steps), `transfer` (an extension has news between steps),
             `idle`, `abort`, `heartbeat`, `reset`, `sleep`, `wake_up`.
-        record: The step's record; None for a state change.
         stats: The engine's state afterwards.
-        evictions: Evictions of sampled blocks, if residency is measured.
+        record: The step's record; None for a state change.
+        events: What has happened since the last output.
         clock: Sent periodically, to convert times to wall-clock time.
-        cache_changes: Changes of the prefix cache, if they are published.
-        others: Requests of other clients, for the owner of the engine if it chooses the
-            number of engines by their load.
         sections: News of extensions, by their names.
     """
 
@@ -339,13 +331,6 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     cause: str
     stats: SchedulerStats
     record: StepRecord | None = None
-    queued: list[Queued] = []
-    scheduled: list[Scheduled] = []
-    preempted: list[Preempted] = []
-    new_tokens: list[NewTokens] = []
-    finished: list[Finished] = []
-    evictions: list[BlockEviction] = []
+    events: StepEvents = msgspec.field(default_factory=StepEvents)
     clock: ClockPair | None = None
-    cache_changes: CacheChanges | None = None
-    others: OthersWork | None = None
     sections: Sections = NO_SECTIONS

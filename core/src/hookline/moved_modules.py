@@ -27,11 +27,27 @@ MOVED: Mapping[str, str] = {
 """New name of each module; those inside it have moved along."""
 
 MOVED_NAMES: Mapping[str, Mapping[str, str]] = {
-    "hookline.config": {"SpeculativeConfig": "hookline_drafting"},
+    "hookline.config": {
+        "KVRole": "hookline_kv_transfer",
+        "KVTransferConfig": "hookline_kv_transfer",
+        "LoadFailurePolicy": "hookline_kv_transfer",
+        "SpeculativeConfig": "hookline_drafting",
+    },
     "hookline.payloads": {
+        "ConnectorContext": "hookline_kv_transfer",
         "ProposerContext": "hookline_drafting",
         "TrainingContext": "hookline_drafting",
         "TrainingReport": "hookline_drafting",
+    },
+    "hookline.stats": {
+        "ConnectorLookup": "hookline_metrics.connector_events",
+        "KVLoad": "hookline_metrics.transfer_stats",
+        "TierAllocation": "hookline_metrics.connector_events",
+        "TierEvent": "hookline_metrics.connector_events",
+        "TierLookup": "hookline_metrics.connector_events",
+        "TierMove": "hookline_metrics.connector_events",
+        "TierStats": "hookline_metrics.transfer_stats",
+        "TransferStats": "hookline_metrics.transfer_stats",
     },
 }
 """New modules of names that have left a module, by that module."""

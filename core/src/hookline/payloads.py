@@ -7,7 +7,6 @@ from typing import Protocol
 from hookline.cache_facts import CacheFacts
 from hookline.config.engine import EngineConfig
 from hookline.config.model import ModelConfig
-from hookline.cost import ModelCost
 from hookline.events import (
     CacheChanges,
     ClockPair,
@@ -18,16 +17,34 @@ from hookline.events import (
     Scheduled,
     StepRecord,
 )
+from hookline.former_fields import former_fields
 from hookline.front_end_parts import FrontEndPart
 from hookline.logged_record import LoggedRecord
 from hookline.moved_modules import moved_name
 from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.startup_timer import StartupPhase
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.step.model_shape import ModelShape
 from hookline_registry import LaneStats
 
+_FORMER_FACTS = (
+    "architecture",
+    "dtype",
+    "cache_dtype",
+    "vocab_size",
+    "max_model_len",
+    "num_kv_blocks",
+    "eos_token_ids",
+    "cost",
+    "kernels",
+    "isa",
+    "kv_cache_spec_kind",
+)
 
+
+@former_fields(model={name: name for name in _FORMER_FACTS})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFacts:
     """Facts about a started engine.
@@ -35,28 +52,16 @@ class EngineFacts:
     Attributes:
         engine_index: Index of the engine, from 0.
         model_name: Name of the model in the API and in metrics.
-        architecture: Name of the model's class.
-        dtype: Data type of weights.
-        cache_dtype: Data type of the KV cache.
-        vocab_size: Number of token ids.
-        max_model_len: Maximum prompt plus output tokens.
+        model: The model, with its KV cache and kernels.
         block_size: Tokens per KV block.
-        num_kv_blocks: Total KV blocks in the pool.
         max_num_seqs: Maximum requests per step.
         max_num_batched_tokens: Maximum tokens per step.
         enable_prefix_caching: Whether requests share KV blocks of equal prefixes.
-        eos_token_ids: The model's end-of-text tokens.
         executor: Name of the executor, such as `uniproc` or `simulated`.
-        cost: Estimated cost of steps, in FLOPs and bytes.
-        kernels: Description of the kernels in use, and why faster ones are not.
-        isa: Tier of instructions of the CPU's kernels, such as `avx512`; empty without
-            such kernels.
         version: Version of Hookline.
         config_hash: Short hash of all options; engines with equal options share it.
         startup: Phases of the startup, in order; a phase may contain others.
         enable_kv_cache_events: Whether changes of the prefix cache are reported.
-        kv_cache_spec_kind: What the KV cache holds, in vLLM's words: `full_attention`,
-            or `mla_attention` for latents.
         cache: Facts about the KV cache beyond its size.
         structured_outputs: Name of the grammar backend; empty if structured outputs
             are not served.
@@ -74,26 +79,16 @@ class EngineFacts:
 
     engine_index: int
     model_name: str
-    architecture: str
-    dtype: str
-    cache_dtype: str
-    vocab_size: int
-    max_model_len: int
+    model: ModelShape
     block_size: int
-    num_kv_blocks: int
     max_num_seqs: int
     max_num_batched_tokens: int
     enable_prefix_caching: bool
-    eos_token_ids: tuple[int, ...]
     executor: str
-    cost: ModelCost = field(default_factory=ModelCost)
-    kernels: str = ""
-    isa: str = ""
     version: str = ""
     config_hash: str = ""
     startup: tuple[StartupPhase, ...] = ()
     enable_kv_cache_events: bool = False
-    kv_cache_spec_kind: str = "full_attention"
     cache: CacheFacts = field(default_factory=CacheFacts)
     structured_outputs: str = ""
     enable_in_reasoning: bool = False

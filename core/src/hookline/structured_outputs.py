@@ -1,6 +1,5 @@
 """Structured outputs: what the text of a request has to match."""
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
@@ -17,8 +16,6 @@ from hookline.request_limits import (
 )
 
 PARAM = "structured_outputs"
-REFUSED = "invalid_grammar"
-"""Error code of requests whose grammar cannot be compiled or followed."""
 
 _LONGEST_MARKER = 256
 """Maximum bytes of a text that begins or ends reasoning."""
@@ -38,32 +35,6 @@ class GrammarKind(StrEnum):
     def is_json(self) -> bool:
         """Whether the whole text is JSON."""
         return self in {GrammarKind.JSON, GrammarKind.JSON_OBJECT}
-
-
-class GrammarSpec(msgspec.Struct, frozen=True, array_like=True):
-    """A grammar as a backend compiles it.
-
-    Attributes:
-        kind: The kind of `source`.
-        source: The schema or structural tag as JSON, the regular expression, the EBNF,
-            or a JSON list of choices; empty for `json_object`.
-        any_whitespace: Whether JSON may have whitespace between its tokens.
-        additional_properties: Whether objects whose schema does not say so may have
-            properties that it does not name.
-        whitespace_pattern: Regular expression of that whitespace; None leaves it to the
-            backend.
-    """
-
-    kind: GrammarKind
-    source: str
-    any_whitespace: bool = True
-    additional_properties: bool = True
-    whitespace_pattern: str | None = None
-
-    @property
-    def key(self) -> bytes:
-        """Identifies the grammar among all others: 32 bytes."""
-        return hashlib.sha256(msgspec.msgpack.encode(self)).digest()
 
 
 class ReasoningSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -160,22 +131,6 @@ class StructuredOutputsParams(
     def kind(self) -> GrammarKind:
         """Which of the fields is set."""
         return next(each for each in GrammarKind if getattr(self, each) is not None)
-
-    @property
-    def spec(self) -> GrammarSpec:
-        """The grammar for a backend."""
-        kind = self.kind
-        if kind is GrammarKind.CHOICE:
-            source = msgspec.json.encode(self.choice).decode()
-        else:
-            source = "" if kind is GrammarKind.JSON_OBJECT else getattr(self, kind)
-        return GrammarSpec(
-            kind,
-            source,
-            not self.disable_any_whitespace,
-            not self.disable_additional_properties,
-            self.whitespace_pattern,
-        )
 
 
 def _choices(given: object) -> tuple[str, ...]:

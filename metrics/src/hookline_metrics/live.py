@@ -7,7 +7,9 @@ import msgspec
 from hookline.clock import NANOSECONDS
 from hookline.front_end_parts import EngineHealth
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
-from hookline.stats import FinishedRequest, HitRateWindow, SchedulerStats
+from hookline.stats.finished_request import FinishedRequest
+from hookline.stats.prefix_cache import HitRateWindow
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.rate_window import RateWindow
 from hookline_metrics.readings import LiveReading, StateReading
 from hookline_metrics.saturation import PARTS, Saturation
@@ -30,7 +32,7 @@ class LiveEngine:
         facts = started.facts
         self._facts = facts
         self.state = StateReading(
-            SchedulerStats(kv_blocks=facts.num_kv_blocks),
+            SchedulerStats(kv_blocks=facts.model.num_kv_blocks),
             started.clock.monotonic,
             facts,
         )
@@ -66,8 +68,9 @@ class LiveEngine:
         at = state.at + now - self._heard_at if self._is_up else state.at
         stats = state.stats
         if self._correction:
-            received = max(0, stats.received + self._correction)
-            stats = msgspec.structs.replace(stats, received=received)
+            received = max(0, stats.totals.received + self._correction)
+            totals = msgspec.structs.replace(stats.totals, received=received)
+            stats = msgspec.structs.replace(stats, totals=totals)
         if health is not None and health.unheard:
             age = round(health.oldest_unheard_seconds * NANOSECONDS)
             oldest = at - age - (now - self._judged_at)
@@ -138,7 +141,7 @@ class LiveEngine:
         return self._health.stalled_seconds + (now - self._judged_at) / NANOSECONDS
 
     def _set(self, payload: StepFinished | StateChanged, at: int) -> None:
-        self._hits.observe(payload.scheduler.prefix_cache)
+        self._hits.observe(payload.scheduler.totals.prefix_cache)
         if at < self.state.at:
             return  # an older state, overtaken by a step
         state = StateReading(payload.scheduler, at, self._facts)

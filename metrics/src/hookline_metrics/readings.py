@@ -20,7 +20,7 @@ from hookline.front_end_parts import (
     UnknownFieldStats,
 )
 from hookline.payloads import EngineFacts, PageStats
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.metric import Point
 from hookline_metrics.speculation import SpeculationReading
 from hookline_registry import LaneStats

@@ -19,7 +19,7 @@ from hookline.payloads import (
     StepFinished,
 )
 from hookline.request import RequestFacts
-from hookline.stats import FirstScheduled, FirstToken, IterationStats
+from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline_metrics.accumulators import TraceAt
 from hookline_metrics.label_guard import LabelGuards
 from hookline_metrics.live import LiveEngine
@@ -91,7 +91,9 @@ class Recorder:
         labels = (facts.model_name, str(facts.engine_index))
         with self._lock:
             live = LiveEngine(started, self._clock.now())
-            sums = self._known_sums(facts.engine_index, labels, facts.max_model_len)
+            sums = self._known_sums(
+                facts.engine_index, labels, facts.model.max_model_len
+            )
             self._engines[facts.engine_index] = _Engine(sums, live)
             sums.feed(facts)
             if started.restart_cause:

@@ -62,9 +62,9 @@ class SpeculationYield:
             self._drafts.add(at, verified.drafts)
             self._draft_tokens.add(at, verified.draft_tokens)
             self._accepted.add(at, verified.accepted_tokens)
-        if record.prefill_tokens or not record.decode_requests:
+        if record.work.prefill_tokens or not record.work.decode_requests:
             return
-        size = record.decode_requests.bit_length()
+        size = record.work.decode_requests.bit_length()
         if not verified.drafts:
             plain = float(record.execute_ns - use.draft_ns)
             mean = self._plain_ns.get(size, plain)
@@ -75,7 +75,7 @@ class SpeculationYield:
                 self._without.add(at, plain)
                 self._with.add(at, record.execute_ns)
         elif (known := self._plain_ns.get(size)) is not None:
-            steps = 1 + verified.accepted_tokens / record.decode_requests
+            steps = 1 + verified.accepted_tokens / record.work.decode_requests
             self._without.add(at, steps * known)
             self._with.add(at, record.execute_ns)
 

@@ -10,7 +10,8 @@ import msgspec
 from hookline.config.extensions import KV_TRANSFER
 from hookline.frozen import EMPTY
 from hookline.sections import Section
-from hookline.stats import PrefixCacheCounts, SchedulerStats
+from hookline.stats.prefix_cache import PrefixCacheCounts
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.connector_events import ConnectorEvent
 
 

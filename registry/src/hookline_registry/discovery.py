@@ -88,8 +88,7 @@ def misspelt(group: str) -> tuple[InstalledPlugin, ...]:
     path = _state_of_path()
     return tuple(
         plugin
-        for other in sorted({entry.group for entry in _entry_points(path)})
-        if other != group and SequenceMatcher(None, other, group).ratio() >= _SIMILARITY
+        for other in _similar_groups(path, group)
         for plugin in _described(path, other)
     )
 
@@ -115,6 +114,15 @@ def _entry_points(_path: _Path) -> tuple[EntryPoint, ...]:
     found = entry_points()
     return tuple(
         entry for group in sorted(found.groups) for entry in found.select(group=group)
+    )
+
+
+@lru_cache(maxsize=64)
+def _similar_groups(path: _Path, group: str) -> tuple[str, ...]:
+    return tuple(
+        other
+        for other in sorted({entry.group for entry in _entry_points(path)})
+        if other != group and SequenceMatcher(None, other, group).ratio() >= _SIMILARITY
     )
 
 

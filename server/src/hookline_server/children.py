@@ -9,7 +9,7 @@ from pathlib import Path
 def kill_children() -> None:
     """Kills the engine and all other child processes, also those that are stopped.
 
-    Without /proc, they end by themselves when their standard input closes.
+    Without /proc, they end by themselves with their owner.
     """
     with suppress(OSError):
         for task in Path("/proc/self/task").iterdir():

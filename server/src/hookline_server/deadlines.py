@@ -44,10 +44,6 @@ class Deadline:
         self.scope = asyncio.timeout(None)
 
     @property
-    def seconds_left(self) -> float:
-        return max(self.at - asyncio.get_running_loop().time(), 0.0)
-
-    @property
     def error(self) -> ApiError:
         """The error for the client."""
         return timed_out(f"within {self.seconds:g} s")

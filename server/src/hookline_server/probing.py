@@ -1,6 +1,7 @@
 """A probe of an engine: one token, with a deadline."""
 
 import asyncio
+from functools import partial
 
 from hookline.clock import NANOSECONDS, Clock
 from hookline.exceptions import EngineDeadError
@@ -44,14 +45,15 @@ async def _one_token(
 ) -> None:
     """Raises `EngineDeadError`, or `TimeoutError` after the timeout."""
     facts = RequestFacts(client_id=PROBE_ID)
-    stream = OutputStream(front_end)
-    stream.request = front_end.submit(
-        front_end.prepare([0], _PARAMS, facts=facts),
-        stream.deliver,
+    request = front_end.prepare([0], _PARAMS, facts=facts)
+    submit = partial(
+        front_end.submit,
+        request,
         arrived_at=arrived_at,
         is_streamed=False,
         to=engine.index,
     )
+    stream = OutputStream(front_end, submit)
     try:
         async with asyncio.timeout(timeout_seconds):
             async for _ in stream:

@@ -19,7 +19,7 @@ from hookline.core.engine_loop import EngineLoop
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
 from hookline.request import FinishReason
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline_testing.simulation import engine_request, simulated_core
 
 
@@ -97,8 +97,8 @@ def test_idle_state_is_fresh() -> None:
     assert driven.turn() == "idle"
     stats = driven.told.stats
     assert (stats.running, stats.waiting, stats.kv_blocks_used) == (0, 0, 0)
-    assert (stats.received, stats.finished) == (1, {"length": 1})
-    assert stats.residue == Residue()
+    assert (stats.totals.received, stats.totals.finished) == (1, {"length": 1})
+    assert stats.totals.residue == Residue()
     assert driven.told.record is None
     assert driven.told.clock is not None
     assert driven.told.clock.monotonic == driven.told.at == 1 * NANOSECONDS
@@ -159,7 +159,7 @@ def test_abort_of_the_last_request_is_sent_at_once() -> None:
     driven.turn(add(1, 9))
 
     assert driven.turn(abort(1)) == "abort"
-    (finished,) = driven.told.finished
+    (finished,) = driven.told.events.finished
     assert (finished.request_id, finished.reason) == (1, FinishReason.ABORT)
     assert (finished.cause, finished.output_tokens) == (Aborted("client"), 1)
     assert driven.told.stats.running == driven.told.stats.kv_blocks_used == 0
@@ -172,8 +172,8 @@ def test_abort_among_others_is_sent_with_the_step() -> None:
     driven.turn(add(1, 3), add(2, 9))
 
     assert driven.turn(abort(2)) == "step"
-    assert [event.request_id for event in driven.told.finished] == [2]
-    assert [event.request_id for event in driven.told.new_tokens] == [1]
+    assert [event.request_id for event in driven.told.events.finished] == [2]
+    assert [event.request_id for event in driven.told.events.new_tokens] == [1]
 
 
 def test_added_and_aborted_in_one_turn() -> None:
@@ -181,9 +181,9 @@ def test_added_and_aborted_in_one_turn() -> None:
     driven = Driven()
 
     assert driven.turn(add(1), abort(1)) == "abort"
-    assert [event.request_id for event in driven.told.queued] == [1]
-    assert [event.request_id for event in driven.told.finished] == [1]
-    assert driven.told.scheduled == []
+    assert [event.request_id for event in driven.told.events.queued] == [1]
+    assert [event.request_id for event in driven.told.events.finished] == [1]
+    assert driven.told.events.scheduled == []
 
 
 def test_abort_of_a_request_that_has_ended_is_harmless() -> None:
@@ -193,8 +193,8 @@ def test_abort_of_a_request_that_has_ended_is_harmless() -> None:
     driven.turn()
 
     assert driven.turn(abort(1, 99)) == "abort"
-    assert driven.told.finished == []
-    assert driven.told.stats.finished == {"length": 1}
+    assert driven.told.events.finished == []
+    assert driven.told.stats.totals.finished == {"length": 1}
 
 
 def test_reset_is_reported() -> None:
@@ -242,7 +242,7 @@ def test_reset_with_an_abort_is_one_state() -> None:
     driven.turn(add(1, 9))
 
     assert driven.turn(RESET, abort(1)) == "reset"
-    assert [event.request_id for event in driven.told.finished] == [1]
+    assert [event.request_id for event in driven.told.events.finished] == [1]
     assert driven.turn() == ""
 
 
@@ -297,7 +297,8 @@ def test_every_event_is_sent_exactly_once(max_tokens: int) -> None:
 
     told = [output for output in outputs if output is not None]
     for kind in ("queued", "scheduled", "finished"):
-        ids = [event.request_id for output in told for event in getattr(output, kind)]
+        events = [getattr(output.events, kind) for output in told]
+        ids = [event.request_id for each in events for event in each]
         assert sorted(ids) == [1, 2, 3, 4, 5]
-    brought = [event for output in told for event in output.new_tokens]
+    brought = [event for output in told for event in output.events.new_tokens]
     assert sum(len(event.token_ids) for event in brought) == 5 * max_tokens

@@ -17,9 +17,10 @@ from hookline.core.engine_core import EngineCore
 from hookline.events import StepOutput, StepRecord
 from hookline.finish_cause import Aborted
 from hookline.request import FinishReason
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline.worker.executor import Executor
 from hookline_testing.cache_check import CacheCheckingExecutor
+from hookline_testing.essential import examples
 from hookline_testing.simulation import (
     engine_request,
     run_to_end,
@@ -204,12 +205,12 @@ class EngineMachine(RuleBasedStateMachine):
 
     def take(self, output: StepOutput) -> None:
         """Adds an output to the accounts."""
-        for preempted in output.preempted:
+        for preempted in output.events.preempted:
             account = self.accounts[preempted.request_id]
             assert account.is_running
             assert preempted.computed_tokens == account.computed
             account.is_running = False
-        for scheduled in output.scheduled:
+        for scheduled in output.events.scheduled:
             account = self.accounts[scheduled.request_id]
             assert not account.is_running
             account.is_running = True
@@ -220,10 +221,10 @@ class EngineMachine(RuleBasedStateMachine):
             running = {key for key, each in self.accounts.items() if each.is_running}
             assert self.memory.batch == running
             self.take_record(output.record)
-            assert output.record.sampled_requests == len(output.new_tokens)
-        for event in output.new_tokens:
+            assert output.record.sampled_requests == len(output.events.new_tokens)
+        for event in output.events.new_tokens:
             self.accounts[event.request_id].tokens += event.token_ids
-        for finished in output.finished:
+        for finished in output.events.finished:
             account = self.accounts[finished.request_id]
             assert account.reason is None
             account.reason, account.is_running = finished.reason, False
@@ -233,9 +234,9 @@ class EngineMachine(RuleBasedStateMachine):
         """A step computes something, within its limits."""
         counts = [count for _, count in record.request_tokens]
         assert 1 <= sum(counts) <= self.config.max_num_batched_tokens
-        assert sum(counts) == record.prefill_tokens + record.decode_tokens
+        assert sum(counts) == record.work.prefill_tokens + record.work.decode_tokens
         assert len(counts) <= self.config.max_num_seqs
-        assert len(counts) == record.prefill_requests + record.decode_requests
+        assert len(counts) == record.work.prefill_requests + record.work.decode_requests
         assert all(count >= 1 for count in counts)
         self.computed += sum(counts)
         context = pairs = 0
@@ -251,7 +252,10 @@ class EngineMachine(RuleBasedStateMachine):
             account.computed = after
             account.high_water = max(account.high_water, after)
             assert after <= len(account.prompt) + len(account.tokens)
-        assert (record.context_tokens, record.attention_pairs) == (context, pairs)
+        assert (record.work.context_tokens, record.work.attention_pairs) == (
+            context,
+            pairs,
+        )
 
     def check_books(self) -> None:
         """Every conservation law, recounted now."""
@@ -259,8 +263,8 @@ class EngineMachine(RuleBasedStateMachine):
         self.take(state)
         stats = state.stats
         accounts = self.accounts.values()
-        assert stats.residue == Residue()
-        assert stats.received == len(self.accounts)
+        assert stats.totals.residue == Residue()
+        assert stats.totals.received == len(self.accounts)
         assert stats.running == sum(account.is_running for account in accounts)
         assert stats.running <= self.config.max_num_seqs
         assert stats.running + stats.waiting == len(self.open())
@@ -271,10 +275,17 @@ class EngineMachine(RuleBasedStateMachine):
         )
         assert (stats.oldest_running_at is None) == (stats.running == 0)
         assert (stats.oldest_waiting_at is None) == (stats.waiting == 0)
-        assert sum(stats.finished.values()) == len(self.accounts) - len(self.open())
-        assert stats.computed_tokens == self.computed
-        assert stats.recomputed_tokens == sum(each.recomputed for each in accounts)
-        assert stats.prefix_cache.hit_tokens <= stats.prefix_cache.queried_tokens
+        assert sum(stats.totals.finished.values()) == len(self.accounts) - len(
+            self.open()
+        )
+        assert stats.totals.computed_tokens == self.computed
+        assert stats.totals.recomputed_tokens == sum(
+            each.recomputed for each in accounts
+        )
+        assert (
+            stats.totals.prefix_cache.hit_tokens
+            <= stats.totals.prefix_cache.queried_tokens
+        )
         assert 0 <= stats.kv_blocks_used <= stats.kv_blocks - stats.kv_blocks_cached
         if not self.open():
             assert stats.kv_blocks_used == 0
@@ -282,5 +293,5 @@ class EngineMachine(RuleBasedStateMachine):
 
 TestEngineMachine = EngineMachine.TestCase
 TestEngineMachine.settings = settings(
-    max_examples=400, stateful_step_count=30, deadline=None
+    max_examples=examples(400), stateful_step_count=30, deadline=None
 )

@@ -14,7 +14,8 @@ from hookline.finish_cause import Aborted, Failed, Rejected, StoppedByString
 from hookline.outputs import RequestOutput
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
+from hookline_testing.essential import examples
 from hookline_testing.observed import ObservedEngine
 from hookline_testing.simulation import simulated_core
 
@@ -130,7 +131,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(actions=ACTIONS)
 def test_books_balance_at_every_moment(actions: list[str]) -> None:
     """Random traffic: each request ends once, its phases fit, and sums agree."""
@@ -153,10 +154,14 @@ def test_books_balance_at_every_moment(actions: list[str]) -> None:
     output = engine.receive()
 
     assert output is not None
-    assert output.stats.residue == Residue()
+    assert output.stats.totals.residue == Residue()
     assert engine.accounting.num_in_flight == 0
-    assert engine.accounting.received == len(engine.finished) == output.stats.received
-    assert engine.accounting.finished == output.stats.finished
+    assert (
+        engine.accounting.received
+        == len(engine.finished)
+        == output.stats.totals.received
+    )
+    assert engine.accounting.finished == output.stats.totals.finished
     assert sum(len(each.finished_groups) for each in engine.iterations) == len(requests)
     generated = sum(each.generation_tokens for each in engine.iterations)
     assert generated == sum(each.output_tokens for each in engine.finished.values())
@@ -165,7 +170,7 @@ def test_books_balance_at_every_moment(actions: list[str]) -> None:
         each.prompt_tokens for each in engine.finished.values() if each.output_tokens
     )
     hit = sum(each.prompt_tokens_local for each in engine.iterations)
-    assert hit <= output.stats.prefix_cache.hit_tokens
+    assert hit <= output.stats.totals.prefix_cache.hit_tokens
     for each in engine.finished.values():
         if each.prefill_seconds is not None:
             assert each.decode_seconds is not None

@@ -9,7 +9,7 @@ from hookline.config import CacheConfig, SchedulerConfig
 from hookline.request import FinishReason
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, Slo, SloMiss, judge, phases
-from hookline.stats import FinishedRequest
+from hookline.stats.finished_request import FinishedRequest
 from hookline_testing.observed import ObservedEngine
 from hookline_testing.payloads import CAUSES, FINISHED
 from hookline_testing.simulation import simulated_core

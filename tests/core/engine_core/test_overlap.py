@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import msgspec
 import pytest
@@ -14,7 +15,8 @@ from hookline.finish_cause import Aborted, FinishCause, StoppedByToken
 from hookline.frontend.timeline import Timeline
 from hookline.payloads import StepFinished
 from hookline.request import FinishReason, GenerateRequest, TokenLogprobs
-from hookline.stats import IterationStats, Residue
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import Residue
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.executor import DeferredStep, Executor, StartedStep
 from hookline_metrics.saturation import Saturation
@@ -172,9 +174,9 @@ def drive(traffic: Traffic, *, overlaps: bool, stages: int = 1) -> list[StepOutp
             assert_in_order(outputs[-1])
         outputs.append(core.report("check"))
         stats = outputs[-1].stats
-        assert stats.residue == Residue()
-        ended = sum(stats.finished.values())
-        assert stats.received == ended + stats.running + stats.waiting
+        assert stats.totals.residue == Residue()
+        ended = sum(stats.totals.finished.values())
+        assert stats.totals.received == ended + stats.running + stats.waiting
         if turn >= last and not core.has_work:
             assert stats.running == stats.waiting == stats.kv_blocks_used == 0
             assert stats.waiting_tokens == 0
@@ -184,8 +186,8 @@ def drive(traffic: Traffic, *, overlaps: bool, stages: int = 1) -> list[StepOutp
 
 def assert_in_order(output: StepOutput) -> None:
     """Observers hear of preemptions before admissions, and that is their order."""
-    preempted = [each.at for each in output.preempted]
-    scheduled = [each.at for each in output.scheduled]
+    preempted = [each.at for each in output.events.preempted]
+    scheduled = [each.at for each in output.events.scheduled]
     assert max(preempted, default=0) <= min(scheduled, default=output.at)
 
 
@@ -195,8 +197,16 @@ def records_of(outputs: list[StepOutput]) -> list[StepRecord]:
 
 def ends_of(outputs: list[StepOutput]) -> dict[int, FinishCause]:
     return {
-        event.request_id: event.cause for output in outputs for event in output.finished
+        event.request_id: event.cause
+        for output in outputs
+        for event in output.events.finished
     }
+
+
+@cache
+def driven_plainly(seed: int) -> list[StepOutput]:
+    """What all ways to drive are compared with."""
+    return drive(make_traffic(seed), overlaps=False)
 
 
 @pytest.mark.parametrize(("overlaps", "stages"), [(True, 1), (False, 2), (True, 3)])
@@ -209,7 +219,7 @@ def test_random_traffic_gives_the_same_tokens(*, overlaps: bool, stages: int) ->
     seen = {"preempted": 0, "hits": 0, "discarded": 0, "stop": 0, "abort": 0}
     for seed in range(100):
         traffic = make_traffic(seed)
-        plain = drive(traffic, overlaps=False)
+        plain = driven_plainly(seed)
         overlapped = drive(traffic, overlaps=overlaps, stages=stages)
 
         expected, ends = tokens_of(plain), ends_of(plain)
@@ -228,13 +238,13 @@ def test_random_traffic_gives_the_same_tokens(*, overlaps: bool, stages: int) ->
             for record in records_of(overlapped)
             for _, count in record.request_tokens
         )
-        assert stats.computed_tokens == computed
-        assert plain[-1].stats.discarded_tokens == 0
-        seen["preempted"] += stats.preemptions
-        seen["hits"] += stats.prefix_cache.hit_tokens
-        seen["discarded"] += stats.discarded_tokens
+        assert stats.totals.computed_tokens == computed
+        assert plain[-1].stats.totals.discarded_tokens == 0
+        seen["preempted"] += stats.totals.preemptions
+        seen["hits"] += stats.totals.prefix_cache.hit_tokens
+        seen["discarded"] += stats.totals.discarded_tokens
         for reason in ("stop", "abort"):
-            seen[reason] += stats.finished.get(reason, 0)
+            seen[reason] += stats.totals.finished.get(reason, 0)
     assert min(seen.values()) > 20, seen
 
 
@@ -250,9 +260,9 @@ def test_a_stop_token_wastes_one_row() -> None:
 
     assert ends_of(outputs) == {1: StoppedByToken(stop)}
     assert [record.sampled_requests for record in records_of(outputs)] == [1] * 4
-    assert [len(output.new_tokens) for output in outputs] == [0, 1, 1, 1, 0]
+    assert [len(output.events.new_tokens) for output in outputs] == [0, 1, 1, 1, 0]
     assert [output.cause for output in outputs] == ["start", *["step"] * 4]
-    assert outputs[-1].stats.discarded_tokens == 1
+    assert outputs[-1].stats.totals.discarded_tokens == 1
     assert outputs[-1].stats.kv_blocks_used == 0
 
 
@@ -271,7 +281,7 @@ def test_an_end_by_length_wastes_nothing() -> None:
         1,
         1,
     ]
-    assert outputs[-1].stats.discarded_tokens == 0
+    assert outputs[-1].stats.totals.discarded_tokens == 0
 
 
 @pytest.mark.parametrize("overlaps", [False, True])
@@ -287,7 +297,7 @@ def test_every_full_block_of_an_ended_request_is_found(
     text = [3, 4, 5, *tokens_of(run_to_end(core))[1]]
 
     core.add(engine_request(2, [*text, 9, 9], 1))
-    (scheduled,) = (each for out in run_to_end(core) for each in out.scheduled)
+    (scheduled,) = (each for out in run_to_end(core) for each in out.events.scheduled)
 
     computed = len(text) - 1
     assert scheduled.local_cached_tokens == computed // 2 * 2
@@ -305,13 +315,15 @@ def test_preempted_with_a_token_under_way(*, overlaps: bool) -> None:
         core.add(engine_request(request_id, [request_id] * 8, 12))
 
     told = core.step()
-    while not told.preempted:
+    while not told.events.preempted:
         told = core.step()
 
-    assert [event.request_id for event in told.new_tokens] == [1, 2][: 1 + overlaps]
+    assert [event.request_id for event in told.events.new_tokens] == [1, 2][
+        : 1 + overlaps
+    ]
     outputs = run_to_end(core)
-    assert outputs[-1].stats.preemptions == 1
-    assert outputs[-1].stats.residue == Residue()
+    assert outputs[-1].stats.totals.preemptions == 1
+    assert outputs[-1].stats.totals.residue == Residue()
 
 
 def test_times_of_overlapping_steps_count_nothing_twice() -> None:
@@ -427,6 +439,6 @@ def told_prompt_logprobs(blocks: int, budget: int, stages: int) -> list[int]:
     return [
         len(event.prompt_logprobs)
         for output in run_to_end(core)
-        for event in output.new_tokens
+        for event in output.events.new_tokens
         if event.prompt_logprobs is not None
     ]

@@ -15,14 +15,10 @@ from hookline.events import (
 from hookline.finish_cause import Aborted, LengthReached
 from hookline.request import FinishReason
 from hookline.sampling_params import SamplingParams
-from hookline.stats import (
-    FinishedGroup,
-    FinishedRequest,
-    FirstScheduled,
-    FirstToken,
-    SchedulerStats,
-)
+from hookline.stats.finished_request import FinishedGroup, FinishedRequest
+from hookline.stats.iteration_stats import FirstScheduled, FirstToken
 from hookline_testing.observed import ObservedEngine
+from hookline_testing.payloads import make_output
 from hookline_testing.simulation import simulated_core
 
 
@@ -225,7 +221,7 @@ def test_preempted_again_while_resuming_counts_what_was_done() -> None:
     state = engine.receive()
 
     assert state is not None
-    assert state.stats.recomputed_tokens == 5
+    assert state.stats.totals.recomputed_tokens == 5
     announced = sum(each.recomputed_tokens for each in engine.iterations)
     assert announced == 6
     assert [engine.finished[key].recomputed_tokens for key in (1, 2, 3)] == [0, 0, 5]
@@ -291,7 +287,7 @@ def at(seconds: float) -> int:
 
 def told(engine: ObservedEngine, **events: object) -> StepOutput:
     """An output made by hand, at the engine's present time."""
-    return StepOutput(0, engine.clock.now(), "step", SchedulerStats(), **events)  # type: ignore[arg-type]
+    return make_output(engine.clock.now(), **events)
 
 
 def test_several_tokens_in_one_event() -> None:

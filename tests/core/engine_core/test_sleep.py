@@ -23,7 +23,7 @@ from hookline.core.commands import (
 from hookline.core.engine_loop import EngineLoop
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline.step import SleepLevel
 from hookline.worker.executor import Executor
 from hookline_testing.simulation import engine_request, simulated_core
@@ -99,7 +99,7 @@ class Driven:
         return [
             token
             for output in self.outputs
-            for event in output.new_tokens
+            for event in output.events.new_tokens
             if event.request_id == request_id
             for token in event.token_ids
         ]
@@ -159,11 +159,11 @@ def test_running_requests_go_on_after_the_wake_up(*, is_async: bool) -> None:
     driven.run()
 
     assert (asleep.running, asleep.waiting, asleep.kv_blocks_used) == (0, 3, 0)
-    assert asleep.residue == Residue()
+    assert asleep.totals.residue == Residue()
     for request_id, max_tokens in ((1, 8), (2, 9), (3, 5)):
         assert driven.tokens(request_id) == undisturbed(request_id, max_tokens)
-    assert driven.outputs[-1].stats.finished == {"length": 3}
-    assert driven.outputs[-1].stats.residue == Residue()
+    assert driven.outputs[-1].stats.totals.finished == {"length": 3}
+    assert driven.outputs[-1].stats.totals.residue == Residue()
 
 
 def test_running_requests_may_finish_first() -> None:
@@ -176,8 +176,8 @@ def test_running_requests_may_finish_first() -> None:
         driven.turn()
     asleep = driven.outputs[-1].stats
 
-    assert asleep.finished == {"length": 2}
-    assert (asleep.waiting, asleep.preemptions, asleep.sleep_level) == (1, 0, 1)
+    assert asleep.totals.finished == {"length": 2}
+    assert (asleep.waiting, asleep.totals.preemptions, asleep.sleep_level) == (1, 0, 1)
     assert driven.tokens(3) == []
     driven.call(WakeUp())
     driven.run()
@@ -191,11 +191,11 @@ def test_all_requests_may_be_aborted() -> None:
 
     assert driven.call(Sleep(mode=SleepMode.ABORT)) == ["sleep", "reply"]
 
-    ends = driven.outputs[-1].finished
+    ends = driven.outputs[-1].events.finished
     assert [(each.request_id, each.cause) for each in ends] == [
         (request_id, Aborted("sleep")) for request_id in (1, 2, 3)
     ]
-    assert driven.outputs[-1].stats.residue == Residue()
+    assert driven.outputs[-1].stats.totals.residue == Residue()
 
 
 def test_requests_can_be_aborted_during_sleep() -> None:
@@ -205,7 +205,7 @@ def test_requests_can_be_aborted_during_sleep() -> None:
     driven.turn(add(1, 4))
 
     assert driven.turn(Finish([1], Aborted("gone"))) == ["abort"]
-    assert driven.outputs[-1].stats.finished == {"abort": 1}
+    assert driven.outputs[-1].stats.totals.finished == {"abort": 1}
     assert driven.outputs[-1].stats.sleep_level == 1
 
 

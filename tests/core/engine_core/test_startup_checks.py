@@ -6,7 +6,7 @@ import pytest
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.exceptions import ConfigError
 from hookline.request import FinishReason, RequestFacts
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 
@@ -29,7 +29,7 @@ def test_pool_of_exactly_one_request_serves_many() -> None:
 
     outputs = run_to_end(core)
 
-    assert outputs[-1].stats.finished == {"length": 5}
+    assert outputs[-1].stats.totals.finished == {"length": 5}
     assert core.report("check").stats.kv_blocks_used == 0
 
 
@@ -63,7 +63,7 @@ def test_request_that_does_not_fit_ends_alone() -> None:
         core.add(bad)
     core.add(engine_request(3, []))
 
-    ends = [each for output in run_to_end(core) for each in output.finished]
+    ends = [each for output in run_to_end(core) for each in output.events.finished]
     assert {each.request_id: each.reason for each in ends} == {
         1: FinishReason.LENGTH,
         2: FinishReason.ERROR,
@@ -71,7 +71,7 @@ def test_request_that_does_not_fit_ends_alone() -> None:
     }
     assert "cannot be added" in ends[0].cause.label
     stats = core.report("check").stats
-    assert (stats.received, stats.residue) == (3, Residue())
+    assert (stats.totals.received, stats.totals.residue) == (3, Residue())
 
 
 def test_line_of_a_refused_request_names_its_span(

@@ -87,4 +87,4 @@ def test_facts_of_a_simulated_engine_name_its_phases(llama: Oracle) -> None:
         StartupPhase(name="start engine", started_at=EPOCH, seconds=0.0),
         StartupPhase(name="read config", started_at=EPOCH, seconds=0.0),
     )
-    assert core.facts.cost.weight_bytes == 0
+    assert core.facts.model.cost.weight_bytes == 0

@@ -24,8 +24,8 @@ def test_chunks_and_decodes_count_what_they_read() -> None:
 
     records = record_of([output.record for output in run_to_end(core)])
 
-    assert [record.context_tokens for record in records] == [0, 8, 11]
-    assert [record.attention_pairs for record in records] == [36, 30, 12]
+    assert [record.work.context_tokens for record in records] == [0, 8, 11]
+    assert [record.work.attention_pairs for record in records] == [36, 30, 12]
     assert [record.sampled_requests for record in records] == [0, 1, 1]
 
 
@@ -41,7 +41,7 @@ def test_a_mixed_step_adds_up() -> None:
 
     assert record is not None
     assert record.request_tokens == [(1, 1), (2, 1), (3, 6)]
-    assert (record.context_tokens, record.attention_pairs) == (7, 30)
+    assert (record.work.context_tokens, record.work.attention_pairs) == (7, 30)
     assert record.sampled_requests == 2
 
 
@@ -55,7 +55,7 @@ def test_prefix_hits_are_context() -> None:
     record = core.step().record
 
     assert record is not None
-    assert (record.context_tokens, record.attention_pairs) == (4, 11)
+    assert (record.work.context_tokens, record.work.attention_pairs) == (4, 11)
 
 
 def test_forward_time_is_what_the_simulation_took() -> None:
@@ -68,9 +68,12 @@ def test_forward_time_is_what_the_simulation_took() -> None:
 
     records = record_of([output.record for output in run_to_end(core)])
 
-    assert [each.forward_ns / NANOSECONDS for each in records] == [1.75, 0.375]
+    assert [each.execution.forward_ns / NANOSECONDS for each in records] == [
+        1.75,
+        0.375,
+    ]
     assert [each.executed_at - each.scheduled_at for each in records] == [
-        each.forward_ns for each in records
+        each.execution.forward_ns for each in records
     ]
 
 
@@ -90,7 +93,7 @@ def test_cost_of_a_step_from_its_record() -> None:
     record = core.step().record
 
     assert record is not None
-    assert core.facts.cost == cost
+    assert core.facts.model.cost == cost
     assert cost.flops(record) == 100 + 10 * 4 + 1
     assert (cost.read_bytes(record), cost.write_bytes(record)) == (1021, 7)
 
@@ -114,6 +117,6 @@ def test_waiting_tokens_are_all_that_waits() -> None:
     counts.append(core.report("check").stats.waiting_tokens)
     outputs += run_to_end(core)
 
-    assert [len(output.preempted) for output in outputs[:3]] == [0, 0, 1]
+    assert [len(output.events.preempted) for output in outputs[:3]] == [0, 0, 1]
     assert counts == [13, 7, 7, 7 + 5, 5]
     assert outputs[-1].stats.waiting_tokens == 0

@@ -140,7 +140,7 @@ def test_sections_reach_plan_record_state_output_and_client() -> None:
     assert output.record.sections == {"noting": Note("result", {1: 2})}
     assert output.stats.sections == {"noting": Note("result", {1: 2})}
     assert output.sections == {"noting": [1]}
-    assert output.finished[0].sections == {"noting": Note("finished", {1: 1})}
+    assert output.events.finished[0].sections == {"noting": Note("finished", {1: 1})}
 
 
 def test_a_section_is_the_same_behind_a_wire() -> None:

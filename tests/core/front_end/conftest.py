@@ -15,7 +15,7 @@ from hookline.config import (
     ObserverConfig,
     SimulationConfig,
 )
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline_testing.oracle import Oracle
 
 StartEngine = Callable[..., Awaitable[AsyncEngine]]
@@ -47,7 +47,7 @@ async def start_engine(llama: Oracle) -> AsyncIterator[StartEngine]:
             await asyncio.wait_for(engine._is_quiet.wait(), 10)
             stats = engine._front_end.engines[0].stats
             assert stats.running == stats.waiting == stats.kv_blocks_used == 0
-            assert stats.residue == Residue()
+            assert stats.totals.residue == Residue()
         await asyncio.wait_for(engine.close(), 10)
         assert engine._front_end.residue == 0
         assert engine._front_end.num_unconfirmed == 0

@@ -12,7 +12,7 @@ from hookline.frontend.engine_watch import (
     EngineWatch,
     Stall,
 )
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_testing.payloads import RECORD
 
 LIMIT = 20.0

@@ -333,8 +333,8 @@ def test_engine_options_are_keywords(llama: Oracle) -> None:
     with LLM(model=model, dtype="float32", max_model_len=64, max_num_seqs=3) as llm:
         facts = llm.front_end.facts
 
-    assert facts.dtype == "float32"
-    assert facts.max_model_len == 64
+    assert facts.model.dtype == "float32"
+    assert facts.model.max_model_len == 64
     assert facts.max_num_seqs == 3
 
 

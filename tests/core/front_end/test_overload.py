@@ -14,7 +14,7 @@ from hookline.config import (
 )
 from hookline.exceptions import OverloadedError, QueuedTokensError
 from hookline.frontend.queue_limits import RetryEstimate
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_cluster.config import ClusterConfig
 
 

@@ -85,13 +85,13 @@ UNKNOWN_TOKENS = [
 @pytest.fixture(autouse=True)
 def undisturbed(llm: LLM, llama: Oracle) -> Iterator[None]:
     """The engine serves a request after each refusal as if nothing had been."""
-    before = llm.front_end.engines[0].stats.received
+    before = llm.front_end.engines[0].stats.totals.received
 
     yield
 
     [output] = llm.generate([5, 4, 3], SamplingParams(temperature=0.0, max_tokens=3))
     assert output.outputs[0].token_ids == llama.greedy([5, 4, 3], 3)
-    assert llm.front_end.engines[0].stats.received == before + 1
+    assert llm.front_end.engines[0].stats.totals.received == before + 1
 
 
 def make(**values: object) -> SamplingParams:

@@ -15,7 +15,6 @@ from hookline.events import (
     Preempted,
     Queued,
     Scheduled,
-    StepOutput,
     StepRecord,
 )
 from hookline.finish_cause import (
@@ -31,14 +30,10 @@ from hookline.frontend.request_account import RequestAccount
 from hookline.request import FinishReason, GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, Slo
-from hookline.stats import (
-    FinishedGroup,
-    FinishedRequest,
-    FirstScheduled,
-    FirstToken,
-    IterationStats,
-    SchedulerStats,
-)
+from hookline.stats.finished_request import FinishedGroup, FinishedRequest
+from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
+from hookline.stats.step_work import Execution
+from hookline_testing.payloads import make_output
 
 AHEAD = 5000.0
 WALL = 1_700_000_000 * NANOSECONDS
@@ -100,7 +95,7 @@ class OtherFrontEnd:
     def take(self, at: float, **events: object) -> IterationStats:
         """An output arrives at this time."""
         self.clock.seconds = at
-        output = StepOutput(0, ns(at), "step", SchedulerStats(), **events)  # type: ignore[arg-type]
+        output = make_output(ns(at), **events)
         iteration = self.accounting.on_step_output(output, self.clock.now())
         assert self.accounting.residue == 0
         return iteration
@@ -400,12 +395,8 @@ def test_step_times_are_charged_where_asked_for(*, is_detailed: bool) -> None:
         ns(1),
         ns(3),
         ns(4),
-        1,
-        10,
-        0,
-        0,
         [(1, 10), (9, 1)],
-        forward_ns=ns(0.5),
+        execution=Execution(forward_ns=ns(0.5)),
     )
     for at in (4.0, 5.0):
         front.take(at, record=record)

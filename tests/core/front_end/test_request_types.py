@@ -95,7 +95,9 @@ def request(
 def send(request: GenerateRequest) -> None:
     """Sends a request to an engine in another process, as far as that can fail."""
     try:
-        frozen_json(request.sections)
+        for section in request.sections.values():
+            if isinstance(section, Mapping):
+                frozen_json(section)
         encoded = msgspec.msgpack.encode(request, enc_hook=plain)
         msgspec.msgpack.decode(encoded, type=GenerateRequest)
     except (TypeError, ValueError, OverflowError, NotImplementedError) as error:

@@ -117,7 +117,7 @@ async def test_an_abort_in_mid_stream_frees_the_blocks(
     assert rest == []
     await asyncio.wait_for(engine._is_quiet.wait(), 10)
     stats = engine._front_end.engines[0].stats
-    assert stats.finished == {FinishReason.ABORT: 1}
+    assert stats.totals.finished == {FinishReason.ABORT: 1}
     assert stats.kv_blocks_used == 0
 
 
@@ -148,7 +148,9 @@ async def test_abort_after_the_end_does_nothing(start_engine: StartEngine) -> No
     stream.abort("later")
 
     assert merged(pieces).outputs[0].finish_reason is FinishReason.LENGTH
-    assert engine._front_end.engines[0].stats.finished == {FinishReason.LENGTH: 1}
+    assert engine._front_end.engines[0].stats.totals.finished == {
+        FinishReason.LENGTH: 1
+    }
 
 
 async def test_aborting_one_leaves_the_others(start_engine: StartEngine) -> None:

@@ -5,37 +5,39 @@ from types import SimpleNamespace
 import msgspec
 
 from hookline.cost import ModelCost, sum_of_costs
-from hookline.events import StepOutput
+from hookline.events import StepEvents, StepOutput
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.slo import Slo
 from hookline.stats.expert_stats import ExpertStats
-from hookline.stats.rank_use import RankUse
+from hookline.stats.step_work import RankUse
 from hookline_cluster.clients.output_split import split_output
 
 OWN_EVENTS = ("queued", "scheduled", "preempted", "new_tokens", "finished")
 """Fields of an output whose events belong to one client each."""
-FOR_ALL = ("engine_index", "at", "cause", "stats", "clock", "cache_changes")
-"""Fields of an output that every client gets."""
+FOR_ALL = ("engine_index", "at", "cause", "stats", "clock")
+"""Fields of an output that every client gets, with changes of the prefix cache."""
 
 
 def filled_output() -> StepOutput:
     """An output none of whose fields has its default; its requests are client 0's."""
     made = {name: object() for name in StepOutput.__struct_fields__}
-    events = {name: [SimpleNamespace(request_id=1)] for name in OWN_EVENTS}
-    return StepOutput(**{**made, **events})  # type: ignore[arg-type]
+    told = {name: object() for name in StepEvents.__struct_fields__}
+    own = {name: [SimpleNamespace(request_id=1)] for name in OWN_EVENTS}
+    events = StepEvents(**{**told, **own})  # type: ignore[arg-type]
+    return StepOutput(**{**made, "events": events, "sections": {"other": 1}})  # type: ignore[arg-type]
 
 
 def test_an_output_is_divided_without_a_rest() -> None:
     """Each field reaches the first client; the others get what is for all of them."""
     output = filled_output()
 
-    (_, first), (_, second) = split_output(output, [0, 1], others=output.others)
+    (_, first), (_, second) = split_output(output, [0, 1])
 
     assert first == output
-    for name in set(StepOutput.__struct_fields__) - set(FOR_ALL):
-        assert not getattr(second, name)
-    for name in FOR_ALL:
-        assert getattr(second, name) is getattr(output, name)
+    assert second == StepOutput(
+        **{name: getattr(output, name) for name in FOR_ALL},
+        events=StepEvents(cache_changes=output.events.cache_changes),
+    )
 
 
 def test_a_later_output_takes_the_place_of_an_earlier_one_in_all_fields() -> None:

@@ -64,8 +64,9 @@ def assert_equal_to_reference(
 
 @pytest.mark.parametrize(
     ("shape", "dtype"),
-    # Each case compiles kernels, so essential ones have one dtype.
-    essential(product(SHAPES, TOLERANCES), *zip(SHAPES, cycle(TOLERANCES))),
+    # Each case compiles kernels, so essential ones have one dtype. The first shape has
+    # nothing that no other has.
+    essential(product(SHAPES, TOLERANCES), *tuple(zip(SHAPES, cycle(TOLERANCES)))[1:]),
     ids=str,
 )
 def test_equals_reference(

@@ -101,14 +101,18 @@ def difference(
     [
         [(1024, [1100, 1040, 1025, 1090])],
         [(512, [513, 600, 700]), (0, [5, 900]), (352, [360, 361, 800, 2000])],
-        [(1024, [1030] * 300)],
         [(64, [100] * 40), (1040, [1050] * 3)],
     ],
-    ids=["one", "several", "more than a block of queries", "long and short"],
+    ids=["one", "several", "long and short"],
 )
 def test_shared_prefixes_change_no_result(groups: list[Group]) -> None:
     """Groups of any size among other requests, split into parts or not."""
     assert difference(groups) < 0.02
+
+
+def test_more_requests_than_a_block_of_queries() -> None:
+    """A block has 96 tokens of such groups."""
+    assert difference([(1024, [1030] * 110)], shape=(8, 1, 96, 32)) < 0.02
 
 
 OTHER_SHAPES = [
@@ -140,7 +144,7 @@ def test_what_is_shared_is_noted_for_each() -> None:
             form=fastest_form(torch.bfloat16),
             size=2,
             group=1,
-            num_kv_heads=1,
+            num_kv_heads=4,
             key_dim=32,
             value_dim=32,
             block_size=16,

@@ -12,7 +12,8 @@ from hookline_testing.attention_steps import Step, make_step
 from hookline_testing.essential import essential
 
 TOLERANCES = {torch.float32: 3e-6, torch.bfloat16: 1e-2}
-SHAPES = ((2, 2, 64, 64, 16), (5, 1, 24, 40, 4))
+SHAPES = ((3, 4, 64, 64, 16), (19, 1, 24, 40, 16))
+"""Those of other tests, whose kernels are compiled."""
 SCALE = 0.3
 
 
@@ -54,7 +55,7 @@ def by_formula(step: Step, layer: AttentionLayer) -> torch.Tensor:
 def test_the_reference_is_the_formula(kind: str) -> None:
     """For decodes of several lengths, in float64."""
     step = make_step(SHAPES[0], [(1, 1), (1, 17), (1, 40)], torch.float64, 3).exact()
-    layer = scored(step.layer(SCALE), kind, 4, exact=True)
+    layer = scored(step.layer(SCALE), kind, 12, exact=True)
 
     found = reference_attention(step.query, step.key, step.value, layer, step.metadata)
 
@@ -102,14 +103,13 @@ def test_compiled_equals_reference(
 @pytest.mark.parametrize("kind", ["sinks", "slopes"])
 def test_requests_with_a_shared_prefix(kind: str) -> None:
     """In bfloat16, where tiles attend to shared blocks once."""
-    shape = (2, 2, 32, 32, 16)
-    step = make_step(shape, [(1, 1400)] * 3, torch.bfloat16, 1)
+    step = make_step(SHAPES[0], [(1, 1400)] * 3, torch.bfloat16, 1)
     step.metadata.block_tables[1:, :80] = step.metadata.block_tables[0, :80]
     chosen = choose_attention(
-        num_heads=4,
-        num_kv_heads=2,
-        key_dim=32,
-        value_dim=32,
+        num_heads=12,
+        num_kv_heads=4,
+        key_dim=64,
+        value_dim=64,
         block_size=16,
         dtype=torch.bfloat16,
     )
@@ -118,11 +118,11 @@ def test_requests_with_a_shared_prefix(kind: str) -> None:
         step.query,
         step.key,
         step.value,
-        scored(step.layer(SCALE), kind, 4),
+        scored(step.layer(SCALE), kind, 12),
         step.metadata,
     )
 
     exact = step.exact()
-    layer = scored(exact.layer(SCALE), kind, 4, exact=True)
+    layer = scored(exact.layer(SCALE), kind, 12, exact=True)
     wanted = paged_attention(exact.query, layer, exact.metadata)
     assert (found.double() - wanted).abs().max() < 0.02

@@ -139,7 +139,7 @@ def test_each_form_equals_the_reference(case: Case, form: Form) -> None:
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_each_form_attends_in_a_window(form: Form) -> None:
     """One case of all forms, with the tails of everything."""
-    case = Case(2, 1, 64, 16, (37, 2), (90, 0), window=70)
+    case = Case(6, 2, 64, 16, (37, 2), (90, 0), window=70)
     assert differences(case, form) < 0.04
 
 
@@ -191,7 +191,7 @@ def test_requests_of_any_length() -> None:
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_unwritten_slots_are_not_read(form: Form) -> None:
     """Even NaN in the rest of a block has no effect."""
-    case = Case(2, 1, 64, 16, (5, 18), (3, 20))
+    case = Case(6, 2, 64, 16, (5, 18), (3, 20))
     assert differences(case, form, poison=float("nan")) < 0.04
 
 

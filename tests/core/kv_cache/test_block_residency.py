@@ -7,7 +7,7 @@ from hookline.config import CacheConfig, SchedulerConfig
 from hookline.exceptions import ConfigError
 from hookline.kv_cache import BlockPool, KVCacheManager
 from hookline.kv_cache.residency import MeasuredBlockPool
-from hookline.stats import BlockEviction
+from hookline.stats.block_eviction import BlockEviction
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 
@@ -225,7 +225,7 @@ def test_evictions_are_reported_with_their_step() -> None:
     after = core.report("end")
 
     second = NANOSECONDS
-    assert [output.evictions for output in outputs] == [
+    assert [output.events.evictions for output in outputs] == [
         [],
         [],
         [
@@ -234,4 +234,4 @@ def test_evictions_are_reported_with_their_step() -> None:
         ],
         [BlockEviction(2 * second, 1 * second, ())],
     ]
-    assert after.evictions == []
+    assert after.events.evictions == []

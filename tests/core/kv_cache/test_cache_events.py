@@ -24,6 +24,7 @@ from hookline.finish_cause import Aborted
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.connected_core import BLOCK, ConnectedCore, connected_core
 from hookline_testing.connectors import DictStore, Faults
+from hookline_testing.essential import examples
 from hookline_testing.simulation import engine_request
 
 VOCAB_SIZE = 1000
@@ -103,7 +104,11 @@ def some_prompts(source: random.Random, count: int) -> list[list[int]]:
     num_blocks=st.sampled_from([16, 24, 96]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 def test_replay_is_the_index(
     store: DictStore, scheduler: SchedulerConfig, num_blocks: int, seed: int
 ) -> None:
@@ -125,15 +130,15 @@ def test_replay_is_the_index(
         if engine.core.has_work:
             output = engine.step()
             # What waits tells nothing, so that it can be left out.
-            assert output.cause != WAIT or output.cache_changes is None
-            reader.take(output.cache_changes)
+            assert output.cause != WAIT or output.events.cache_changes is None
+            reader.take(output.events.cache_changes)
             assert reader.hashes == index_of(engine)
-    reader.take(engine.core.report("test").cache_changes)
+    reader.take(engine.core.report("test").events.cache_changes)
     assert reader.hashes == index_of(engine)
 
 
 def told(outputs: Iterable[StepOutput]) -> list[CacheEvent]:
-    changes = [output.cache_changes for output in outputs]
+    changes = [output.events.cache_changes for output in outputs]
     return [event for each in changes if each is not None for event in each.events]
 
 
@@ -186,7 +191,7 @@ def test_evictions_for_a_load_are_reported_at_once() -> None:
         while engine.core.has_work:
             output = engine.step()
             if output.cause != WAIT:  # which nobody is told
-                reader.take(output.cache_changes)
+                reader.take(output.events.cache_changes)
             causes.append(output.cause)
             assert reader.hashes == index_of(engine)
 
@@ -204,7 +209,7 @@ def test_reset_is_reported() -> None:
 
     engine.core.reset_prefix_cache()
 
-    changes = engine.core.report("reset").cache_changes
+    changes = engine.core.report("reset").events.cache_changes
     assert changes == CacheChanges(2, [CacheCleared()])
 
 

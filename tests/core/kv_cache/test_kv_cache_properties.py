@@ -16,6 +16,7 @@ from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, HashAlgorithm
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request
+from hookline_testing.essential import examples
 from hookline_testing.simulation import engine_request
 
 TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=12)
@@ -241,5 +242,5 @@ class CacheMachine(RuleBasedStateMachine):
 
 TestCacheMachine = CacheMachine.TestCase
 TestCacheMachine.settings = settings(
-    max_examples=300, stateful_step_count=40, deadline=None
+    max_examples=examples(300), stateful_step_count=40, deadline=None
 )

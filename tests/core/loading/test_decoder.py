@@ -361,7 +361,9 @@ def test_layers_of_other_widths_are_refused() -> None:
         )
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "dtype", essential([torch.float32, torch.bfloat16], torch.bfloat16), ids=str
+)
 def test_modules_go_with_the_model(dtype: torch.dtype) -> None:
     """A decoder keeps each weight once, and none of the layers' modules."""
     model = build(FAMILIES["qwen3"](), dtype)

@@ -12,7 +12,7 @@ from hookline.core.engine_core import EngineCore
 from hookline.finish_cause import Failed, LengthReached
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import (
     engine_request,
@@ -63,13 +63,15 @@ def test_parameters_that_cannot_be_used_end_one_request(
     core.add(greedy(6))
     outputs += run_to_end(core)
 
-    causes = {each.request_id: each.cause for one in outputs for each in one.finished}
+    causes = {
+        each.request_id: each.cause for one in outputs for each in one.events.finished
+    }
     assert isinstance(causes.pop(3), Failed)
     assert causes == dict.fromkeys((2, 4, 5, 6), LengthReached())
     tokens = tokens_of(outputs)
     assert 3 not in tokens
     assert all(tokens[each] == alone for each in (2, 4, 5, 6))
-    assert core.report("check").stats.residue == Residue()
+    assert core.report("check").stats.totals.residue == Residue()
 
 
 def test_a_salt_that_cannot_be_hashed_ends_one_request() -> None:
@@ -80,7 +82,9 @@ def test_a_salt_that_cannot_be_hashed_ends_one_request() -> None:
 
     outputs = run_to_end(core)
 
-    causes = {each.request_id: each.cause for one in outputs for each in one.finished}
+    causes = {
+        each.request_id: each.cause for one in outputs for each in one.events.finished
+    }
     assert isinstance(causes[1], Failed)
     assert causes[2] == LengthReached()
-    assert core.report("check").stats.residue == Residue()
+    assert core.report("check").stats.totals.residue == Residue()

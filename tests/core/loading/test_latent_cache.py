@@ -44,7 +44,7 @@ def test_output_is_that_of_transformers(family: str, tmp_path: Path) -> None:
                 outputs = llm.generate(PROMPTS, GREEDY)
                 found = [output.outputs[0].token_ids for output in outputs]
                 assert found == expected
-            kind = llm.front_end.facts.kv_cache_spec_kind
+            kind = llm.front_end.facts.model.kv_cache_spec_kind
             assert kind == "mla_attention"
 
 

@@ -71,4 +71,6 @@ def test_forward_time_lies_within_executing(core: EngineCore) -> None:
     assert len(records) == 4
     for record in records:
         assert record is not None
-        assert 0 < record.forward_ns < record.executed_at - record.scheduled_at
+        assert (
+            0 < record.execution.forward_ns < record.executed_at - record.scheduled_at
+        )

@@ -37,7 +37,7 @@ def test_facts_of_a_llama_carry_its_cost(llama: Oracle) -> None:
     )
     layers = LAYERS * (ATTENTION + 3 * 64 * 96)
 
-    cost = build_core(config, SystemClock()).facts.cost
+    cost = build_core(config, SystemClock()).facts.model.cost
 
     assert cost == ModelCost(
         flops_per_token=2 * layers,
@@ -54,7 +54,7 @@ def test_half_precision_halves_the_bytes(llama: Oracle) -> None:
     def cost(dtype: Dtype) -> ModelCost:
         model = ModelConfig(model=str(llama.folder), dtype=dtype)
         config = EngineConfig(model=model, cache=CacheConfig(num_kv_blocks=32))
-        return build_core(config, SystemClock()).facts.cost
+        return build_core(config, SystemClock()).facts.model.cost
 
     full, half = cost(Dtype.FLOAT32), cost(Dtype.BFLOAT16)
 

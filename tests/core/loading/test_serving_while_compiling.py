@@ -9,10 +9,13 @@ import pytest
 import torch
 from transformers import Gemma3TextConfig, LlamaConfig
 
+from hookline.clock import SystemClock
 from hookline.config import EngineConfig, ExecutorConfig
 from hookline.models.few_layers import keep_few_layers
 from hookline.models.layer_shapes import LayerCache
 from hookline.models.probe import Probed
+from hookline.startup_timer import StartupTimer
+from hookline.worker.building import build_worker
 from hookline.worker.compiling.first_forward import COMPILING, first_forward
 from hookline.worker.compiling.messages import (
     CompilationEnded,
@@ -21,6 +24,8 @@ from hookline.worker.compiling.messages import (
     KernelCompiled,
 )
 from hookline.worker.compiling.upgrade import KernelUpgrade
+from hookline.worker.executor import ExecutorContext
+from hookline.worker.extension import WorkerContext, WorkerSide
 from hookline.worker.loading.module_forward import ModuleForward
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import CPU
@@ -98,28 +103,50 @@ def test_engine_that_cannot_keep_kernels_compiles_them_itself(
 
 
 @pytest.mark.parametrize(
-    ("config", "uses_cache"),
+    "config",
     [
-        (EngineConfig(), False),
-        (EngineConfig(executor=replace(BESIDE, serve_while_compiling=False)), False),
-        (EngineConfig(executor=BESIDE), True),
+        EngineConfig(),
+        EngineConfig(executor=replace(BESIDE, serve_while_compiling=False)),
     ],
 )
 def test_engine_that_must_not_change_waits_for_its_kernels(
     config: EngineConfig,
-    uses_cache: bool,
 ) -> None:
     """
-    In one process, with a connector, or if told so, kernels come before the first step.
+    In one process, or if told so, kernels come before the first step.
     """
     choose = Choices()
 
-    first = first_forward(
-        config, CPU, choose, PROBED, torch.float32, uses_cache=uses_cache
-    )
+    first = first_forward(config, CPU, choose, PROBED, torch.float32)
 
     assert choose.asked == [True]
     assert first.with_kernels is None
+
+
+def test_worker_whose_cache_is_shown_waits_for_its_kernels() -> None:
+    """
+    An extension that has been shown a KV cache must not see another one later.
+    """
+
+    class Mover(WorkerSide):
+        uses_cache = True
+
+    class Moving:
+        def worker_side(self, context: WorkerContext) -> WorkerSide:
+            del context
+            return Mover()
+
+    context = ExecutorContext(
+        config=EngineConfig(executor=BESIDE),
+        clock=SystemClock(),
+        timer=StartupTimer(SystemClock()),
+        extensions={"moving": Moving()},
+    )
+
+    worker = build_worker(context)
+
+    assert BESIDE.serve_while_compiling
+    assert not worker.config.executor.serve_while_compiling
 
 
 def test_cache_keeps_its_memory_when_attention_changes() -> None:

@@ -21,6 +21,7 @@ from hookline.config import (
 )
 from hookline.core.building import build_core, build_executor
 from hookline.core.engine_core import EngineCore
+from hookline.core.engine_facts import engine_facts
 from hookline.exceptions import ModelLoadError
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
@@ -272,7 +273,7 @@ def test_simulated_executor_computes_nothing_during_sleep(llama: Oracle) -> None
         executor=ExecutorConfig(name="simulated"),
     )
     executor = build_executor(config, clock, StartupTimer(clock))
-    core = EngineCore(config, executor, clock)
+    core = EngineCore(config, executor, clock, engine_facts(config, executor.shape))
     executor.sleep(SleepLevel.KV_CACHE)
     core.add(engine_request(1, PROMPTS[0], TOKENS))
 

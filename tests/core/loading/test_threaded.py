@@ -8,6 +8,7 @@ import pytest
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig, SchedulerConfig, SimulationConfig
 from hookline.core.engine_core import EngineCore
+from hookline.core.engine_facts import engine_facts
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.threaded import ThreadedExecutor
@@ -58,7 +59,9 @@ def start_core(
         return made[0]
 
     config = EngineConfig(scheduler=SchedulerConfig(async_scheduling=True))
-    return EngineCore(config, ThreadedExecutor(build), SystemClock()), made[0]
+    executor = ThreadedExecutor(build)
+    facts = engine_facts(config, executor.shape)
+    return EngineCore(config, executor, SystemClock(), facts), made[0]
 
 
 def threads() -> list[str]:

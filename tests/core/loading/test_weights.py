@@ -53,7 +53,7 @@ def test_half_precision_runs(llama: Oracle, dtype: Dtype, name: str) -> None:
         facts = llm.front_end.facts
         assert_conserved(llm)
 
-    assert facts.dtype == name
+    assert facts.model.dtype == name
     for prompt, output in zip(PROMPTS, outputs, strict=True):
         expected = llama.probabilities(prompt).log()
         entries = output.outputs[0].logprobs
@@ -69,7 +69,7 @@ def test_the_checkpoints_precision_is_the_default(llama: Oracle, folder: Path) -
 
     _, llm = generate(folder)
 
-    assert llm.front_end.facts.dtype == "bfloat16"
+    assert llm.front_end.facts.model.dtype == "bfloat16"
 
 
 def test_dummy_weights_need_no_file(folder: Path) -> None:

@@ -8,22 +8,25 @@ from hookline.events import (
     Preempted,
     Queued,
     Scheduled,
+    StepEvents,
     StepOutput,
 )
 from hookline.finish_cause import LengthReached
 from hookline.frontend.observing import request_ids_for_hooks
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 
 OUTPUT = StepOutput(
     0,
     0,
     "step",
     SchedulerStats(),
-    queued=[Queued(1, 0, 3)],
-    scheduled=[Scheduled(2, 0, 0, 0, 0, is_resumed=False)],
-    preempted=[Preempted(3, 0, 3, beneficiary_id=30), Preempted(4, 0, 3)],
-    new_tokens=[NewTokens(5, 0, [7])],
-    finished=[Finished(6, 0, LengthReached(), 1)],
+    events=StepEvents(
+        queued=[Queued(1, 0, 3)],
+        scheduled=[Scheduled(2, 0, 0, 0, 0, is_resumed=False)],
+        preempted=[Preempted(3, 0, 3, beneficiary_id=30), Preempted(4, 0, 3)],
+        new_tokens=[NewTokens(5, 0, [7])],
+        finished=[Finished(6, 0, LengthReached(), 1)],
+    ),
 )
 
 

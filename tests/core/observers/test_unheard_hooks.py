@@ -18,6 +18,7 @@ from hookline.events import (
     Preempted,
     Queued,
     Scheduled,
+    StepEvents,
     StepOutput,
 )
 from hookline.finish_cause import LengthReached
@@ -26,7 +27,8 @@ from hookline.frontend import observation, sealing
 from hookline.frontend.observation import Observers
 from hookline.frozen import EMPTY
 from hookline.payloads import HttpAnswered, RecordsLogged
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline_testing import PluginSite
 from hookline_testing.payloads import FACTS, RECORD
 
@@ -66,14 +68,16 @@ def output(*, is_step: bool) -> StepOutput:
         0,
         5,
         "step" if is_step else "heartbeat",
-        SchedulerStats(finished={"length": 1}),
+        SchedulerStats(totals=EngineTotals(finished={"length": 1})),
         RECORD if is_step else None,
-        queued=[Queued(1, 0, 3)],
-        scheduled=[Scheduled(1, 0, 0, 0, 0, is_resumed=False)],
-        preempted=[Preempted(1, 0, 3)],
-        new_tokens=[NewTokens(1, 0, [7])],
-        finished=[Finished(1, 0, LengthReached(), 1)],
-        cache_changes=CacheChanges(1, [BlocksStored([b"x"], None, [1])]),
+        events=StepEvents(
+            queued=[Queued(1, 0, 3)],
+            scheduled=[Scheduled(1, 0, 0, 0, 0, is_resumed=False)],
+            preempted=[Preempted(1, 0, 3)],
+            new_tokens=[NewTokens(1, 0, [7])],
+            finished=[Finished(1, 0, LengthReached(), 1)],
+            cache_changes=CacheChanges(1, [BlocksStored([b"x"], None, [1])]),
+        ),
     )
 
 

@@ -91,7 +91,7 @@ def served(config: EngineConfig) -> Served:
     outputs = [each for one in rounds for each in one]
     return Served(
         [[each.outputs[0].token_ids for each in one] for one in rounds],
-        preemptions=sum(each.preemptions for each in stats),
+        preemptions=sum(each.totals.preemptions for each in stats),
         drafted=sum(each.outputs[0].draft_tokens for each in outputs),
         loads=sum(transfers_of(each).loads for each in stats),
         hits=sum(each.cached_tokens or 0 for each in outputs),

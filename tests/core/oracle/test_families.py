@@ -109,10 +109,10 @@ def test_greedy_output_equals_generate(
     assert [output.outputs[0].token_ids for output in first] == expected
     assert [output.outputs[0].token_ids for output in again] == expected
     if mode.endswith("preempted"):
-        assert stats.preemptions > 0
-        assert stats.recomputed_tokens > 0
+        assert stats.totals.preemptions > 0
+        assert stats.totals.recomputed_tokens > 0
     if mode == "no-prefix-cache":
-        assert stats.prefix_cache.hit_tokens == 0
+        assert stats.totals.prefix_cache.hit_tokens == 0
     elif mode == "batched":
         assert again[-1].cached_tokens == 32
 

@@ -35,3 +35,20 @@ def test_other_names_are_left_alone() -> None:
     assert new_name("hookline.metricsx") is None
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("hookline.no_such_module")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "new"),
+    [
+        ("hookline.config", "KVTransferConfig", "hookline_kv_transfer"),
+        ("hookline.payloads", "ConnectorContext", "hookline_kv_transfer"),
+        ("hookline.stats", "TierMove", "hookline_metrics.connector_events"),
+        ("hookline.stats", "TierStats", "hookline_metrics.transfer_stats"),
+    ],
+)
+def test_names_that_have_moved_are_found(module: str, name: str, new: str) -> None:
+    """A warning names their new module."""
+    with pytest.warns(DeprecationWarning, match=f"has moved to {new}"):
+        found = getattr(importlib.import_module(module), name)
+
+    assert found is getattr(importlib.import_module(new), name)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from hookline.payloads import (
     StateChanged,
 )
 from hookline.request import FinishReason
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline.step.plan import StepPlan, StepResult
 from hookline.transport.inproc_client import InprocClient
 from hookline.worker.executor import DeferredStep
@@ -274,7 +275,7 @@ async def test_requests_begin_again_at_a_new_process(
     [state] = engine._front_end.engines
     assert state.accounting.received == 8
     assert state.accounting.finished == {"length": 6, "abort": 1, "error": 1}
-    assert state.stats.residue == Residue()
+    assert state.stats.totals.residue == Residue()
 
 
 async def test_a_request_between_death_and_its_report_begins_again(
@@ -287,15 +288,12 @@ async def test_a_request_between_death_and_its_report_begins_again(
     client = front_end.engines.client
     assert isinstance(client, ProcessClient)
     prepared = front_end.prepare(PROMPT, SamplingParams(max_tokens=5))
-    stream = OutputStream(front_end)
 
     os.kill(client.pids[0], signal.SIGKILL)
     while not client._deaths:  # the event loop must not turn meanwhile
         time.sleep(0.01)  # noqa: ASYNC251
-    request = front_end.submit(
-        prepared, stream.deliver, arrived_at=0, is_streamed=False
-    )
-    stream.request = request
+    submit = partial(front_end.submit, prepared, arrived_at=0, is_streamed=False)
+    stream = OutputStream(front_end, submit)
     outputs = [output async for output in stream]
 
     assert [output.finished for output in outputs] == [True]

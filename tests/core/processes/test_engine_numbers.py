@@ -32,7 +32,7 @@ def test_costs_and_phases_cross_the_boundary(llama: Oracle) -> None:
     client = ProcessClient(replace(config, in_process=False))
     client.close()
 
-    assert client.engines[0].facts.cost == here.facts.cost
+    assert client.engines[0].facts.model.cost == here.facts.model.cost
     names = [phase.name for phase in client.engines[0].facts.startup]
     own = [phase.name for phase in here.facts.startup]
     assert names == ["start engine process", *own]
@@ -56,13 +56,13 @@ def test_evictions_cross_the_boundary(llama: Oracle) -> None:
 
     for request_id in range(4):
         client.send(0, Add(engine_request(request_id, [request_id + 3] * 128)))
-    while not any(each.stats.finished.get("length") == 4 for each in outputs):
+    while not any(each.stats.totals.finished.get("length") == 4 for each in outputs):
         output = client.receive(WAIT_SECONDS)
         assert isinstance(output, StepOutput)
         outputs.append(output)
     client.close()
 
-    evictions = [eviction for output in outputs for eviction in output.evictions]
+    evictions = [eviction for output in outputs for eviction in output.events.evictions]
     assert len(evictions) == 16
     assert all(0 <= each.idle < each.lifetime for each in evictions)
     assert all(each.reuse_gaps == () for each in evictions)

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -21,7 +20,6 @@ from hookline_cluster.machines import headless_node
 from hookline_cluster.machines.headless_node import HeadlessNode
 from hookline_cluster.shared_engine import SharedEngine
 from hookline_processes.supervised import Supervised
-from hookline_processes.watcher import Watcher
 from hookline_ranks.processes import rank_processes
 from hookline_ranks.processes.rank_processes import RankProcesses
 
@@ -32,87 +30,6 @@ WAIT_SECONDS = 60.0
 
 def is_alive(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
-
-
-def test_watcher_outlives_errors(caplog: pytest.LogCaptureFixture) -> None:
-    """An error is logged once a minute at most, and the function is called again."""
-    calls = []
-    has_gone_on = threading.Event()
-
-    def look() -> bool:
-        calls.append(1)
-        if len(calls) < 4:
-            raise OSError("too many open files")
-        has_gone_on.set()
-        return True
-
-    watcher = Watcher(look, name="a watcher", seconds=0.001)
-
-    assert has_gone_on.wait(WAIT_SECONDS)
-    assert watcher.close(WAIT_SECONDS)
-    assert caplog.text.count("a watcher: look: OSError: too many open files") == 1
-
-
-def test_watcher_that_hangs_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    """Closing waits for a call in bounded time, and says that it goes on."""
-    has_begun, may_end = threading.Event(), threading.Event()
-
-    def look() -> bool:
-        has_begun.set()
-        return may_end.wait(WAIT_SECONDS)
-
-    watcher = Watcher(look, name="a watcher", seconds=0.0)
-    assert has_begun.wait(WAIT_SECONDS)
-
-    is_ended = watcher.close(0.01)
-    may_end.set()
-
-    assert not is_ended
-    assert "a watcher has not ended in 0.01 s" in caplog.text
-
-
-def test_process_that_cannot_be_started_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Neither a pipe nor a process is left when the kernel refuses one or a thread."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise BlockingIOError("no more processes")
-
-    def refuse_thread(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    before = sorted(Path("/proc/self/fd").iterdir())
-
-    with monkeypatch.context() as patched:
-        patched.setattr(subprocess, "Popen", refuse)
-        with pytest.raises(OSError, match="no more processes"):
-            Supervised("timeit", (), name="x")
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", refuse_thread)
-        with pytest.raises(OSError, match="can't start new thread"):
-            Supervised("timeit", (), name="x")
-
-    assert sorted(Path("/proc/self/fd").iterdir()) == before
-
-
-def test_process_that_the_kernel_keeps_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Whoever ends one that not even SIGKILL ends waits some seconds, and no more."""
-
-    def stay(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
-        assert timeout is not None
-        raise subprocess.TimeoutExpired(process.args, timeout)
-
-    process = Supervised("timeit", (), name="engine 0")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(subprocess.Popen, "wait", stay)
-        process.close(0.0)
-
-    assert "engine 0 was killed and has not ended in 5 s" in caplog.text
-    process.close(WAIT_SECONDS)
 
 
 @pytest.mark.usefixtures("site")

@@ -69,7 +69,7 @@ def test_logprobs_equal_the_oracle(
     with LLM.from_config(EngineConfig(model=model, **MODES[mode])) as llm:  # type: ignore[arg-type]
         outputs = llm.generate([*PROMPTS, *PROMPTS], params)
         outputs += llm.generate(PROMPTS, params)
-        preemptions = llm.front_end.engines[0].stats.preemptions
+        preemptions = llm.front_end.engines[0].stats.totals.preemptions
         assert_conserved(llm)
 
     assert (preemptions > 0) is (mode == "preempted")

@@ -40,8 +40,8 @@ def run(llama: Oracle, *, overlaps: bool) -> tuple[list[RequestOutput], int]:
         outputs = llm.generate(PROMPTS, PARAMS)
         stats = llm.front_end.engines[0].stats
         assert_conserved(llm)
-    assert stats.preemptions > 0
-    return outputs, stats.discarded_tokens
+    assert stats.totals.preemptions > 0
+    return outputs, stats.totals.discarded_tokens
 
 
 def assert_alike(

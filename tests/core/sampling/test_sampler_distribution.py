@@ -16,11 +16,11 @@ from transformers import (
 )
 
 from hookline import LLM, SamplingParams
-from hookline.worker.sampling.filters import keep_likeliest
-from hookline.worker.sampling.randomness import uniforms
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.step_sampler import Samples
+from hookline_kernels.filters import keep_likeliest
 from hookline_kernels.inverting import invert_distribution
+from hookline_kernels.randomness import uniforms
 from hookline_testing.oracle import Oracle
 
 Int64 = npt.NDArray[np.int64]

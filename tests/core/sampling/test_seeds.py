@@ -42,7 +42,7 @@ def test_seeded_tokens_ignore_their_neighbours(
 
     with LLM.from_config(EngineConfig(model=model, **MODES[mode])) as other:  # type: ignore[arg-type]
         outputs = other.generate(prompts, [*OTHERS[:2], SEEDED, *OTHERS[2:]])
-        preemptions = other.front_end.engines[0].stats.preemptions
+        preemptions = other.front_end.engines[0].stats.totals.preemptions
         assert_conserved(other)
 
     assert outputs[2].outputs[0].token_ids == alone.outputs[0].token_ids

@@ -9,7 +9,7 @@ from hookline.config import CacheConfig, Policy, SchedulerConfig
 from hookline.core.engine_core import EngineCore
 from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest, RequestFacts
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 
@@ -31,7 +31,7 @@ def core_of(max_num_seqs: int, policy: Policy = Policy.FCFS) -> EngineCore:
 
 def admissions(core: EngineCore) -> list[int]:
     outputs = run_to_end(core)
-    return [each.request_id for output in outputs for each in output.scheduled]
+    return [each.request_id for output in outputs for each in output.events.scheduled]
 
 
 @pytest.mark.parametrize("policy", Policy)
@@ -63,7 +63,7 @@ def test_choices_alone_use_what_the_last_quarter_leaves() -> None:
     then = core.step()
 
     assert len(first.request_tokens) == 13  # the first choice, and three quarters
-    assert [each.request_id for each in then.scheduled] == [5000]
+    assert [each.request_id for each in then.events.scheduled] == [5000]
 
 
 @pytest.mark.parametrize("places", [1, 2, 3])
@@ -93,7 +93,7 @@ def test_choices_do_not_wait_for_ever() -> None:
     order = []
     for index in range(100, 400):
         core.add(choice(index, f"guest {index}", max_tokens=1))
-        order += [each.request_id for each in core.step().scheduled]
+        order += [each.request_id for each in core.step().events.scheduled]
 
     assert order.index(4) < 60
 
@@ -114,8 +114,12 @@ def test_a_line_whose_head_is_aborted_moves_on() -> None:
     run_to_end(core)
 
     stats = core.report("check").stats
-    assert sum(stats.finished.values()) == 299
-    assert (stats.waiting, stats.waiting_tokens, stats.residue) == (0, 0, Residue())
+    assert sum(stats.totals.finished.values()) == 299
+    assert (stats.waiting, stats.waiting_tokens, stats.totals.residue) == (
+        0,
+        0,
+        Residue(),
+    )
 
 
 def test_an_id_that_is_used_again_does_not_mix_priorities() -> None:

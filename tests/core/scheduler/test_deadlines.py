@@ -13,7 +13,7 @@ from hookline.finish_cause import Aborted, TimedOut
 from hookline.request import GenerateRequest, Request, RequestStatus
 from hookline.scheduler.deadlines import Deadlines
 from hookline.scheduler.readiness import Readiness
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline_testing.simulation import engine_request, simulated_core, tokens_of
 
 
@@ -25,7 +25,7 @@ def run_until_idle(core: EngineCore) -> dict[int, object]:
     """Runs to the end; returns each request's finish cause."""
     causes: dict[int, object] = {}
     while core.has_work:
-        causes |= {each.request_id: each.cause for each in core.step().finished}
+        causes |= {each.request_id: each.cause for each in core.step().events.finished}
     return causes
 
 
@@ -59,10 +59,10 @@ def test_a_running_request_keeps_the_tokens_of_its_time() -> None:
     outputs = [core.step() for _ in range(5)]
 
     assert len(tokens_of(outputs)[1]) == 4
-    assert [each.cause for each in outputs[-1].finished] == [TimedOut()]
+    assert [each.cause for each in outputs[-1].events.finished] == [TimedOut()]
     stats = core.report("check").stats
-    assert (stats.kv_blocks_used, stats.residue) == (0, Residue())
-    assert stats.finished == {"timeout": 1}
+    assert (stats.kv_blocks_used, stats.totals.residue) == (0, Residue())
+    assert stats.totals.finished == {"timeout": 1}
 
 
 def test_a_waiting_request_ends_without_a_token() -> None:
@@ -73,7 +73,9 @@ def test_a_waiting_request_ends_without_a_token() -> None:
 
     outputs = [core.step() for _ in range(10)]
 
-    ends = {each.request_id: each for output in outputs for each in output.finished}
+    ends = {
+        each.request_id: each for output in outputs for each in output.events.finished
+    }
     assert ends[2].cause == TimedOut()
     assert ends[2].output_tokens == 0
     assert len(tokens_of(outputs)[1]) == 10
@@ -105,9 +107,9 @@ def test_reading_the_state_ends_no_request() -> None:
 
     assert read[0] == read[1] == reported.stats
     assert reported.stats.waiting == 1
-    assert [event.request_id for event in reported.queued] == [1]
-    assert reported.finished == []
-    assert [each.cause for each in core.report("check").finished] == [TimedOut()]
+    assert [event.request_id for event in reported.events.queued] == [1]
+    assert reported.events.finished == []
+    assert [each.cause for each in core.report("check").events.finished] == [TimedOut()]
 
 
 def test_a_sleeping_engine_ends_requests_with_its_next_state() -> None:
@@ -117,11 +119,11 @@ def test_a_sleeping_engine_ends_requests_with_its_next_state() -> None:
     core.hold(SleepMode.KEEP)
     core.add(timed(engine_request(1, [3], 10), 2.0))
     core.expire()
-    early = core.report("heartbeat").finished
+    early = core.report("heartbeat").events.finished
     clock.sleep(2.5)
 
     core.expire()
-    late = core.report("heartbeat").finished
+    late = core.report("heartbeat").events.finished
 
     assert (early, [each.cause for each in late]) == ([], [TimedOut()])
     assert not core.has_work
@@ -134,7 +136,7 @@ def test_a_deadline_that_has_passed_on_arrival_costs_no_step() -> None:
 
     output = core.step()
 
-    assert (output.record, [each.cause for each in output.finished]) == (
+    assert (output.record, [each.cause for each in output.events.finished]) == (
         None,
         [TimedOut()],
     )
@@ -162,10 +164,10 @@ def test_random_deadlines_leave_nothing_behind(is_async: bool) -> None:
             core.finish([source.randint(1, request_id)], Aborted("the test"))
         for _ in range(source.randint(0, 4)):
             if core.has_work:
-                for each in core.step().finished:
+                for each in core.step().events.finished:
                     ended[each.request_id] = (each.cause, each.at / 1e9)
     while core.has_work:
-        for each in core.step().finished:
+        for each in core.step().events.finished:
             ended[each.request_id] = (each.cause, each.at / 1e9)
 
     assert set(ended) == set(due)
@@ -173,7 +175,7 @@ def test_random_deadlines_leave_nothing_behind(is_async: bool) -> None:
     for request_id, (cause, at) in ended.items():
         assert at <= due[request_id] + 2.5
         assert cause != TimedOut() or at >= due[request_id]
-    assert core.report("check").stats.residue == Residue()
+    assert core.report("check").stats.totals.residue == Residue()
 
 
 def test_ended_requests_leave_no_litter() -> None:

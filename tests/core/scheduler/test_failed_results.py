@@ -7,7 +7,7 @@ from hookline.config import CacheConfig, SchedulerConfig
 from hookline.finish_cause import Failed, FinishCause
 from hookline.kv_cache import KVCacheManager
 from hookline.scheduler import Scheduler
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline.step.plan import StepResult
 from hookline_testing.simulation import engine_request
 
@@ -38,5 +38,5 @@ def test_a_failed_request_ends_with_its_cause(lead: int) -> None:
     assert plan is not None
     assert (plan.released, plan.request_ids) == ([1], [2])
     stats = scheduler.stats()
-    assert stats.discarded_tokens == 1 + lead
-    assert (stats.finished, stats.residue) == ({"error": 1}, Residue())
+    assert stats.totals.discarded_tokens == 1 + lead
+    assert (stats.totals.finished, stats.totals.residue) == ({"error": 1}, Residue())

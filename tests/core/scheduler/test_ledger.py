@@ -7,7 +7,7 @@ from hookline.config import CacheConfig, SchedulerConfig
 from hookline.finish_cause import Aborted
 from hookline.kv_cache import KVCacheManager
 from hookline.scheduler import Scheduler
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline_testing.simulation import engine_request
 
 
@@ -27,7 +27,7 @@ def test_what_another_engine_has_received_is_taken_over() -> None:
     scheduler.audit()
     after = scheduler.stats()
 
-    assert (before.received, before.taken_over) == (1, 2)
-    assert (after.received, after.taken_over) == (1, 2)
-    assert before.residue == after.residue == Residue()
-    assert after.finished == {"error": 1, "abort": 1}
+    assert (before.totals.received, before.totals.taken_over) == (1, 2)
+    assert (after.totals.received, after.totals.taken_over) == (1, 2)
+    assert before.totals.residue == after.totals.residue == Residue()
+    assert after.totals.finished == {"error": 1, "abort": 1}

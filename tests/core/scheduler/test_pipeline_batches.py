@@ -121,7 +121,7 @@ def test_chunks_of_a_prompt_follow_each_other(stages: int, parts: float) -> None
 
     whole = 4.0
     assert core.clock.now() / NANOSECONDS == pytest.approx(whole * parts / stages, 0.02)
-    assert sum(each.prefill_tokens for each in records) == 4000
+    assert sum(each.work.prefill_tokens for each in records) == 4000
 
 
 def test_batches_in_flight_have_equal_shares() -> None:
@@ -193,7 +193,9 @@ def test_an_aborted_request_in_flight_frees_its_place() -> None:
     alone.add(engine_request(1, [3, 1], 8))
     stats = core.report("end").stats
     assert tokens_of(outputs)[1] == tokens_of(run_to_end(alone))[1]
-    assert stats.discarded_tokens > 0
-    assert (stats.kv_blocks_used, stats.residue.tokens, stats.residue.blocks) == (
-        0,
-    ) * 3
+    assert stats.totals.discarded_tokens > 0
+    assert (
+        stats.kv_blocks_used,
+        stats.totals.residue.tokens,
+        stats.totals.residue.blocks,
+    ) == (0,) * 3

@@ -49,4 +49,4 @@ def test_plan_has_single_tokens_first_and_only_new_blocks() -> None:
     assert (plan.request_ids, plan.num_tokens) == ([2, 1, 3], [1, 3, 2])
     assert plan.new_block_ids == {1: [7, 8]}
     assert [admitted.request_id for admitted in plan.admitted] == [3]
-    assert (plan.total_tokens, plan.context_tokens) == (6, 3)
+    assert (plan.work.tokens, plan.work.context_tokens) == (6, 3)

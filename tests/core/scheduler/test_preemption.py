@@ -41,11 +41,11 @@ def small_core(
 
 
 def preemptions(outputs: list[StepOutput]) -> list[Preempted]:
-    return [event for output in outputs for event in output.preempted]
+    return [event for output in outputs for event in output.events.preempted]
 
 
 def admissions(outputs: list[StepOutput]) -> list[Scheduled]:
-    return [event for output in outputs for event in output.scheduled]
+    return [event for output in outputs for event in output.events.scheduled]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_sleep_preempts_for_nobody() -> None:
     core.step()
 
     core.hold(SleepMode.KEEP)
-    (event,) = core.report("sleep").preempted
+    (event,) = core.report("sleep").events.preempted
 
     assert (event.cause, event.beneficiary_id) == (PreemptionCause.SLEEP, None)
 
@@ -153,9 +153,9 @@ def test_step_that_preempts_admits_no_request() -> None:
 
     outputs = [core.step(), core.step()]
 
-    assert [event.request_id for event in outputs[0].preempted] == [2]
-    assert outputs[0].scheduled == []
-    assert [event.request_id for event in outputs[1].scheduled] == [3]
+    assert [event.request_id for event in outputs[0].events.preempted] == [2]
+    assert outputs[0].events.scheduled == []
+    assert [event.request_id for event in outputs[1].events.scheduled] == [3]
 
 
 def test_output_is_kept_over_a_preemption() -> None:
@@ -184,7 +184,10 @@ def test_recomputed_tokens_are_counted_exactly() -> None:
     assert [event.computed_tokens for event in preemptions(outputs)] == [4]
     assert [event.recomputed_tokens for event in admissions(outputs)] == [0, 0, 4]
     stats = outputs[-1].stats
-    assert (stats.computed_tokens, stats.recomputed_tokens) == (7 + 7 + 4, 4)
+    assert (stats.totals.computed_tokens, stats.totals.recomputed_tokens) == (
+        7 + 7 + 4,
+        4,
+    )
 
 
 def test_prefix_hits_on_resume_are_not_recomputed() -> None:
@@ -199,8 +202,14 @@ def test_prefix_hits_on_resume_are_not_recomputed() -> None:
     assert (resumed.request_id, resumed.is_resumed) == (2, True)
     assert (resumed.local_cached_tokens, resumed.recomputed_tokens) == (2, 2)
     stats = outputs[-1].stats
-    assert (stats.computed_tokens, stats.recomputed_tokens) == (5 + 7 + 2, 2)
-    assert (stats.prefix_cache.requests, stats.prefix_cache.hit_tokens) == (2, 0)
+    assert (stats.totals.computed_tokens, stats.totals.recomputed_tokens) == (
+        5 + 7 + 2,
+        2,
+    )
+    assert (
+        stats.totals.prefix_cache.requests,
+        stats.totals.prefix_cache.hit_tokens,
+    ) == (2, 0)
 
 
 def test_resume_in_chunks_counts_only_what_is_done() -> None:
@@ -212,9 +221,9 @@ def test_resume_in_chunks_counts_only_what_is_done() -> None:
     while not any(event.is_resumed for event in admissions(outputs)):
         outputs.append(core.step())
 
-    before = outputs[-1].stats.recomputed_tokens
+    before = outputs[-1].stats.totals.recomputed_tokens
     core.finish([2], Aborted("the test"))
-    after = core.report("check").stats.recomputed_tokens
+    after = core.report("check").stats.totals.recomputed_tokens
 
     assert admissions(outputs)[-1].recomputed_tokens > 2
     assert before == after == 2
@@ -234,7 +243,7 @@ def test_preempted_prefill_starts_over() -> None:
         1: 6,
         2: 1,
     }
-    assert outputs[-1].stats.residue.blocks == 0
+    assert outputs[-1].stats.totals.residue.blocks == 0
     assert outputs[-1].stats.kv_blocks_used == 0
 
 
@@ -243,13 +252,13 @@ def test_preempted_request_can_be_aborted() -> None:
     core = small_core()
     for request_id in (1, 2):
         core.add(engine_request(request_id, [request_id] * 3, 5))
-    while not core.step().preempted:
+    while not core.step().events.preempted:
         pass
 
     core.finish([2], Aborted("the test"))
     outputs = run_to_end(core)
 
-    ended = [event for output in outputs for event in output.finished]
+    ended = [event for output in outputs for event in output.events.finished]
     assert [(event.request_id, event.reason) for event in ended] == [
         (2, FinishReason.ABORT),
         (1, FinishReason.LENGTH),

@@ -3,7 +3,7 @@
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.core.engine_core import EngineCore
 from hookline.events import Scheduled, StepOutput
-from hookline.stats import PrefixCacheCounts
+from hookline.stats.prefix_cache import PrefixCacheCounts
 from hookline_testing.cache_check import CacheCheckingExecutor
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
@@ -23,7 +23,7 @@ def caching_core(
 
 
 def admissions(*outputs: StepOutput) -> list[Scheduled]:
-    return [event for output in outputs for event in output.scheduled]
+    return [event for output in outputs for event in output.events.scheduled]
 
 
 def test_finished_request_leaves_its_prefix() -> None:
@@ -38,7 +38,7 @@ def test_finished_request_leaves_its_prefix() -> None:
     assert admissions(output)[0].local_cached_tokens == 6
     assert output.record is not None
     assert output.record.request_tokens == [(2, 1)]
-    assert output.stats.prefix_cache == PrefixCacheCounts(2, 13, 6)
+    assert output.stats.totals.prefix_cache == PrefixCacheCounts(2, 13, 6)
 
 
 def test_request_tells_how_much_of_its_prompt_it_stored() -> None:
@@ -56,7 +56,7 @@ def test_request_tells_how_much_of_its_prompt_it_stored() -> None:
     stored = {
         event.request_id: event.stored_prompt_tokens
         for output in outputs
-        for event in output.finished
+        for event in output.events.finished
     }
     assert stored == {1: 6, 2: 0, 3: 2}
 
@@ -66,7 +66,9 @@ def test_generated_tokens_are_reused_too() -> None:
     core = caching_core()
     core.add(engine_request(1, PROMPT, 5))
     outputs = run_to_end(core)
-    answer = [token for output in outputs for token in output.new_tokens[0].token_ids]
+    answer = [
+        token for output in outputs for token in output.events.new_tokens[0].token_ids
+    ]
 
     core.add(engine_request(2, [*PROMPT, *answer, 11], 1))
 
@@ -120,7 +122,7 @@ def test_lookup_is_counted_once_a_request() -> None:
 
     outputs = run_to_end(core)
 
-    assert outputs[-1].stats.prefix_cache == PrefixCacheCounts(2, 12, 4)
+    assert outputs[-1].stats.totals.prefix_cache == PrefixCacheCounts(2, 12, 4)
 
 
 def test_prompt_logprobs_are_no_lookup() -> None:
@@ -134,7 +136,7 @@ def test_prompt_logprobs_are_no_lookup() -> None:
 
     assert output.record is not None
     assert output.record.request_tokens == [(2, 6)]
-    assert output.stats.prefix_cache == PrefixCacheCounts(1, 6, 0)
+    assert output.stats.totals.prefix_cache == PrefixCacheCounts(1, 6, 0)
 
 
 def test_disabled_cache_is_not_looked_at() -> None:
@@ -146,7 +148,7 @@ def test_disabled_cache_is_not_looked_at() -> None:
     outputs = run_to_end(core)
 
     assert [event.local_cached_tokens for event in admissions(*outputs)] == [0, 0]
-    assert outputs[-1].stats.prefix_cache == PrefixCacheCounts()
+    assert outputs[-1].stats.totals.prefix_cache == PrefixCacheCounts()
 
 
 def test_reset_makes_the_next_request_compute_all() -> None:

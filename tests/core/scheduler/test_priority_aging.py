@@ -24,7 +24,7 @@ def steps_until_served(core: EngineCore, most: int) -> int | None:
     core.add(engine_request(1, [3], 1, priority=3))
     for step in range(most):
         core.add(engine_request(100 + step, [4], 1, priority=0))
-        if any(each.request_id == 1 for each in core.step().scheduled):
+        if any(each.request_id == 1 for each in core.step().events.scheduled):
             return step
     return None
 
@@ -61,7 +61,7 @@ def test_order_within_a_level_is_that_of_arrival() -> None:
 
     outputs = run_to_end(core)
 
-    ends = [each.request_id for output in outputs for each in output.finished]
+    ends = [each.request_id for output in outputs for each in output.events.finished]
     assert ends == [7, 3, 5]
 
 

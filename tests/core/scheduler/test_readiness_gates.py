@@ -14,9 +14,10 @@ from hookline.events import Finished, StepOutput
 from hookline.finish_cause import Aborted, Failed
 from hookline.request import Request
 from hookline.scheduler.readiness import Readiness
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline_testing.connected_core import connected_core
 from hookline_testing.connectors import DictStore
+from hookline_testing.essential import examples
 from hookline_testing.simulation import (
     engine_request,
     run_to_end,
@@ -76,11 +77,11 @@ def gated_core(
 
 
 def ended(outputs: Sequence[StepOutput]) -> list[Finished]:
-    return [event for output in outputs for event in output.finished]
+    return [event for output in outputs for event in output.events.finished]
 
 
 def admitted(outputs: Sequence[StepOutput]) -> list[int]:
-    return [event.request_id for output in outputs for event in output.scheduled]
+    return [event.request_id for output in outputs for event in output.events.scheduled]
 
 
 def run_until_wait(core: EngineCore) -> list[StepOutput]:
@@ -107,10 +108,13 @@ def test_a_gate_that_never_opens_delays_no_other_request() -> None:
     assert [event.request_id for event in ended(outputs)] == [2, 3]
     assert (after.waiting, after.held.get("grammar", 0), after.running) == (0, 1, 0)
     assert after.oldest_waiting_at == 0
-    assert after.residue == Residue()
+    assert after.totals.residue == Residue()
     assert gate.cancelled == [1]
-    assert [event.cause for event in end.finished] == [Aborted("gone")]
-    assert (end.stats.held.get("grammar", 0), end.stats.residue) == (0, Residue())
+    assert [event.cause for event in end.events.finished] == [Aborted("gone")]
+    assert (end.stats.held.get("grammar", 0), end.stats.totals.residue) == (
+        0,
+        Residue(),
+    )
     assert end.stats.oldest_waiting_at is None
     assert not core.has_work
 
@@ -177,7 +181,7 @@ def test_a_gate_can_fail_a_request() -> None:
     causes = {event.request_id: event.cause for event in ended(outputs)}
     assert causes[1] == Failed("the grammar is malformed")
     assert len(tokens_of(outputs)[2]) == 2
-    assert core.report("test").stats.residue == Residue()
+    assert core.report("test").stats.totals.residue == Residue()
 
 
 def test_waiting_too_long_is_an_error() -> None:
@@ -215,7 +219,7 @@ def test_preempted_requests_may_have_to_wait_again() -> None:
     core.add(engine_request(1, [5] * 4, 10))
     core.add(engine_request(2, [6] * 4, 10))
     outputs = []
-    while not (output := core.step()).preempted:
+    while not (output := core.step()).events.preempted:
         outputs.append(output)
     gate.close_for(2)
 
@@ -229,7 +233,9 @@ def test_preempted_requests_may_have_to_wait_again() -> None:
         1: 10,
         2: 10,
     }
-    assert [event.is_resumed for output in outputs for event in output.scheduled] == [
+    assert [
+        event.is_resumed for output in outputs for event in output.events.scheduled
+    ] == [
         False,
         False,
         True,
@@ -254,7 +260,7 @@ def test_waiting_for_kv_is_one_gate_of_several() -> None:
     assert (held.waiting, held.held.get("remote_kv", 0)) == (0, 1)
     stats = engine.core.report("test").stats
     assert (stats.held.get("remote_kv", 0), stats.kv_blocks_used) == (0, 0)
-    assert stats.residue == Residue()
+    assert stats.totals.residue == Residue()
 
 
 @given(
@@ -264,7 +270,7 @@ def test_waiting_for_kv_is_one_gate_of_several() -> None:
     lead=st.booleans(),
     num_blocks=st.sampled_from([24, 64]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_laws_hold_whatever_gates_do(
     seed: int, policy: Policy, num_blocks: int, *, is_caching: bool, lead: bool
 ) -> None:
@@ -299,7 +305,7 @@ def test_laws_hold_whatever_gates_do(
         outputs.append(core.step())
         state = core.report("test")
         outputs.append(state)
-        assert state.stats.residue == Residue()
+        assert state.stats.totals.residue == Residue()
         assert state.stats.held.get("grammar", 0) == len(gate.waiting)
     for request_id in range(1, 31):
         gate.open_for(request_id)
@@ -308,7 +314,7 @@ def test_laws_hold_whatever_gates_do(
     stats = core.report("test").stats
     causes = {event.request_id: event.cause for event in ended(outputs)}
     assert sorted(event.request_id for event in ended(outputs)) == list(range(1, 31))
-    assert (stats.residue, stats.kv_blocks_used) == (Residue(), 0)
+    assert (stats.totals.residue, stats.kv_blocks_used) == (Residue(), 0)
     for request_id, token_ids in tokens_of(outputs).items():
         if causes[request_id] != Aborted("gone"):
             assert 1 <= len(token_ids) <= 4

@@ -6,7 +6,7 @@ from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig, SimulationConfig
 from hookline.core.engine_core import EngineCore
 from hookline.finish_cause import Aborted
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline_testing.simulation import engine_request, simulated_core
 
 NUM_REQUESTS = 10_000
@@ -47,10 +47,10 @@ def test_ten_thousand_requests_run_to_the_end() -> None:
     drive(core, clock, seed=7)
     stats = core.report("check").stats
 
-    assert stats.residue == Residue()
-    assert stats.received == sum(stats.finished.values()) == NUM_REQUESTS
-    assert stats.finished["length"] > 9_000
-    assert stats.finished["abort"] > 100
+    assert stats.totals.residue == Residue()
+    assert stats.totals.received == sum(stats.totals.finished.values()) == NUM_REQUESTS
+    assert stats.totals.finished["length"] > 9_000
+    assert stats.totals.finished["abort"] > 100
     assert (stats.running, stats.waiting, stats.kv_blocks_used) == (0, 0, 0)
-    assert stats.preemptions > 0
-    assert stats.prefix_cache.hit_tokens > 0
+    assert stats.totals.preemptions > 0
+    assert stats.totals.prefix_cache.hit_tokens > 0

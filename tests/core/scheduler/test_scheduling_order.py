@@ -33,7 +33,7 @@ def scheduled(output: StepOutput) -> Sequence[tuple[int, int]]:
 
 
 def ends(outputs: list[StepOutput]) -> list[int]:
-    return [event.request_id for output in outputs for event in output.finished]
+    return [event.request_id for output in outputs for event in output.events.finished]
 
 
 def test_decodes_come_before_prefills() -> None:
@@ -156,7 +156,11 @@ def test_last_token_of_a_prompt_counts_as_prefill() -> None:
     records = [output.record for output in run_to_end(core)]
 
     assert [
-        (record.prefill_requests, record.prefill_tokens, record.decode_tokens)
+        (
+            record.work.prefill_requests,
+            record.work.prefill_tokens,
+            record.work.decode_tokens,
+        )
         for record in records
         if record is not None
     ] == [(1, 2, 0), (1, 1, 0), (0, 0, 1)]

@@ -13,7 +13,7 @@ from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest, Request, RequestFacts
 from hookline.scheduler.fair_queue import FairQueue
 from hookline.scheduler.tenant_shares import MOST_IDLE, TenantShares
-from hookline.stats import MOST_TENANTS, Residue, TenantStats
+from hookline.stats.scheduler_stats import MOST_TENANTS, Residue, TenantStats
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 
@@ -45,7 +45,7 @@ def served(core: EngineCore, tenant_of: dict[int, str], steps: int) -> dict[str,
     """Output tokens of each tenant in a number of steps."""
     found: dict[str, int] = {}
     for _ in range(steps):
-        for event in core.step().new_tokens:
+        for event in core.step().events.new_tokens:
             tenant = tenant_of[event.request_id]
             found[tenant] = found.get(tenant, 0) + len(event.token_ids)
     return found
@@ -53,7 +53,7 @@ def served(core: EngineCore, tenant_of: dict[int, str], steps: int) -> dict[str,
 
 def admissions(core: EngineCore) -> list[int]:
     outputs = run_to_end(core)
-    return [each.request_id for output in outputs for each in output.scheduled]
+    return [each.request_id for output in outputs for each in output.events.scheduled]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_the_most_served_tenant_is_preempted() -> None:
 
 def core_preemptions(core: EngineCore) -> list[Preempted]:
     outputs = run_to_end(core)
-    return [each for output in outputs for each in output.preempted]
+    return [each for output in outputs for each in output.events.preempted]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -185,19 +185,19 @@ def test_random_traffic_is_fair_and_starves_no_one(seed: int) -> None:
             core.finish([source.randint(1, request_id)], Aborted("the test"))
     for _ in range(600):
         output = core.step()
-        for begun in output.scheduled:
+        for begun in output.events.scheduled:
             if not begun.is_resumed:
                 name = tenants[begun.request_id]
                 cost[name] = cost.get(name, 0) + prompts[begun.request_id]
-        for event in output.new_tokens:
+        for event in output.events.new_tokens:
             cost[tenants[event.request_id]] += 2 * len(event.token_ids)
 
     # What a tenant can be ahead: what all places can still generate for it.
     assert max(cost.values()) - min(cost.values()) <= 6 * (30 + 2 * 30)
     run_to_end(core)
     stats = core.report("check").stats
-    assert stats.residue == Residue()
-    assert sum(stats.finished.values()) == 1500
+    assert stats.totals.residue == Residue()
+    assert sum(stats.totals.finished.values()) == 1500
 
 
 def test_lag_and_waiting_requests_are_reported() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 from hookline.events import StepRecord, VerifiedDrafts
 from hookline.kv_cache import BlockPool
 from hookline.sampling_params import SamplingParams
+from hookline.stats.step_work import StepWork
 from hookline.step.plan import AdmittedSequence, StepPlan
 from hookline.worker.input_batch import InputBatch, one_by_one
 from hookline.worker.verification import DraftLayout, verify
@@ -117,7 +118,8 @@ def step(
     """A step of decodes; two draft tokens for each draft."""
     end = milliseconds * MILLISECOND
     return StepRecord(
-        1, 0, 0, 0, end, end, 0, 0, requests, requests + 2 * drafts, [],
+        1, 0, 0, 0, end, end, [],
+        work=StepWork(decode_requests=requests, decode_tokens=requests + 2 * drafts),
         verified=VerifiedDrafts(drafts, 2 * drafts, accepted),
         sections={DRAFT_USE.name: DraftUse(most_drafts=most)},
     )  # fmt: skip

@@ -11,12 +11,12 @@ from hookline.config import EngineConfig
 from hookline.finish_cause import Failed, Rejected
 from hookline.request import GenerateRequest, Request
 from hookline.scheduler.readiness import Readiness
-from hookline.structured_outputs import GrammarSpec
 from hookline_grammars.cache import GrammarCache
 from hookline_grammars.compiled import CompiledGrammar
 from hookline_grammars.config import StructuredOutputsConfig
 from hookline_grammars.gate import GrammarGate
 from hookline_grammars.grammar_service import Ended
+from hookline_grammars.spec import GrammarSpec, spec_of
 
 
 @dataclass
@@ -154,7 +154,7 @@ def test_the_configuration_can_be_stricter_than_a_request() -> None:
     gate.is_open(request(2, json={}, disable_any_whitespace=True))
     strict = StructuredOutputsParams(json={}, disable_any_whitespace=True)
 
-    assert grammars.begun == [strict.spec.key]
+    assert grammars.begun == [spec_of(strict).key]
 
 
 def test_the_cache_keeps_what_was_used_last_within_its_bytes() -> None:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline.structured_outputs import GrammarKind
 from hookline_grammars.compiled import CompiledGrammar
 from hookline_grammars.compiling_process import CompileLimits
 from hookline_grammars.grammar_service import Ended, GrammarService
 from hookline_grammars.settings import GrammarSettings
+from hookline_grammars.spec import GrammarSpec
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
 from hookline_testing.plugin_site import PluginSite
 

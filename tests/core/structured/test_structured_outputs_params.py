@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from hookline import RequestError, SamplingParams, StructuredOutputsParams
-from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline.structured_outputs import GrammarKind
+from hookline_grammars.spec import GrammarSpec, spec_of
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
@@ -28,8 +29,8 @@ def test_a_schema_is_kept_as_text() -> None:
     by_text = StructuredOutputsParams(json=text)
 
     assert by_object == by_text
-    assert by_object.spec == GrammarSpec(GrammarKind.JSON, text)
-    assert by_object.spec.key == by_text.spec.key
+    assert spec_of(by_object) == GrammarSpec(GrammarKind.JSON, text)
+    assert spec_of(by_object).key == spec_of(by_text).key
 
 
 def test_specifications_differ_in_every_field() -> None:
@@ -37,12 +38,14 @@ def test_specifications_differ_in_every_field() -> None:
     Grammars share a cache entry only if they are compiled alike.
     """
     specs = [
-        StructuredOutputsParams(json=SCHEMA).spec,
-        StructuredOutputsParams(json=SCHEMA, disable_any_whitespace=True).spec,
-        StructuredOutputsParams(json=SCHEMA, disable_additional_properties=True).spec,
-        StructuredOutputsParams(json=SCHEMA, whitespace_pattern=" ?").spec,
-        StructuredOutputsParams(structural_tag=SCHEMA).spec,
-        StructuredOutputsParams(json_object=True).spec,
+        spec_of(StructuredOutputsParams(json=SCHEMA)),
+        spec_of(StructuredOutputsParams(json=SCHEMA, disable_any_whitespace=True)),
+        spec_of(
+            StructuredOutputsParams(json=SCHEMA, disable_additional_properties=True)
+        ),
+        spec_of(StructuredOutputsParams(json=SCHEMA, whitespace_pattern=" ?")),
+        spec_of(StructuredOutputsParams(structural_tag=SCHEMA)),
+        spec_of(StructuredOutputsParams(json_object=True)),
     ]
 
     assert len({spec.key for spec in specs}) == len(specs)
@@ -60,7 +63,7 @@ def test_it_travels_to_an_engine() -> None:
 
     assert again == params
     assert again.structured_outputs is not None
-    assert json.loads(again.structured_outputs.spec.source) == ["a", 'b"']
+    assert json.loads(spec_of(again.structured_outputs).source) == ["a", 'b"']
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from hookline.exceptions import GrammarError
 from hookline.request import FinishReason
 from hookline_grammars.backend import BackendContext
 from hookline_grammars.loading import make_backend
+from hookline_grammars.spec import spec_of
 from hookline_grammars.trial import Trial, Way
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
@@ -160,7 +161,7 @@ def test_long_tokens_are_accepted_in_pieces() -> None:
     Whole or not at all, and taken back whole.
     """
     backend = make_backend("xgrammar", LONG)
-    spec = StructuredOutputsParams(regex="(a{128}b{30,50})*").spec
+    spec = spec_of(StructuredOutputsParams(regex="(a{128}b{30,50})*"))
     matcher = backend.matcher(backend.compile(spec), (257,))
     at_start, at_end = np.zeros((2, 9), np.int32)
     matcher.fill(at_start)
@@ -182,7 +183,7 @@ def test_a_long_token_cannot_hang_in_an_ambiguous_grammar() -> None:
     Its time is looked at between the pieces. A trial with the longest tokens shows it.
     """
     backend = make_backend("xgrammar", LONG)
-    data = backend.compile(StructuredOutputsParams(grammar=AMBIGUOUS).spec)
+    data = backend.compile(spec_of(StructuredOutputsParams(grammar=AMBIGUOUS)))
 
     matcher = backend.matcher(data, (257,))
     assert matcher.accept(97)

@@ -11,6 +11,7 @@ from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline_grammars.backend import BackendContext, RefusedGrammarError
 from hookline_grammars.loading import chosen_backends, make_backend
+from hookline_grammars.spec import spec_of
 from hookline_grammars.trial import Trial, Way
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
@@ -31,7 +32,7 @@ TAG = {
 
 def compiled(**fields: Any) -> bytes:
     backend = make_backend("llguidance", CONTEXT)
-    return backend.compile(StructuredOutputsParams(**fields).spec)
+    return backend.compile(spec_of(StructuredOutputsParams(**fields)))
 
 
 def allowed(mask: npt.NDArray[np.int32]) -> set[int]:
@@ -87,7 +88,7 @@ def test_a_matcher_goes_on_and_back() -> None:
     Stop tokens are those of the request; a refused token changes nothing.
     """
     backend = make_backend("llguidance", CONTEXT)
-    data = backend.compile(StructuredOutputsParams(regex="ab?c?").spec)
+    data = backend.compile(spec_of(StructuredOutputsParams(regex="ab?c?")))
     matcher, mask = backend.matcher(data, (310, EOS)), np.zeros(10, np.int32)
 
     matcher.fill(mask)
@@ -116,7 +117,7 @@ def test_what_must_follow_is_spelt_by_the_longest_tokens() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "boolean"}}}
     strict = {**schema, "required": ["a"], "additionalProperties": False}
     params = StructuredOutputsParams(json=strict, disable_any_whitespace=True)
-    matcher = backend.matcher(backend.compile(params.spec), (EOS,))
+    matcher = backend.matcher(backend.compile(spec_of(params)), (EOS,))
 
     assert matcher.forced(9) == [257]
     assert matcher.accept(257)
@@ -167,7 +168,7 @@ def test_grammars_can_be_followed(fields: dict[str, Any]) -> None:
     """
     backend = make_backend("llguidance", CONTEXT)
     params = fields.pop("structured", None) or StructuredOutputsParams(**fields)
-    data = backend.compile(params.spec)
+    data = backend.compile(spec_of(params))
 
     trial = Trial(CONTEXT)
     for way in Way:

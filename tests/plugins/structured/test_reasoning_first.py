@@ -52,7 +52,7 @@ def texts_of(config: EngineConfig) -> tuple[list[tuple[str, FinishReason | None]
             prompts,
             [params_of(kind, seed=index) for index, kind in enumerate(kinds)],
         )
-        preemptions = llm.front_end.engines.first.stats.preemptions
+        preemptions = llm.front_end.engines.first.stats.totals.preemptions
         assert_conserved(llm)
     found = []
     for kind, output in zip(kinds, outputs, strict=True):

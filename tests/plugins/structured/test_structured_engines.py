@@ -200,7 +200,7 @@ def test_preempted_requests_go_on_where_they_were(random_model: Oracle) -> None:
         )
         with LLM.from_config(config) as llm:
             outputs = llm.generate(inputs, params)
-            preemptions = llm.front_end.engines.first.stats.preemptions
+            preemptions = llm.front_end.engines.first.stats.totals.preemptions
             assert_conserved(llm)
         assert (preemptions > 0) == (num_blocks == 17)
         texts.append([output.outputs[0].text for output in outputs])

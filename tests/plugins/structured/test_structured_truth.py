@@ -19,6 +19,7 @@ from hookline.outputs import CompletionOutput
 from hookline.request import FinishReason
 from hookline_grammars.backend import BackendContext, RefusedGrammarError
 from hookline_grammars.loading import chosen_backends, make_backend
+from hookline_grammars.spec import spec_of
 from hookline_testing import assert_conserved
 
 from .made_schemas import MADE
@@ -91,7 +92,7 @@ REFUSED: Mapping[str, set[str]] = {
 @cache
 def compiles(backend: str, schema: str) -> bool:
     """Whether a backend takes a schema; if not, it says why."""
-    spec = StructuredOutputsParams(json=SCHEMAS[schema]).spec
+    spec = spec_of(StructuredOutputsParams(json=SCHEMAS[schema]))
     try:
         make_backend(backend, BYTES).compile(spec)
     except RefusedGrammarError as error:
@@ -158,7 +159,7 @@ def problem(
 def is_beginning(text: str) -> bool:
     """Whether a text is the beginning of JSON; judged by the grammar of any JSON."""
     backend = make_backend("llguidance", BYTES)
-    spec = StructuredOutputsParams(json={}).spec
+    spec = spec_of(StructuredOutputsParams(json={}))
     matcher = backend.matcher(backend.compile(spec), BYTES.eos_token_ids)
     return all(map(matcher.accept, text.encode()))
 

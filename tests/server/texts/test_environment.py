@@ -6,22 +6,8 @@ import pytest
 
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
-from hookline_processes.limits import small_environment
 from hookline_server.texts.pool import TextPool
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
-
-
-def test_only_known_variables_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that Python needs, if they are set."""
-    monkeypatch.setenv("HOOKLINE_API_KEY", "secret")
-    monkeypatch.setenv("PYTHONPATH", "/somewhere")
-    monkeypatch.delenv("TZ", raising=False)
-
-    kept = small_environment()
-
-    assert "secret" not in kept.values()
-    assert kept["PYTHONPATH"] == "/somewhere"
-    assert "TZ" not in kept
 
 
 async def test_a_text_process_has_nothing_else_of_the_server(

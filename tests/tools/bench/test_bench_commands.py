@@ -19,6 +19,7 @@ from hookline_bench.throughput import ThroughputSettings
 from hookline_server.cli import main
 from hookline_server.cli.options.derived import derived
 from hookline_testing.scripted_server import FakeEngine, client_of
+from hookline_testing.table_walk import for_each_row
 
 QUICK = ["--executor=simulated", "--simulated-step-seconds=0", "--disable-tqdm"]
 SETTINGS = (
@@ -367,7 +368,7 @@ def test_wrong_input_is_one_clear_line(
     assert complaint in error
 
 
-@pytest.mark.parametrize("flag", sorted(FLAGS))
+@for_each_row("flag", sorted(FLAGS))
 def test_every_option_is_documented(flag: str) -> None:
     """
     Each option stands in docs/benchmarks.md.

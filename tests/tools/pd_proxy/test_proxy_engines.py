@@ -12,7 +12,6 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from hookline.config import (
     CacheConfig,
-    Dtype,
     EngineConfig,
     ModelConfig,
     ObserverConfig,
@@ -25,14 +24,16 @@ from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
 from hookline_server.texts.engine import TextEngine
 from hookline_testing.essential import essential
+from hookline_testing.oracle import make_oracle
 
 PROMPTS = [
-    "def read_lines(path):\n    " * 12,
-    "class Route:\n    def choose(self, instances):\n" * 9,
-    "import os\n\n\ndef main(arguments: list[str]) -> int:\n" * 7,
+    "def read_lines(path):\n    " * 8,
+    "class Route:\n    def choose(self, instances):\n" * 4,
+    "import os\n\n\ndef main(arguments: list[str]) -> int:\n" * 4,
     "x",
 ]
-BODY = {"model": "demo", "max_tokens": 24, "temperature": 0}
+"""A token a byte, and room for the answers."""
+BODY = {"model": "tiny", "max_tokens": 24, "temperature": 0}
 
 
 @dataclass
@@ -44,7 +45,9 @@ class Instances:
     client: TestClient[Any, Any]
 
 
-def config(role: KVRole | None, connector: str, folder: Path) -> EngineConfig:
+def config(
+    role: KVRole | None, connector: str, model: Path, folder: Path
+) -> EngineConfig:
     own: dict[str, dict[str, object]] = {
         "shared_storage": {"shared_storage_path": str(folder)}
     }
@@ -54,7 +57,7 @@ def config(role: KVRole | None, connector: str, folder: Path) -> EngineConfig:
         kv_connector_extra_config=own.get(connector, {}),
     )
     return EngineConfig(
-        model=ModelConfig(model="demo", dtype=Dtype.FLOAT32),
+        model=ModelConfig(model=str(model), served_model_name="tiny"),
         cache=CacheConfig(num_kv_blocks=256),
         scheduler=SchedulerConfig(max_num_seqs=8, max_num_batched_tokens=64),
         observers=ObserverConfig(stat_loggers=("prometheus",)),
@@ -65,11 +68,13 @@ def config(role: KVRole | None, connector: str, folder: Path) -> EngineConfig:
 
 @asynccontextmanager
 async def served(connector: str, folder: Path) -> AsyncIterator[Instances]:
+    model = folder / "model"
+    make_oracle("llama", model)
     async with AsyncExitStack() as stack:
         engines: list[TextEngine] = []
         urls: list[FakeInstance] = []
         for role in (None, KVRole.PRODUCER, KVRole.CONSUMER):
-            engine = await TextEngine.start(config(role, connector, folder))
+            engine = await TextEngine.start(config(role, connector, model, folder))
             stack.push_async_callback(engine.close)
             server = TestServer(create_app(engine, ServerSettings()))
             await stack.enter_async_context(server)

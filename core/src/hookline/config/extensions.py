@@ -1,6 +1,7 @@
 """Sections of extensions in a configuration, which the extensions themselves check."""
 
 from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
 from hookline.exceptions import ConfigError
 
@@ -13,6 +14,14 @@ DRAFTING = "drafting"
 KV_TRANSFER_OPTION = "kv-transfer-config"
 KV_TRANSFER = "kv_transfer"
 """Name of the extension that moves KV blocks by a connector."""
+
+
+@runtime_checkable
+class ExtensionSection(Protocol):
+    """An extension's own type of its section, which the core keeps as a mapping."""
+
+    def section(self) -> dict[str, object]:
+        """Returns the keys that users would write."""
 
 
 def check_extensions(given: Mapping[str, object]) -> dict[str, dict[str, object]]:

@@ -15,6 +15,7 @@ from types import NoneType, UnionType
 
 import msgspec
 
+from hookline.config.extensions import ExtensionSection
 from hookline.config.readers import read_object
 from hookline.did_you_mean import did_you_mean
 from hookline.exceptions import ConfigError
@@ -34,14 +35,6 @@ class _Section(typing.Protocol):
 
 
 Sections = Mapping[str, type[_Section]]
-
-
-@typing.runtime_checkable
-class ExtensionSection(typing.Protocol):
-    """An extension's own type of its section, which the core keeps as a mapping."""
-
-    def section(self) -> dict[str, object]:
-        """Returns the keys that users would write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

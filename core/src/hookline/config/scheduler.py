@@ -86,6 +86,16 @@ class SchedulerConfig:
         default=SleepPolicy.WAIT,
     )
 
+    @property
+    def has_priorities(self) -> bool:
+        """Whether requests are served by their priorities."""
+        return self.policy is Policy.PRIORITY
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether tenants are served by their shares."""
+        return self.policy is Policy.FAIR
+
     def __post_init__(self) -> None:
         check_options(self)
         if not self.enable_chunked_prefill and self.long_prefill_token_threshold:

@@ -7,6 +7,7 @@ from typing import cast
 from hookline.clock import Clock
 from hookline.config.engine import EngineConfig
 from hookline.core.engine_core import EngineCore
+from hookline.core.engine_facts import engine_facts
 from hookline.core.engine_loop import EngineLoop
 from hookline.core.engine_recorder import EngineRecorder, EngineRecorderContext
 from hookline.exceptions import ConfigError
@@ -17,8 +18,7 @@ from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import ENGINE_RECORDER
 from hookline.scheduler.extension import scheduler_sides
 from hookline.startup_timer import StartupTimer
-from hookline.worker.executor import Executor
-from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor import Executor, ExecutorContext
 from hookline.worker.executor_factory import AdaptFactory, load_executor_factory
 from hookline_registry import installed
 
@@ -48,6 +48,7 @@ def build_core(
             config,
             executor,
             clock,
+            engine_facts(config, executor.shape),
             extensions=scheduler_sides(extensions),
         )
     core.facts = replace(

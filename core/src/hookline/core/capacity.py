@@ -1,11 +1,15 @@
 """Checks that the KV cache and the token budget can serve at least one request."""
 
-from hookline.config.engine import EngineConfig
+from typing import TYPE_CHECKING
+
 from hookline.exceptions import ConfigError
 from hookline.step.model_shape import ModelShape
 
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
-def check_capacity(config: EngineConfig, shape: ModelShape) -> None:
+
+def check_capacity(config: "EngineConfig", shape: ModelShape) -> None:
     """Raises `ConfigError` if a request of the maximum length could never finish."""
     pool_tokens = shape.num_kv_blocks * config.cache.block_size
     if pool_tokens < shape.max_model_len:

@@ -1,16 +1,19 @@
 """A short hash that tells one engine configuration from another."""
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from hookline.config.engine import EngineConfig
 from hookline.frozen import plain
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
 
 _DIGITS = 12
 
 
-def config_hash(config: EngineConfig) -> str:
+def config_hash(config: "EngineConfig") -> str:
     """Returns a hash of an engine's options, but not of its index and its machine.
 
     It is equal for equal options, in every process and for every engine of a server.

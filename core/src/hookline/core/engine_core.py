@@ -2,33 +2,30 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hookline.clock import Clock
-from hookline.config.engine import EngineConfig
 from hookline.core.capacity import check_capacity
 from hookline.core.commands import SleepMode
-from hookline.core.engine_facts import engine_facts
 from hookline.core.making import make_scheduler
 from hookline.core.step_in_flight import StepInFlight
-from hookline.events import (
-    CacheChanges,
-    ClockPair,
-    StepOutput,
-    StepRecord,
-    VerifiedDrafts,
-)
+from hookline.events import ClockPair, StepOutput, StepRecord, VerifiedDrafts
 from hookline.finish_cause import Aborted, FinishCause
 from hookline.frozen import EMPTY
 from hookline.request import GenerateRequest
 from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.sections import Sections
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor, SharingExecutor
 from hookline_registry import Failure, isolate
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
+    from hookline.payloads import EngineFacts
 
 WAIT = "wait"
 """Cause of an empty output: all work awaits extensions or gates."""
@@ -51,9 +48,10 @@ class EngineCore:
 
     def __init__(
         self,
-        config: EngineConfig,
+        config: "EngineConfig",
         executor: Executor,
         clock: Clock,
+        facts: "EngineFacts",
         *,
         gates: Sequence[ReadinessGate] = (),
         extensions: Mapping[str, SchedulerSide] = EMPTY,
@@ -64,6 +62,7 @@ class EngineCore:
             config: Configuration of the engine.
             executor: Runs the model.
             clock: Time source.
+            facts: Description of the engine; extensions add to it.
             gates: Conditions for the admission of requests.
             extensions: Scheduler's sides of extensions, by their names.
 
@@ -75,14 +74,14 @@ class EngineCore:
         self.clock = clock
         sides = SchedulerExtensions(extensions, gates)
         sides.loaded(shape)
-        self.facts = sides.described(engine_facts(config, shape))
+        self.facts = sides.described(facts)
         self._executor = executor
         self.sharing = executor if isinstance(executor, SharingExecutor) else None
         self.has_ranks, self.check = bool(executor.pids), executor.check
         self._lead = config.num_steps_ahead
         self._is_pipeline = config.parallel.pipeline_parallel_size > 1
         self._in_flight: deque[StepInFlight] = deque()
-        self._last_executed, self._cache_sequence = clock.now(), 0
+        self._last_executed = clock.now()
         self.sleep_level: SleepLevel | None = None
         self._sides = sides
         self._scheduler = make_scheduler(config, shape, clock, sides)
@@ -278,19 +277,7 @@ class EngineCore:
             cause=cause,
             stats=self.stats,
             record=record,
-            queued=events.queued,
-            scheduled=events.scheduled,
-            preempted=events.preempted,
-            new_tokens=events.new_tokens,
-            finished=events.finished,
-            evictions=self._scheduler.drain_evictions(),
+            events=events,
             clock=clock,
-            cache_changes=self._cache_changes(),
-            sections=events.sections,
+            sections=self._scheduler.take_news(),
         )
-
-    def _cache_changes(self) -> CacheChanges | None:
-        if not (events := self._scheduler.take_cache_events()):
-            return None
-        self._cache_sequence += 1
-        return CacheChanges(self._cache_sequence, events)

@@ -2,13 +2,15 @@
 
 import logging
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from hookline.config.engine import EngineConfig
 from hookline.core.commands import Command, EngineMessage
 from hookline.events import ClockPair
-from hookline.payloads import EngineFacts
 from hookline_registry import Failure, isolate
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
+    from hookline.payloads import EngineFacts
 
 _log = logging.getLogger(__name__)
 
@@ -23,8 +25,8 @@ class EngineRecorderContext:
         clock: Its clocks now.
     """
 
-    config: EngineConfig
-    facts: EngineFacts
+    config: "EngineConfig"
+    facts: "EngineFacts"
     clock: ClockPair
 
 

@@ -1,16 +1,20 @@
 """Makes the scheduler of an engine core, with its KV cache."""
 
+from typing import TYPE_CHECKING
+
 from hookline.clock import Clock
-from hookline.config.engine import EngineConfig
 from hookline.kv_cache import KVCacheManager
 from hookline.kv_cache.cache_events import CacheEventLog
 from hookline.scheduler import Scheduler
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.step.model_shape import ModelShape
 
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.engine import EngineConfig
+
 
 def make_scheduler(
-    config: EngineConfig,
+    config: "EngineConfig",
     shape: ModelShape,
     clock: Clock,
     extensions: SchedulerExtensions,

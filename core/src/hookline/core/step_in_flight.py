@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from hookline.events import StepRecord, VerifiedDrafts
-from hookline.kv_cache import EvictionWork
 from hookline.sections import Sections
+from hookline.stats.block_eviction import EvictionWork
 from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import StartedStep
 
@@ -57,21 +57,12 @@ class StepInFlight:
             scheduled_at=self.scheduled_at,
             executed_at=executed_at,
             ended_at=ended_at,
-            prefill_requests=plan.prefill_requests,
-            prefill_tokens=plan.prefill_tokens,
-            decode_requests=len(plan.request_ids) - plan.prefill_requests,
-            decode_tokens=plan.total_tokens - plan.prefill_tokens,
             request_tokens=list(zip(plan.request_ids, plan.num_tokens, strict=True)),
-            context_tokens=plan.context_tokens,
-            attention_pairs=plan.attention_pairs,
+            work=plan.work,
             sampled_requests=len(result.tokens),
-            forward_ns=result.forward_ns,
             waited_ns=waited_ns,
             verified=verified,
-            kernels_compiling=result.kernels_compiling,
-            thread_use=result.thread_use,
-            rank_use=result.rank_use,
-            evicted_blocks=self.evictions.blocks,
-            eviction_ns=self.evictions.nanoseconds,
+            execution=result.execution,
+            evictions=self.evictions,
             sections=told,
         )

@@ -13,6 +13,7 @@ from hookline.events import (
     Finished,
     NewTokens,
     Preempted,
+    StepEvents,
     StepOutput,
     StepRecord,
 )
@@ -28,7 +29,9 @@ from hookline.frontend.timeline import ClockMapping
 from hookline.frozen import frozen_json
 from hookline.request import FinishReason, GenerateRequest, RequestFacts
 from hookline.request_ids import client_of
-from hookline.stats import GRAMMAR_NEWS, IterationStats
+from hookline.sections import NO_SECTIONS
+from hookline.stats.grammars import GRAMMAR_NEWS
+from hookline.stats.iteration_stats import IterationStats
 
 
 class RequestAccounting:
@@ -200,20 +203,20 @@ class RequestAccounting:
 
         Those of other front ends' requests come only when these front ends have ended.
         """
-        iteration = IterationBuilder()
-        iteration.evictions += output.evictions
-        if output.sections:
-            iteration.sections = frozen_json(output.sections)
-            if news := GRAMMAR_NEWS.read(output.sections):
-                iteration.compilings += news.compilings
+        sections = frozen_json(output.sections) if output.sections else NO_SECTIONS
+        iteration = IterationBuilder(sections)
+        events = output.events
+        iteration.evictions += events.evictions
+        if output.sections and (news := GRAMMAR_NEWS.read(output.sections)):
+            iteration.compilings += news.compilings
         if output.clock is not None:
             self.wall.set_engine(output.clock)
             self.wall.set_front_end(self._clock)
-        self._take_scheduling(output, iteration)
+        self._take_scheduling(events, iteration)
         self._take_step(output.record)
-        for tokens in output.new_tokens:
+        for tokens in events.new_tokens:
             self._take_tokens(tokens, iteration, received_at)
-        for event in output.finished:
+        for event in events.finished:
             if (account := self._accounts.get(event.request_id)) is not None:
                 account.end(event.cause, received_at)
                 self._close(account, event, iteration)
@@ -247,16 +250,16 @@ class RequestAccounting:
             self._close(account, event, iteration)
         return iteration.build(), events
 
-    def _take_scheduling(self, output: StepOutput, iteration: IterationBuilder) -> None:
-        for queued in output.queued:
+    def _take_scheduling(self, events: StepEvents, iteration: IterationBuilder) -> None:
+        for queued in events.queued:
             if (account := self._accounts.get(queued.request_id)) is not None:
                 account.timeline.queued(queued)
         # A preemption precedes what the same step schedules, except after a failed
         # load: the end of the step that scheduled the request preempts it.
-        failed = [each for each in output.preempted if each.failed_external_tokens]
-        others = [each for each in output.preempted if not each.failed_external_tokens]
+        failed = [each for each in events.preempted if each.failed_external_tokens]
+        others = [each for each in events.preempted if not each.failed_external_tokens]
         self._take_preempted(others, iteration)
-        for scheduled in output.scheduled:
+        for scheduled in events.scheduled:
             iteration.recomputed_tokens += scheduled.recomputed_tokens
             if (account := self._accounts.get(scheduled.request_id)) is not None:
                 is_first = not account.timeline.was_scheduled
@@ -278,7 +281,7 @@ class RequestAccounting:
         """Charges the step's times to every request of the step in full."""
         if record is None or not self._is_detailed:
             return
-        forward_ns, execute_ns = record.forward_ns, record.execute_ns
+        forward_ns, execute_ns = record.execution.forward_ns, record.execute_ns
         schedule_ns = record.schedule_ns
         for request_id, _ in record.request_tokens:
             if (account := self._accounts.get(request_id)) is not None:

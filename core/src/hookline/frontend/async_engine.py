@@ -258,16 +258,16 @@ class AsyncEngine:
             raise EngineDeadError("it is being stopped")
         n = request.params.n
         self._limits.check(n, n * len(request.prompt_token_ids))
-        stream = OutputStream(self._front_end)
-        stream.request = self._front_end.submit(
+        submit = partial(
+            self._front_end.submit,
             request,
-            stream.deliver,
             arrived_at=arrived_at,
             is_streamed=is_streamed,
             ends_at=ends_at,
             to=data_parallel_rank,
             prompt=prompt,
         )
+        stream = OutputStream(self._front_end, submit)
         self._is_quiet.clear()
         return stream
 

@@ -11,7 +11,7 @@ from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.engine_watch import EngineVitals, Stall
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.plugin_loading.extensions import typed_facts
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.transport.engine_client import (
     EngineClient,
     EngineDied,
@@ -142,7 +142,7 @@ class EngineState:
         self.stats = output.stats
         self.stats_at = output.record.ended_at if output.record else output.at
         unheard = self.vitals.unheard
-        for _ in output.queued:
+        for _ in output.events.queued:
             if unheard:
                 unheard.popleft()
 

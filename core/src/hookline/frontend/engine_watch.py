@@ -8,7 +8,7 @@ from typing import Any
 from hookline.config.supervision import SupervisionConfig
 from hookline.core.commands import Add, Command, Finish
 from hookline.events import StepOutput
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 
 STOPPED_SECONDS = 5.0
 """Silence after which an engine counts as stalled if its process is stopped.

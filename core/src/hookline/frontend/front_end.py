@@ -181,7 +181,7 @@ class FrontEnd:
             RequestError: The request cannot be served.
         """
         check_token_lists(
-            self.facts.vocab_size,
+            self.facts.model.vocab_size,
             logit_bias=params.logit_bias,
             allowed_token_ids=params.allowed_token_ids or (),
             stop_token_ids=params.stop_token_ids,
@@ -237,7 +237,7 @@ class FrontEnd:
         request = replace(
             request,
             request_id=ids[0],
-            eos_token_ids=engine.facts.eos_token_ids,
+            eos_token_ids=engine.facts.model.eos_token_ids,
             timeout_seconds=seconds_until(ends_at, self._clock.now()),
         )
         # Sent first: if it cannot be encoded, nothing is known of it.
@@ -332,8 +332,8 @@ class FrontEnd:
             self._supervisor.take_replacement(received)
 
     def _take_output(self, engine: EngineState, output: StepOutput) -> None:
-        if output.cache_changes is not None:
-            self.router.cache_changed(output.engine_index, output.cache_changes)
+        if output.events.cache_changes is not None:
+            self.router.cache_changed(output.engine_index, output.events.cache_changes)
         engine.update(output)
         facts = engine.accounting.facts_of(self.observers.requests_told(output))
         iteration, stopped = engine.outputs.on_step_output(output)

@@ -47,7 +47,7 @@ class InputProcessor:
             if isinstance(section, PreparingFacts)
         }
         self._missing_processors = usual_missing()
-        self.text_bounds = TextBounds.of(tokenizer, facts.max_model_len)
+        self.text_bounds = TextBounds.of(tokenizer, facts.model.max_model_len)
 
     # -- tokens --------------------------------------------------------------------
 
@@ -61,8 +61,8 @@ class InputProcessor:
             if isinstance(prompt, str):
                 self.text_bounds.check(prompt)
                 return self._tokenizer.encode(prompt)
-            if len(prompt) > self._facts.max_model_len:  # before it is copied
-                raise PromptTooLongError(len(prompt), self._facts.max_model_len)
+            if len(prompt) > self._facts.model.max_model_len:  # before it is copied
+                raise PromptTooLongError(len(prompt), self._facts.model.max_model_len)
             return [operator.index(token_id) for token_id in prompt]
         except (TypeError, UnicodeError) as error:
             reason = "the prompt is neither text nor a list of token ids"
@@ -89,7 +89,7 @@ class InputProcessor:
             request = self._with_parts(request)
         if not token_ids:
             raise RequestError("the prompt is empty", param="prompt")
-        longest = self._facts.max_model_len
+        longest = self._facts.model.max_model_len
         if len(token_ids) >= longest and not request.is_prefill_only:
             raise PromptTooLongError(len(token_ids), longest)
         self._check_tokens("prompt", token_ids)
@@ -132,7 +132,7 @@ class InputProcessor:
         )
 
     def _check_tokens(self, param: str, token_ids: Collection[int]) -> None:
-        vocab_size = self._facts.vocab_size
+        vocab_size = self._facts.model.vocab_size
         if min(token_ids) >= 0 and max(token_ids) < vocab_size:
             return
         wrong = next(each for each in token_ids if not 0 <= each < vocab_size)
@@ -148,7 +148,7 @@ class InputProcessor:
                 "(pip install hookline-xgrammar), and check "
                 "--structured-outputs-config and the executor"
             )
-        if not self._facts.eos_token_ids and not params.stop_token_ids:
+        if not self._facts.model.eos_token_ids and not params.stop_token_ids:
             raise GrammarError(
                 "this model has no end-of-text token, which structured outputs need: "
                 "name one in stop_token_ids"
@@ -158,7 +158,7 @@ class InputProcessor:
         self, params: SamplingParams, prompt: int, is_prefill_only: bool
     ) -> SamplingParams:
         """Checks the length with output; sets `max_tokens` if any is generated."""
-        longest = self._facts.max_model_len
+        longest = self._facts.model.max_model_len
         room = longest - prompt
         if is_prefill_only:
             if room < 0:

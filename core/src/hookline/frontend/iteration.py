@@ -2,22 +2,17 @@
 
 from hookline.clock import NANOSECONDS
 from hookline.frontend.request_account import RequestAccount
-from hookline.sections import NO_SECTIONS
-from hookline.stats import (
-    BlockEviction,
-    FinishedGroup,
-    FinishedRequest,
-    FirstScheduled,
-    FirstToken,
-    GrammarCompiling,
-    IterationStats,
-)
+from hookline.sections import NO_SECTIONS, Sections
+from hookline.stats.block_eviction import BlockEviction
+from hookline.stats.finished_request import FinishedGroup, FinishedRequest
+from hookline.stats.grammars import GrammarCompiling
+from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 
 
 class IterationBuilder:
     """Sums up the events of one output."""
 
-    def __init__(self) -> None:
+    def __init__(self, sections: Sections = NO_SECTIONS) -> None:
         self._computed = self._local = self._external = 0
         self._generated = 0
         self.preemptions = 0
@@ -29,7 +24,7 @@ class IterationBuilder:
         self.finished: list[FinishedRequest] = []
         self.finished_groups: list[FinishedGroup] = []
         self.evictions: list[BlockEviction] = []
-        self.sections = NO_SECTIONS
+        self._sections = sections
         self.compilings: list[GrammarCompiling] = []
 
     def first_scheduled(self, account: RequestAccount) -> None:
@@ -92,5 +87,5 @@ class IterationBuilder:
             finished_groups=tuple(self.finished_groups),
             evictions=tuple(self.evictions),
             compilings=tuple(self.compilings),
-            sections=self.sections,
+            sections=self._sections,
         )

@@ -41,7 +41,7 @@ from hookline.payloads import (
 from hookline.plugin_loading.logger_options import check_logger_options
 from hookline.plugins.kinds import LOGGER
 from hookline.request import RequestFacts
-from hookline.stats import IterationStats
+from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_registry import (
     BrokenPluginError,
@@ -236,35 +236,39 @@ class Observers:
     def _request_notices(
         self, output: StepOutput, facts: Mapping[int, RequestFacts]
     ) -> list[Notice]:
-        index, batch = output.engine_index, list[Notice]()
+        index, events, batch = output.engine_index, output.events, list[Notice]()
         listens = self.listens
-        if output.queued and listens("requests_queued"):
+        if events.queued and listens("requests_queued"):
             queued = RequestsQueued(
-                engine_index=index, events=tuple(output.queued), facts=facts
+                engine_index=index, events=tuple(events.queued), facts=facts
             )
             batch.append(("requests_queued", {"queued": queued}))
-        if output.preempted and listens("requests_preempted"):
+        if events.preempted and listens("requests_preempted"):
             preempted = RequestsPreempted(
-                engine_index=index, events=tuple(output.preempted), facts=facts
+                engine_index=index, events=tuple(events.preempted), facts=facts
             )
             batch.append(("requests_preempted", {"preempted": preempted}))
-        if output.scheduled and listens("requests_scheduled"):
+        if events.scheduled and listens("requests_scheduled"):
             scheduled = RequestsScheduled(
-                engine_index=index, events=tuple(output.scheduled), facts=facts
+                engine_index=index, events=tuple(events.scheduled), facts=facts
             )
             batch.append(("requests_scheduled", {"scheduled": scheduled}))
-        if output.new_tokens and listens("tokens_generated"):
+        if events.new_tokens and listens("tokens_generated"):
             generated = TokensGenerated(
-                engine_index=index, events=seal_tokens(output.new_tokens), facts=facts
+                engine_index=index,
+                events=seal_tokens(events.new_tokens),
+                facts=facts,
             )
             batch.append(("tokens_generated", {"generated": generated}))
-        if output.cache_changes is not None and listens("cache_changed"):
-            seal_changes(output.cache_changes)
-            changed = CacheChanged(engine_index=index, changes=output.cache_changes)
+        if events.cache_changes is not None and listens("cache_changed"):
+            seal_changes(events.cache_changes)
+            changed = CacheChanged(engine_index=index, changes=events.cache_changes)
             batch.append(("cache_changed", {"changed": changed}))
-        if output.finished and listens("requests_finished"):
+        if events.finished and listens("requests_finished"):
             finished = RequestsFinished(
-                engine_index=index, events=sealed_finished(output.finished), facts=facts
+                engine_index=index,
+                events=sealed_finished(events.finished),
+                facts=facts,
             )
             batch.append(("requests_finished", {"finished": finished}))
         return batch

@@ -9,7 +9,7 @@ from hookline.observer_context import ObserverAddress
 from hookline.pages import PageRoute, RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
-from hookline.stats import IterationStats
+from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_registry import LaneStats
 
@@ -162,9 +162,9 @@ def request_ids_for_hooks(
     """
     told: set[int] = set()
     for name, hook in REQUEST_HOOKS.items():
-        if (events := getattr(output, name)) and listens(hook):
+        if (events := getattr(output.events, name)) and listens(hook):
             told.update(event.request_id for event in events)
-    if output.preempted and listens("requests_preempted"):
-        others = (event.beneficiary_id for event in output.preempted)
+    if output.events.preempted and listens("requests_preempted"):
+        others = (event.beneficiary_id for event in output.events.preempted)
         told.update(each for each in others if each is not None)
     return told

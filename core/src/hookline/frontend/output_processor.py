@@ -19,7 +19,7 @@ from hookline.frontend.text_stream import TextStream
 from hookline.pooling import VECTORS
 from hookline.request import GenerateRequest
 from hookline.sections import NO_SECTIONS
-from hookline.stats import IterationStats
+from hookline.stats.iteration_stats import IterationStats
 
 Stopped = dict[FinishCause, list[int]]
 """Ids of requests that a stop string ended, by that cause."""
@@ -102,10 +102,10 @@ class OutputProcessor:
             engine must end them, too.
         """
         now = self._clock.now()
-        ends = {event.request_id: event for event in output.finished}
+        ends = {event.request_id: event for event in output.events.finished}
         touched: dict[ClientRequest, None] = {}
         stopped: Stopped = {}
-        for tokens in output.new_tokens:
+        for tokens in output.events.new_tokens:
             end = ends.get(tokens.request_id)
             completion = self._take_tokens(tokens, end, now)
             if completion is None:
@@ -114,7 +114,7 @@ class OutputProcessor:
             if end is None and completion.finish_cause is not None:
                 ids = stopped.setdefault(completion.finish_cause, [])
                 ids.append(tokens.request_id)
-        for event in output.finished:
+        for event in output.events.finished:
             if (ended := self._take_end(event, now)) is not None:
                 touched[ended.request] = None
         # Outputs carry numbers, so the accounting comes before their delivery.

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from functools import reduce
 
 from hookline.exceptions import HooklineError
-from hookline.frontend.client_request import ClientRequest, Delivery
+from hookline.frontend.client_request import ClientRequest, Deliver, Delivery
 from hookline.frontend.front_end import FrontEnd
 from hookline.outputs import RequestOutput
 from hookline.request import RequestFacts
@@ -15,18 +16,17 @@ MOST_DELIVERIES = 64
 
 
 class OutputStream:
-    """Outputs of one request; those that pile up are merged, so nothing grows.
+    """Outputs of one request; those that pile up are merged, so nothing grows."""
 
-    Attributes:
-        request: The request; None until it is sent.
-    """
-
-    def __init__(self, front_end: FrontEnd) -> None:
+    def __init__(
+        self, front_end: FrontEnd, submit: Callable[[Deliver], ClientRequest]
+    ) -> None:
+        """Has the request sent, whose outputs it gets; raises what `submit` raises."""
         self._front_end = front_end
-        self.request: ClientRequest | None = None
         self._deliveries: deque[Delivery] = deque()
         self._has_delivery = asyncio.Event()
         self._is_over = False
+        self._request = submit(self.deliver)
 
     def __aiter__(self) -> "OutputStream":
         return self
@@ -56,25 +56,22 @@ class OutputStream:
     @property
     def facts(self) -> RequestFacts:
         """The request's facts, as observers get them."""
-        request = self.request
-        return RequestFacts() if request is None else request.inner.facts
+        return self._request.inner.facts
 
     @property
     def prompt_tokens(self) -> int:
         """Number of tokens of the prompt."""
-        request = self.request
-        return 0 if request is None else len(request.inner.prompt_token_ids)
+        return len(self._request.inner.prompt_token_ids)
 
     @property
     def output_tokens(self) -> int:
         """Number of tokens generated so far, of all its completions."""
-        completions = () if self.request is None else self.request.completions
+        completions = self._request.completions
         return sum(each.account.timeline.output_tokens for each in completions)
 
     def abort(self, cause: str) -> None:
         """Ends the request; does nothing once it has ended."""
-        if self.request is not None:
-            self._front_end.abort(self.request, cause)
+        self._front_end.abort(self._request, cause)
         self._is_over = True
         self._has_delivery.set()
 

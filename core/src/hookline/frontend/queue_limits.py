@@ -29,7 +29,7 @@ class QueueLimits:
         self._max_running_each = config.max_num_seqs
         self._max_queued = config.max_num_queued_reqs
         self._max_tokens = config.max_num_queued_tokens or max(
-            QUEUED_TOKENS, engines.first.facts.max_model_len
+            QUEUED_TOKENS, engines.first.facts.model.max_model_len
         )
         self._estimate = RetryEstimate(clock or SystemClock())
 

@@ -10,7 +10,7 @@ from hookline.outputs import RequestMetrics
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.slo import judge
-from hookline.stats import FinishedGroup, FinishedRequest
+from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 
 
 class RequestGroup:

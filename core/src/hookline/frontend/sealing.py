@@ -20,7 +20,7 @@ from hookline.events import (
 )
 from hookline.frozen import frozen_json, frozen_map
 from hookline.request import TokenLogprobs
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 
 
 def seal_record(record: StepRecord) -> None:
@@ -32,7 +32,8 @@ def seal_record(record: StepRecord) -> None:
 
 def seal_stats(stats: SchedulerStats) -> None:
     """Seals an engine's state."""
-    force_setattr(stats, "finished", frozen_map(stats.finished))
+    totals = stats.totals
+    force_setattr(totals, "finished", frozen_map(totals.finished))
     force_setattr(stats, "held", frozen_map(stats.held))
     force_setattr(stats, "tenants", frozen_map(stats.tenants))
     if not isinstance(stats.sections, MappingProxyType):

@@ -8,7 +8,7 @@ import msgspec
 
 from hookline.config.supervision import StallPolicy
 from hookline.core.commands import Add, Finish
-from hookline.events import Finished, StepOutput
+from hookline.events import Finished, StepEvents, StepOutput
 from hookline.exceptions import (
     EngineDeadError,
     EngineRestartingError,
@@ -215,19 +215,24 @@ class Supervisor:
     ) -> Sequence[Finished]:
         # Requests on their way when the engine ended count as received; those that
         # wait for its replacement have been counted when it ended.
-        received = engine.stats.received
+        received = engine.stats.totals.received
         unheard = engine.accounting.num_unheard if was_up else 0
         is_alone = self._engines.client.owns_engines
         rest = engine.stats.at_rest()
-        engine.stats = msgspec.structs.replace(
-            rest, received=received + unheard * is_alone
+        totals = msgspec.structs.replace(
+            rest.totals, received=received + unheard * is_alone
         )
+        engine.stats = msgspec.structs.replace(rest, totals=totals)
         iteration, events = engine.outputs.end_all(cause, error, keep)
         if not is_alone:
             iteration = replace(iteration, received_correction=unheard)
         facts = {each.request_id: each.facts for each in iteration.finished}
         output = StepOutput(
-            engine.index, engine.stats_at, state, engine.stats, finished=events
+            engine.index,
+            engine.stats_at,
+            state,
+            engine.stats,
+            events=StepEvents(finished=events),
         )
         self._observers.observe(output, iteration, facts)
         return events
@@ -282,7 +287,7 @@ def resubmit(
         request.inner,
         request_id=completion.request_id,
         completion_index=completion.index,
-        eos_token_ids=engine.facts.eos_token_ids,
+        eos_token_ids=engine.facts.model.eos_token_ids,
         timeout_seconds=seconds_until(request.ends_at, engines.clock.now()),
         is_moved=account.is_moved,
     )

@@ -12,7 +12,7 @@ from hookline.events import (
     Scheduled,
 )
 from hookline.finish_cause import Embedded
-from hookline.stats import MAX_STALLS, RequestTimes
+from hookline.stats.finished_request import MAX_STALLS, RequestTimes
 
 
 class ClockMapping:

@@ -1,5 +1,6 @@
 """Checks the types of a request whose values come from Python code of others."""
 
+from collections.abc import Mapping
 from typing import get_type_hints
 
 import msgspec
@@ -42,7 +43,9 @@ def check_types(request: GenerateRequest) -> None:
     """
     sections = request.sections
     try:
-        frozen_json(sections)  # as an extension may do
+        for section in sections.values():
+            if isinstance(section, Mapping):
+                frozen_json(section)  # as the extension may do
         _decode(
             _encode(_Sent(request.params, request.facts, request.cache_salt, sections))
         )

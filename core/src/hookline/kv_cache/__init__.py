@@ -1,7 +1,6 @@
 """The paged KV cache: blocks, their content hashes and their references."""
 
 from hookline.kv_cache.block_pool import BlockPool
-from hookline.kv_cache.free_list import EvictionWork
 from hookline.kv_cache.manager import KVCacheManager
 
-__all__ = ["BlockPool", "EvictionWork", "KVCacheManager"]
+__all__ = ["BlockPool", "KVCacheManager"]

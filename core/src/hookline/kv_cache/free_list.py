@@ -1,9 +1,9 @@
 """Free blocks of the KV cache in the order in which they are reused, and evicted."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from hookline.clock import Clock, SystemClock
+from hookline.stats.block_eviction import EvictionWork
 
 
 class Block:
@@ -66,20 +66,6 @@ class FreeList:
         assert block is not self._tail
         self.remove(block)
         return block
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionWork:
-    """What evictions from the prefix cache took.
-
-    Attributes:
-        blocks: Number of evicted blocks.
-        nanoseconds: Time of the allocations that evicted them, each from its first
-            eviction on.
-    """
-
-    blocks: int
-    nanoseconds: int
 
 
 class Evictions:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from hookline.config.cache import HashAlgorithm
-
 Digest = Callable[[bytes], bytes]
 
 
@@ -19,9 +17,9 @@ def _blake2b(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=32).digest()
 
 
-DIGESTS: dict[HashAlgorithm, Digest] = {
-    HashAlgorithm.SHA256: _sha256,
-    HashAlgorithm.BLAKE2B: _blake2b,
+DIGESTS: dict[str, Digest] = {
+    "sha256": _sha256,
+    "blake2b": _blake2b,
 }
 """Both are collision resistant: a crafted prompt must not reuse others' blocks."""
 
@@ -33,7 +31,7 @@ class BlockHasher:
     that differ in them share no block.
     """
 
-    def __init__(self, block_size: int, algorithm: HashAlgorithm) -> None:
+    def __init__(self, block_size: int, algorithm: str) -> None:
         self._block_size = block_size
         self._digest = DIGESTS[algorithm]
 

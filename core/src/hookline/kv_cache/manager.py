@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hookline.clock import Clock
-from hookline.config.cache import CacheConfig
 from hookline.kv_cache.block_pool import BlockPool
 from hookline.kv_cache.hashing import BlockHasher
 from hookline.kv_cache.residency import MeasuredBlockPool
 from hookline.stats.block_eviction import BlockEviction
 
 if TYPE_CHECKING:  # the cache only reads requests, and passes events on
+    from hookline.config.cache import CacheConfig
     from hookline.events import CacheEvent
     from hookline.kv_cache.cache_events import CacheEventLog, CacheListener
     from hookline.request import Request
@@ -21,7 +21,7 @@ class KVCacheManager:
 
     def __init__(
         self,
-        config: CacheConfig,
+        config: "CacheConfig",
         num_blocks: int,
         clock: Clock,
         events: "CacheEventLog | None" = None,

@@ -22,15 +22,11 @@ from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import EXTENSION
 from hookline.pooling import POOLING
-from hookline.stats import GRAMMARS
+from hookline.stats.grammars import GRAMMARS
 from hookline.step.capabilities import ExecutorCapabilities
 from hookline_registry import installed
 
 _ALL = ExecutorCapabilities(hidden_states=True, draft_trees=True, logits=True)
-_NO_DRAFTING = (
-    "speculative decoding belongs to hookline-drafting, which is not installed "
-    "(pip install hookline-drafting)"
-)
 
 
 @dataclass(frozen=True, slots=True)

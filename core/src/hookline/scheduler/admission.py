@@ -1,8 +1,8 @@
 """Admits waiting requests to the batch, and finds their cached KV."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from hookline.config.scheduler import SchedulerConfig
 from hookline.events import Scheduled
 from hookline.finish_cause import Failed
 from hookline.kv_cache import KVCacheManager
@@ -20,13 +20,16 @@ from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.scheduler.request_queues import RequestQueues
 from hookline_registry import Failure, isolate
 
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.scheduler import SchedulerConfig
+
 
 class BatchAdmission:
     """Moves requests from the waiting queue to the batch."""
 
     def __init__(
         self,
-        config: SchedulerConfig,
+        config: "SchedulerConfig",
         cache: KVCacheManager,
         external: ExternalPrefix | None,
         pipeline: Pipeline,
@@ -161,7 +164,7 @@ class BatchAdmission:
         )
 
 
-def chunk(missing: int, budget: int, config: SchedulerConfig) -> int:
+def chunk(missing: int, budget: int, config: "SchedulerConfig") -> int:
     """Returns how many of the missing tokens to compute now; 0 means wait."""
     if not config.enable_chunked_prefill:
         return missing if missing <= budget else 0

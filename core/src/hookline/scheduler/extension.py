@@ -6,19 +6,21 @@ absent extension, or a method that it leaves out, costs a step nothing.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from hookline.events import PreemptionCause
 from hookline.finish_cause import FinishCause
 from hookline.frozen import EMPTY
 from hookline.kv_cache import KVCacheManager
-from hookline.payloads import EngineFacts
 from hookline.request import Request
 from hookline.scheduler.external_prefix import ExternalPrefix
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.sections import NO_SECTIONS, Sections, present
 from hookline.step.model_shape import ModelShape
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.payloads import EngineFacts
 
 T = TypeVar("T")
 
@@ -41,10 +43,10 @@ class SchedulerPort(Protocol):
         out to be wrong, it is computed again instead.
         """
 
-    def end(self, request: Request, cause: FinishCause, now: int) -> None:
+    def finish(self, request: Request, cause: FinishCause, now: int) -> None:
         """Ends a request, wherever it is."""
 
-    def release(self, request: Request, now: int) -> bool:
+    def requeue(self, request: Request, now: int) -> bool:
         """Queues a request again that is held at a gate; False if it is not held."""
 
     def preempt(
@@ -92,7 +94,7 @@ class SchedulerSide:
             ConfigError: The extension cannot serve such a model.
         """
 
-    def describe(self, facts: EngineFacts) -> EngineFacts:
+    def describe(self, facts: "EngineFacts") -> "EngineFacts":
         """Returns an engine's facts with what the extension tells of itself.
 
         A section that is a `PreparingFacts` decides about requests in the front end.
@@ -108,7 +110,7 @@ class SchedulerSide:
     def plan(self, builder: PlanBuilder) -> object | None:
         """Adds to a plan that has its requests; returns its section of the plan.
 
-        Called for each step with requests; for one without, if `is_busy` is overridden.
+        Called for each step, and for each poll, whose plan has no requests.
         """
 
     def is_busy(self) -> bool:
@@ -179,7 +181,6 @@ class SchedulerExtensions:
         gates: What requests have to pass.
         planning: Methods to call before each plan.
         plans: Methods to call for each plan.
-        polls: Those of them to call for polls.
         busy: Methods that tell whether to poll.
         updates: Methods to call for sections of results.
         finishes: Methods to call for each request that ends.
@@ -205,15 +206,11 @@ class SchedulerExtensions:
         own = (side.gate for side in sides.values())
         self.gates = [*gates, *(gate for gate in own if gate is not None)]
         base, overriding = SchedulerSide, self._overriding
-        polled = overriding(base.is_busy)
         self.planning = [side.planning for _, side in overriding(base.planning)]
         self.plans: list[tuple[str, Plan]] = [
             (name, side.plan) for name, side in overriding(base.plan)
         ]
-        self.polls: list[tuple[str, Plan]] = [
-            (name, side.plan) for name, side in polled
-        ]
-        self.busy = [side.is_busy for _, side in polled]
+        self.busy = [side.is_busy for _, side in overriding(base.is_busy)]
         self.updates: dict[str, Update] = {
             name: side.update for name, side in overriding(base.update)
         }
@@ -249,7 +246,7 @@ class SchedulerExtensions:
         for side in self.sides.values():
             side.loaded(shape)
 
-    def described(self, facts: EngineFacts) -> EngineFacts:
+    def described(self, facts: "EngineFacts") -> "EngineFacts":
         """Returns an engine's facts with what extensions tell of themselves."""
         for side in self.sides.values():
             facts = side.describe(facts)
@@ -270,11 +267,6 @@ class SchedulerExtensions:
     def planned(self, builder: PlanBuilder) -> Sections:
         """Returns the sections of a plan."""
         return present((name, plan(builder)) for name, plan in self.plans)
-
-    def polled(self) -> Sections:
-        """Returns the sections of a plan without requests."""
-        builder = PlanBuilder(0)
-        return present((name, plan(builder)) for name, plan in self.polls)
 
     def updated(self, sections: Sections, now: int) -> Sections:
         """Hands out the sections of a result; returns those of its record."""

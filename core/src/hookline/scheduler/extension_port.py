@@ -36,10 +36,10 @@ class ExtensionPort:
     ) -> None:
         self._update.complete(request_id, cause, {self._name: output}, now)
 
-    def end(self, request: Request, cause: FinishCause, now: int) -> None:
+    def finish(self, request: Request, cause: FinishCause, now: int) -> None:
         self._lifecycle.end(request, cause, now)
 
-    def release(self, request: Request, now: int) -> bool:
+    def requeue(self, request: Request, now: int) -> bool:
         queues = self._lifecycle.queues
         if request not in queues.held:
             return False

@@ -12,7 +12,7 @@ from hookline.scheduler.tenant_shares import (
     TenantHeap,
     TenantShares,
 )
-from hookline.stats import MOST_TENANTS, TenantStats
+from hookline.stats.scheduler_stats import MOST_TENANTS, TenantStats
 
 
 class FairQueue:

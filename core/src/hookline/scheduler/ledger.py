@@ -1,51 +1,22 @@
 """Totals of an engine, and the audit that requests, tokens and blocks add up."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec.structs import astuple
 
 from hookline.events import Preempted
 from hookline.kv_cache import BlockPool
 from hookline.request import FinishReason, Request
-from hookline.stats import PrefixCacheCounts, Residue
+from hookline.stats.prefix_cache import PrefixCacheCounts
+from hookline.stats.scheduler_stats import EngineTotals, Residue, RunningTotals
 
 
-@dataclass(slots=True)
-class Ledger:
-    """Totals since the engine's start.
+class Ledger(RunningTotals):
+    """Totals since the engine's start, while they are counted."""
 
-    Attributes:
-        received: Number of requests received.
-        taken_over: Number of requests that another engine had received before it ended;
-            they are not in `received`.
-        finished: Number of finished requests by reason.
-        preemptions: Number of preemptions.
-        preempted_prompt_tokens: Prompt tokens of preempted requests, once for each
-            preemption.
-        preempted_output_tokens: Tokens generated for preempted requests before,
-            likewise.
-        sampled_tokens: Output tokens of all requests.
-        discarded_tokens: Sampled tokens of requests that had already ended, or that had
-            been computed from wrong KV.
-        finished_tokens: Output tokens of finished requests.
-        computed_tokens: Computed tokens, recomputed ones included.
-        recomputed_tokens: Tokens computed again after a preemption.
-        prefix_cache: Prefix cache lookups, once a request.
-        residue: Result of the last audit.
-    """
-
-    received: int = 0
-    taken_over: int = 0
-    finished: dict[str, int] = field(default_factory=dict)
-    preemptions: int = 0
-    preempted_prompt_tokens: int = 0
-    preempted_output_tokens: int = 0
-    sampled_tokens: int = 0
-    discarded_tokens: int = 0
-    finished_tokens: int = 0
-    computed_tokens: int = 0
-    recomputed_tokens: int = 0
-    prefix_cache: PrefixCacheCounts = field(default_factory=PrefixCacheCounts)
-    residue: Residue = field(default_factory=Residue)
+    def totals(self) -> EngineTotals:
+        """Returns the totals so far."""
+        return EngineTotals(*astuple(self))
 
     def receive(self, *, is_moved: bool) -> None:
         if is_moved:
@@ -54,7 +25,8 @@ class Ledger:
             self.received += 1
 
     def end(self, reason: FinishReason, output_tokens: int) -> None:
-        self.finished[reason] = self.finished.get(reason, 0) + 1
+        # Replaced, because the totals of before keep theirs.
+        self.finished = {**self.finished, reason: self.finished.get(reason, 0) + 1}
         self.finished_tokens += output_tokens
 
     def preempt(self, event: Preempted) -> None:

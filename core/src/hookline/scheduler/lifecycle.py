@@ -2,7 +2,14 @@
 
 import logging
 
-from hookline.events import Finished, Preempted, PreemptionCause, Queued
+from hookline.events import (
+    CacheChanges,
+    Finished,
+    Preempted,
+    PreemptionCause,
+    Queued,
+    StepEvents,
+)
 from hookline.finish_cause import Failed, FinishCause, TimedOut
 from hookline.kv_cache import KVCacheManager
 from hookline.request import GenerateRequest, Request, RequestFacts, RequestStatus
@@ -10,7 +17,6 @@ from hookline.scheduler.deadlines import Deadlines
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
-from hookline.scheduler.step_events import StepEvents
 from hookline.sections import NO_SECTIONS, Sections
 
 _log = logging.getLogger(__name__)
@@ -44,13 +50,15 @@ class RequestLifecycle:
         self._cache = cache
         self._extensions = extensions
         self._max_model_len = max_model_len
-        self._arrivals = 0
+        self._arrivals = self._cache_changes = 0
 
     def take_events(self) -> StepEvents:
         """Returns the events since the last call."""
         events, self.events = self.events, StepEvents()
-        if self._extensions.news or self._extensions.telling:
-            events.sections = self._extensions.take_news()
+        events.evictions = self._cache.drain_evictions()
+        if changes := self._cache.take_events():
+            self._cache_changes += 1
+            events.cache_changes = CacheChanges(self._cache_changes, changes)
         return events
 
     def add(self, inner: GenerateRequest, now: int) -> None:

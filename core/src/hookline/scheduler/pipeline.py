@@ -9,11 +9,14 @@ need no sampled token.
 
 from collections import deque
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hookline.config.scheduler import SchedulerConfig
 from hookline.request import Request
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.step.plan import StepPlan
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.scheduler import SchedulerConfig
 
 LEAST_TOKENS = 256
 """A share is no smaller: products of fewer tokens take nearly as long."""
@@ -38,27 +41,27 @@ class Pipeline:
     """The steps in flight, and the share of the next one.
 
     With one batch a step takes all there is, and may build on the tokens in flight.
+
+    Attributes:
+        is_divided: Whether there are several batches.
     """
 
-    def __init__(self, config: SchedulerConfig, num_batches: int = 1) -> None:
+    def __init__(self, config: "SchedulerConfig", num_batches: int = 1) -> None:
         """Creates a pipeline without steps in flight.
 
         Args:
             config: Limits of a step.
             num_batches: Number of batches that requests are divided among.
         """
+        self.is_divided = num_batches > 1
         self._config = config
         self._num_batches = num_batches
         self._tokens: deque[int] = deque()
         self._last_ended = 0
 
-    @property
-    def is_divided(self) -> bool:
-        return self._num_batches > 1
-
     def started(self, plan: StepPlan) -> None:
         """Notes that a step is in flight."""
-        self._tokens.append(plan.total_tokens)
+        self._tokens.append(plan.work.tokens)
 
     def ended(self) -> None:
         """Notes that the oldest step's result is there; polls are none."""

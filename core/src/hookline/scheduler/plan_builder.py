@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from hookline.request import Request
 from hookline.sections import NO_SECTIONS, Sections
+from hookline.stats.step_work import StepWork
 from hookline.step.plan import AdmittedSequence, StepPlan
 
 
@@ -82,22 +83,28 @@ class PlanBuilder:
         """
         entries = self.entries
         entries.sort(key=_kind)
+        num_tokens = [each.num_tokens for each in entries]
         prefills = [each.num_tokens for each in entries if _computes(each.request)]
+        prefill_tokens = sum(prefills)
         context = sum(each.request.num_computed_tokens for each in entries)
         return StepPlan(
             step=step,
             released=released,
             admitted=[_admission(request) for request in self._admitted],
             request_ids=[each.request.request_id for each in entries],
-            num_tokens=[each.num_tokens for each in entries],
+            num_tokens=num_tokens,
             new_block_ids={
                 each.request.request_id: each.blocks for each in entries if each.blocks
             },
             new_token_ids=_new_tokens(entries) if has_tokens else {},
-            context_tokens=context,
-            attention_pairs=_attention_pairs(entries, context),
-            prefill_requests=len(prefills),
-            prefill_tokens=sum(prefills),
+            work=StepWork(
+                prefill_requests=len(prefills),
+                prefill_tokens=prefill_tokens,
+                decode_requests=len(entries) - len(prefills),
+                decode_tokens=sum(num_tokens) - prefill_tokens,
+                context_tokens=context,
+                attention_pairs=_attention_pairs(entries, context),
+            ),
             drafts={
                 each.request.request_id: list(each.drafts)
                 for each in entries

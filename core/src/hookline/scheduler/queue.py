@@ -9,11 +9,14 @@ import heapq
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hookline.clock import NANOSECONDS
-from hookline.config.scheduler import Policy, SchedulerConfig
 from hookline.request import Request
 from hookline.scheduler.oldest_request import OldestRequest
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.scheduler import SchedulerConfig
 
 MOST_LEVELS = 100
 """With aging, priorities beyond it count as this one, so that every wait is bounded."""
@@ -36,9 +39,9 @@ class Order:
     aging_ns: int = 0
 
     @staticmethod
-    def of(config: SchedulerConfig) -> "Order":
+    def of(config: "SchedulerConfig") -> "Order":
         return Order(
-            config.policy is Policy.PRIORITY,
+            config.has_priorities,
             round(config.priority_aging * NANOSECONDS),
         )
 

@@ -1,14 +1,17 @@
 """The requests of an engine: waiting, held by a gate, or running."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from hookline.config.scheduler import Policy, SchedulerConfig
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.fair_queue import FairQueue
 from hookline.scheduler.queue import Order, WaitingQueue
 from hookline.scheduler.readiness import HeldRequests, ReadinessGate
 from hookline.scheduler.running_batch import RunningBatch
-from hookline.stats import TenantStats
+from hookline.stats.scheduler_stats import TenantStats
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.scheduler import SchedulerConfig
 
 
 class RequestQueues:
@@ -25,9 +28,9 @@ class RequestQueues:
     """
 
     def __init__(
-        self, config: SchedulerConfig, gates: Sequence[ReadinessGate] = ()
+        self, config: "SchedulerConfig", gates: Sequence[ReadinessGate] = ()
     ) -> None:
-        self.fair = FairQueue() if config.policy is Policy.FAIR else None
+        self.fair = FairQueue() if config.is_fair else None
         self.waiting: WaitingQueue | FairQueue = (
             WaitingQueue(Order.of(config)) if self.fair is None else self.fair
         )

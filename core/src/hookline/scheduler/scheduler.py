@@ -9,11 +9,11 @@ Drafts get what is left of it and of the free blocks.
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
-from hookline.config.scheduler import SchedulerConfig
-from hookline.events import CacheEvent, PreemptionCause, VerifiedDrafts
+from hookline.events import PreemptionCause, StepEvents, VerifiedDrafts
 from hookline.finish_cause import FinishCause
-from hookline.kv_cache import EvictionWork, KVCacheManager
+from hookline.kv_cache import KVCacheManager
 from hookline.request import GenerateRequest, Request, RequestStatus
 from hookline.scheduler.admission import BatchAdmission, chunk
 from hookline.scheduler.draft_planning import plan_drafts
@@ -26,10 +26,13 @@ from hookline.scheduler.planned import count_planned
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.result_update import ResultUpdate
 from hookline.scheduler.state import stats_of
-from hookline.scheduler.step_events import StepEvents
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats import BlockEviction, SchedulerStats
+from hookline.stats.block_eviction import EvictionWork
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.step.plan import StepPlan, StepResult
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.scheduler import SchedulerConfig
 
 
 class Scheduler:
@@ -41,7 +44,7 @@ class Scheduler:
 
     def __init__(
         self,
-        config: SchedulerConfig,
+        config: "SchedulerConfig",
         cache: KVCacheManager,
         *,
         max_model_len: int,
@@ -159,10 +162,8 @@ class Scheduler:
 
     def plan_poll(self) -> StepPlan:
         """Returns a plan that computes nothing: extensions are polled."""
-        return StepPlan(
-            step=self._steps,
-            sections=self._extensions.polled(),
-        )
+        sections = self._extensions.planned(PlanBuilder(0))
+        return StepPlan(step=self._steps, sections=sections)
 
     def update(self, result: StepResult, now: int) -> tuple[Sections, VerifiedDrafts]:
         """Processes the executor's result of a step.
@@ -214,19 +215,18 @@ class Scheduler:
     @property
     def has_news(self) -> bool:
         """Whether the next output has events, cache changes or evictions to carry."""
-        return not self._lifecycle.events.is_empty or self._cache.has_news
+        return self._lifecycle.events.have_requests or self._cache.has_news
 
     def take_events(self) -> StepEvents:
         """Returns the events since the last call."""
         return self._lifecycle.take_events()
 
-    def take_cache_events(self) -> list[CacheEvent]:
-        """Returns changes of the prefix cache since the last call."""
-        return self._cache.take_events()
-
-    def drain_evictions(self) -> list[BlockEviction]:
-        """Returns measured evictions since the last call."""
-        return self._cache.drain_evictions()
+    def take_news(self) -> Sections:
+        """Returns what extensions have to tell since the last call."""
+        extensions = self._extensions
+        if not (extensions.news or extensions.telling):
+            return NO_SECTIONS
+        return extensions.take_news()
 
     def take_eviction_work(self) -> EvictionWork:
         """Returns what evictions took since the last call."""

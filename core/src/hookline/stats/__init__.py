@@ -1,62 +1,32 @@
 """Statistics made of engine events: state, steps and finished requests."""
 
-from hookline.stats.block_eviction import BlockEviction
-from hookline.stats.expert_stats import ExpertStats
-from hookline.stats.finished_request import (
-    MAX_STALLS,
-    FinishedGroup,
-    FinishedRequest,
-    RequestTimes,
-)
-from hookline.stats.grammars import (
-    GRAMMAR_NEWS,
-    GRAMMAR_STATS,
-    GRAMMAR_USE,
-    GRAMMARS,
-    NO_GRAMMARS,
-    GrammarCompiling,
-    GrammarNews,
-    GrammarStats,
-    GrammarUse,
-)
-from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
-from hookline.stats.prefix_cache import HitRateWindow, PrefixCacheCounts
-from hookline.stats.rank_use import NO_RANKS, RankUse
-from hookline.stats.scheduler_stats import (
-    MOST_TENANTS,
-    Residue,
-    SchedulerStats,
-    TenantStats,
-)
-from hookline.stats.thread_use import NO_THREADS, ThreadUse
+import warnings
+from importlib import import_module
 
-__all__ = [
-    "GRAMMARS",
-    "GRAMMAR_NEWS",
-    "GRAMMAR_STATS",
-    "GRAMMAR_USE",
-    "MAX_STALLS",
-    "MOST_TENANTS",
-    "NO_GRAMMARS",
-    "NO_RANKS",
-    "NO_THREADS",
-    "BlockEviction",
-    "ExpertStats",
-    "FinishedGroup",
-    "FinishedRequest",
-    "FirstScheduled",
-    "FirstToken",
-    "GrammarCompiling",
-    "GrammarNews",
-    "GrammarStats",
-    "GrammarUse",
-    "HitRateWindow",
-    "IterationStats",
-    "PrefixCacheCounts",
-    "RankUse",
-    "RequestTimes",
-    "Residue",
-    "SchedulerStats",
-    "TenantStats",
-    "ThreadUse",
-]
+from hookline.moved_modules import moved_name
+
+_MODULES = (
+    "block_eviction",
+    "expert_stats",
+    "finished_request",
+    "grammars",
+    "iteration_stats",
+    "prefix_cache",
+    "scheduler_stats",
+    "step_work",
+)
+
+
+def __getattr__(name: str) -> object:
+    """Finds what could be imported from here, for one more release."""
+    for module in () if name.startswith("_") else _MODULES:
+        found = vars(import_module(f"{__name__}.{module}"))
+        if name in found and found[name].__class__.__module__ != "typing":
+            warnings.warn(
+                f"{name} has moved to {__name__}.{module}; {__name__} will not have "
+                "it with the next release",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            return found[name]
+    return moved_name(__name__, name)

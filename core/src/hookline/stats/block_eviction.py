@@ -1,4 +1,4 @@
-"""Evictions of sampled blocks from the prefix cache."""
+"""Evictions from the prefix cache."""
 
 import msgspec
 
@@ -15,3 +15,19 @@ class BlockEviction(msgspec.Struct, frozen=True, array_like=True, gc=False):
     lifetime: int
     idle: int
     reuse_gaps: tuple[int, ...] = ()
+
+
+class EvictionWork(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What evictions from the prefix cache took.
+
+    Attributes:
+        blocks: Number of evicted blocks.
+        nanoseconds: Time of the allocations that evicted them, each from its first
+            eviction on.
+    """
+
+    blocks: int = 0
+    nanoseconds: int = 0
+
+
+NO_EVICTIONS = EvictionWork()

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from hookline.stats.rank_use import RankUse
+from hookline.stats.step_work import RankUse
 
 
 class ExpertStats(msgspec.Struct, frozen=True, array_like=True):

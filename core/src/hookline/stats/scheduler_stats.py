@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from hookline.former_fields import former_fields
 from hookline.frozen import EMPTY
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.expert_stats import ExpertStats
@@ -40,10 +41,53 @@ class TenantStats(msgspec.Struct, frozen=True, array_like=True, gc=False):
     lag_tokens: float = 0.0
 
 
+class RunningTotals(msgspec.Struct, array_like=True):
+    """What an engine counts from its start on.
+
+    Attributes:
+        received: Number of requests received.
+        taken_over: Number of requests that another engine had received before it ended;
+            they are not in `received`.
+        finished: Number of finished requests, by reason.
+        preemptions: Number of preemptions.
+        preempted_prompt_tokens: Prompt tokens of preempted requests, once for each
+            preemption.
+        preempted_output_tokens: Tokens generated for preempted requests before,
+            likewise.
+        sampled_tokens: Output tokens of all requests.
+        discarded_tokens: Sampled tokens that were dropped, because their request had
+            ended meanwhile (asynchronous scheduling) or their KV failed to load.
+        finished_tokens: Output tokens of finished requests.
+        computed_tokens: Tokens computed, recomputed ones included.
+        recomputed_tokens: Tokens computed again after a preemption.
+        prefix_cache: Lookups in the prefix cache, once a request.
+        residue: Remainders of the conservation laws, as of the last audit.
+    """
+
+    received: int = 0
+    taken_over: int = 0
+    finished: Mapping[str, int] = EMPTY
+    preemptions: int = 0
+    preempted_prompt_tokens: int = 0
+    preempted_output_tokens: int = 0
+    sampled_tokens: int = 0
+    discarded_tokens: int = 0
+    finished_tokens: int = 0
+    computed_tokens: int = 0
+    recomputed_tokens: int = 0
+    prefix_cache: PrefixCacheCounts = PrefixCacheCounts()
+    residue: Residue = Residue()
+
+
+class EngineTotals(RunningTotals, frozen=True, array_like=True):  # type: ignore[misc]
+    """What an engine has counted since its start, at one moment."""
+
+
 MOST_TENANTS = 64
 """Maximum number of tenants in `SchedulerStats`."""
 
 
+@former_fields(totals=EngineTotals)
 class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     """The engine's state at one moment; totals count from the engine's start.
 
@@ -52,36 +96,22 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
         waiting: Number of requests waiting for capacity, preempted ones included.
         held: Number of requests that wait for something else, by its name: `grammar`
             or `remote_kv`; those at 0 may be left out.
-        kv_blocks: Total KV blocks in the pool.
-        kv_blocks_used: Number of KV blocks held by requests.
-        kv_blocks_cached: Number of free blocks that hold a reusable prefix.
-        prefix_cache: Totals of the local prefix cache.
-        received: Total requests received.
-        finished: Total requests finished, by reason.
-        preemptions: Total preemptions.
-        computed_tokens: Total tokens computed, recomputed ones included.
-        recomputed_tokens: Total tokens computed again after a preemption.
+        waiting_tokens: Number of tokens that waiting requests have yet to compute,
+            prefix hits not subtracted.
+        preempted: Number of requests that were preempted and have not been admitted
+            again.
         oldest_waiting_at: When the oldest waiting request was queued, in monotonic ns;
             None if none waits.
         oldest_running_at: When the oldest running request was queued, likewise.
-        residue: Remainders of the conservation laws.
-        waiting_tokens: Number of tokens that waiting requests have yet to compute,
-            prefix hits not subtracted.
-        discarded_tokens: Total sampled tokens that were dropped, because their request
-            had ended meanwhile (asynchronous scheduling) or their KV was wrong.
-        sleep_level: 0 while the engine is awake, 1 without the KV cache's memory, 2
-            without the weights, too.
+        kv_blocks: Total KV blocks in the pool.
+        kv_blocks_used: Number of KV blocks held by requests.
+        kv_blocks_cached: Number of free blocks that hold a reusable prefix.
+        evicted_blocks: Total blocks evicted from the prefix cache.
+        totals: What it has counted since its start.
         tenants: Tenants under the policy `fair`, by name, as of the last audit; the
             name is empty for requests without a tenant.
-        preempted: Number of requests that were preempted and have not been admitted
-            again.
-        preempted_prompt_tokens: Total prompt tokens of preempted requests; each
-            preemption counts them again.
-        preempted_output_tokens: Total tokens generated for preempted requests before,
-            likewise.
-        evicted_blocks: Total blocks evicted from the prefix cache.
-        taken_over: Total requests that another engine had received before it ended;
-            they are not in `received`.
+        sleep_level: 0 while the engine is awake, 1 without the KV cache's memory, 2
+            without the weights, too.
         experts: What its whole experts have done, if it has any.
         is_at_rest: Whether nothing is in progress, whatever `sections` say: the engine
             has ended.
@@ -91,27 +121,17 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     running: int = 0
     waiting: int = 0
     held: Mapping[str, int] = EMPTY
+    waiting_tokens: int = 0
+    preempted: int = 0
+    oldest_waiting_at: int | None = None
+    oldest_running_at: int | None = None
     kv_blocks: int = 0
     kv_blocks_used: int = 0
     kv_blocks_cached: int = 0
-    prefix_cache: PrefixCacheCounts = PrefixCacheCounts()
-    received: int = 0
-    finished: Mapping[str, int] = EMPTY
-    preemptions: int = 0
-    computed_tokens: int = 0
-    recomputed_tokens: int = 0
-    oldest_waiting_at: int | None = None
-    oldest_running_at: int | None = None
-    residue: Residue = Residue()
-    waiting_tokens: int = 0
-    discarded_tokens: int = 0
-    sleep_level: int = 0
-    tenants: Mapping[str, TenantStats] = EMPTY
-    preempted: int = 0
-    preempted_prompt_tokens: int = 0
-    preempted_output_tokens: int = 0
     evicted_blocks: int = 0
-    taken_over: int = 0
+    totals: EngineTotals = EngineTotals()
+    tenants: Mapping[str, TenantStats] = EMPTY
+    sleep_level: int = 0
     experts: ExpertStats = ExpertStats()
     is_at_rest: bool = False
     sections: Sections = NO_SECTIONS

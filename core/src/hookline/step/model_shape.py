@@ -18,7 +18,7 @@ class ModelShape:
         cache_dtype: Data type of the KV cache.
         vocab_size: Number of token ids.
         max_model_len: Context length in tokens.
-        num_kv_blocks: Number of blocks in the KV cache.
+        num_kv_blocks: Number of blocks in the KV cache; 0 before there is one.
         eos_token_ids: Tokens that end a text.
         cost: FLOPs and bytes of its steps; all zeros for a simulated model.
         kernels: Kernels in use, with the reason for each that is not the fastest; empty
@@ -28,7 +28,7 @@ class ModelShape:
         kv_cache_spec_kind: What the KV cache holds: `full_attention`, or
             `mla_attention` for latents.
         sliding_window: Maximum number of tokens that layers with a sliding window
-            attend to; None without such layers.
+            attend to; None without such layers. The cache keeps all tokens.
         rank_sections: What extensions tell of each rank, by rank.
     """
 
@@ -37,8 +37,8 @@ class ModelShape:
     cache_dtype: str
     vocab_size: int
     max_model_len: int
-    num_kv_blocks: int
     eos_token_ids: tuple[int, ...]
+    num_kv_blocks: int = 0
     cost: ModelCost = field(default_factory=ModelCost)
     kernels: str = ""
     isa: str = ""

@@ -1,16 +1,21 @@
 """The plan of a step and its result: plain data between core and worker."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from msgspec import structs
 
 from hookline.finish_cause import FinishCause
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.sections import Sections
-from hookline.stats import (
-    NO_RANKS,
-    NO_THREADS,
+from hookline.stats.step_work import (
+    NO_EXECUTION,
+    NO_WORK,
+    Execution,
     RankUse,
+    StepWork,
     ThreadUse,
 )
 
@@ -62,12 +67,7 @@ class StepPlan:
         new_token_ids: Tokens sampled for scheduled requests since the last plan that
             had them, by request id; only for a pipeline, whose first stages sample
             nothing.
-        context_tokens: Number of cached tokens that the scheduled requests read.
-        attention_pairs: Number of pairs of a computed token and one that it attends to:
-            q·c + q(q+1)/2 for q tokens after c computed ones; an upper bound for trees
-            of drafts.
-        prefill_requests: Number of requests that compute prompt or recomputed tokens.
-        prefill_tokens: Number of tokens of these requests.
+        work: What there is to compute, in numbers.
         drafts: Draft tokens to verify after the newest token, by request id; counted in
             `num_tokens`.
         sections: What extensions add, by their names. A plan without requests only
@@ -81,16 +81,9 @@ class StepPlan:
     num_tokens: Sequence[int] = ()
     new_block_ids: dict[int, Sequence[int]] = field(default_factory=dict)
     new_token_ids: dict[int, Sequence[int]] = field(default_factory=dict)
-    context_tokens: int = 0
-    attention_pairs: int = 0
-    prefill_requests: int = 0
-    prefill_tokens: int = 0
+    work: StepWork = NO_WORK
     drafts: dict[int, list[int]] = field(default_factory=dict)
     sections: Sections = field(default_factory=dict)
-
-    @property
-    def total_tokens(self) -> int:
-        return sum(self.num_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +98,8 @@ class StepResult:
             this result are invalid.
         prompt_logprobs: One entry per position after a computed one, for requests with
             `prompt_logprobs` whose prompt this step computed in part.
-        forward_ns: Duration of the forward pass, summed over pipeline stages, ns.
+        execution: What it took to compute them.
         drafts: Drafts for the next step by request id.
-        kernels_compiling: Torch computed it, because its kernels are being compiled.
-        thread_use: The CPU threads that computed the step.
-        rank_use: What it cost that several processes computed the step.
         sections: What extensions add, by their names.
     """
 
@@ -117,9 +107,10 @@ class StepResult:
     logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
     failed: dict[int, FinishCause] = field(default_factory=dict)
     prompt_logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
-    forward_ns: int = 0
+    execution: Execution = NO_EXECUTION
     drafts: dict[int, list[int]] = field(default_factory=dict)
-    kernels_compiling: bool = False
-    thread_use: ThreadUse = NO_THREADS
-    rank_use: RankUse = NO_RANKS
     sections: Sections = field(default_factory=dict)
+
+    def with_execution(self, **facts: float | ThreadUse | RankUse) -> Self:
+        """Returns the result with other facts of its execution."""
+        return replace(self, execution=structs.replace(self.execution, **facts))

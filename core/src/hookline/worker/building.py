@@ -1,6 +1,6 @@
 """Builds a worker that loads model files, on the machine that a configuration names."""
 
-from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor import ExecutorContext
 from hookline.worker.loading.loader import load
 from hookline.worker.loading.logits_processors import logits_processors
 from hookline.worker.machines.choosing import init_device

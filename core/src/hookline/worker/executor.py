@@ -1,16 +1,25 @@
-"""The interface between the core and an executor of steps."""
+"""The interface between the core and an executor of steps, and what it is made from."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from hookline.stats import RankUse, SchedulerStats
+from hookline.clock import Clock
+from hookline.startup_timer import StartupTimer
+from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.step_work import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 
+if TYPE_CHECKING:  # it needs torch, which is imported once an executor is chosen
+    from hookline.config.engine import EngineConfig
+    from hookline.worker.rank_context import RankContext
+
 Compute = Callable[[StepPlan], StepResult]
 """Computes a step. Any exception is fatal to the engine."""
+MakeRanks = Callable[["EngineConfig"], "RankContext"]
+"""Makes the context of one rank; may raise `KernelError`."""
 
 
 class StartedStep(Protocol):
@@ -139,3 +148,23 @@ class AssistingExecutor(Protocol):
         No started step may be without a result. Any exception is fatal to the engine.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorContext:
+    """Everything an executor is built from.
+
+    Attributes:
+        config: The engine's whole configuration.
+        clock: The engine's clock.
+        timer: Measures the phases of the start.
+        extensions: The engine's extensions, by their names.
+        make_ranks: Makes what the engine's only rank has of those of other engines,
+            once torch is imported; None if it needs none of them.
+    """
+
+    config: "EngineConfig"
+    clock: Clock
+    timer: StartupTimer
+    extensions: Mapping[str, object] = field(default_factory=dict)
+    make_ranks: MakeRanks | None = None

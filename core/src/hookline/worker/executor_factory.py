@@ -7,8 +7,7 @@ from hookline.exceptions import ConfigError
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import EXECUTOR
 from hookline.step.capabilities import ExecutorCapabilities
-from hookline.worker.executor import Executor
-from hookline.worker.executor_context import ExecutorContext, MakeRanks
+from hookline.worker.executor import Executor, ExecutorContext, MakeRanks
 from hookline_registry import RegistryError, UnknownPluginError
 
 RANKS = "mp"

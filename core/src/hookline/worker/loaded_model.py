@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from hookline.cost import ModelCost
 from hookline.models.layer_shapes import LayerAttention, LayerCache
 from hookline.startup_timer import StartupTimer
+from hookline.step.model_shape import ModelShape
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
 from hookline.worker.rank_context import RankContext
@@ -23,47 +23,33 @@ class LoadedModel:
     """A model that is ready to compute, but for its KV cache.
 
     Attributes:
-        architecture: The model's class.
+        shape: What is known of the model before it has a KV cache.
         forward: Computes logits.
         layers: Shape of each layer's KV cache.
         attention: How each layer attends.
         dtype: Data type of weights and activations.
         cache_dtype: Data type of the KV cache.
         quantization: What quantized weights have; empty if none are quantized.
-        vocab_size: Number of token ids.
         hidden_size: Width of the hidden states between layers.
         own_layers: The indices, in the whole model, of the layers that it has.
         feature_layers: Layers whose inputs an extension needs on this rank.
-        max_model_len: Context length in tokens.
-        eos_token_ids: Tokens that end its texts.
-        cost: FLOPs and bytes of its steps, on all ranks together.
         fingerprint: Digest of weights and configuration; empty if nobody needs it.
         with_kernels: Makes the forward pass with kernels, once they are compiled; None
             if `forward` is the final one.
     """
 
-    architecture: str
+    shape: ModelShape
     forward: Forward
     layers: tuple[LayerCache, ...]
     attention: tuple[LayerAttention, ...]
     dtype: torch.dtype
     cache_dtype: torch.dtype
     quantization: str
-    vocab_size: int
     hidden_size: int
     own_layers: range
     feature_layers: tuple[int, ...]
-    max_model_len: int
-    eos_token_ids: tuple[int, ...]
-    cost: ModelCost
     fingerprint: bytes
     with_kernels: Callable[[], Forward] | None = None
-
-    @property
-    def sliding_window(self) -> int | None:
-        """Maximum number of tokens in a layer's sliding window; None without any."""
-        windows = [each.window for each in self.attention if each.window is not None]
-        return max(windows, default=None)
 
     @property
     def cache_key(self) -> tuple[object, ...]:
@@ -76,8 +62,8 @@ class LoadedModel:
             self.attention,
             self.dtype,
             self.cache_dtype,
-            self.vocab_size,
-            self.max_model_len,
+            self.shape.vocab_size,
+            self.shape.max_model_len,
             self.fingerprint,
         )
 

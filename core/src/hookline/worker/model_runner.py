@@ -9,6 +9,7 @@ import torch
 from hookline.finish_cause import Failed, FinishCause
 from hookline.models.forward_batch import ForwardOutput
 from hookline.request import TokenLogprobs
+from hookline.stats.step_work import Execution
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.extension import WorkerStep
 from hookline.worker.feed import Feed
@@ -108,7 +109,7 @@ class ModelRunner:
             logprobs=sampled.logprobs,
             failed={**failed, **sampled.failed} if failed else sampled.failed,
             prompt_logprobs=scores,
-            forward_ns=self._stopwatch.nanoseconds(),
+            execution=Execution(self._stopwatch.nanoseconds()),
             drafts={} if seen is None else seen.drafts,
             sections=sections,
         )

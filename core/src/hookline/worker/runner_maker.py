@@ -150,7 +150,7 @@ class RunnerMaker:
         """Describes a KV cache to those who have layers of their own in its blocks."""
         return CacheShape(
             num_blocks=num_blocks,
-            max_model_len=self.model.max_model_len,
+            max_model_len=self.model.shape.max_model_len,
             dtype=self.model.dtype,
             cache_dtype=self.model.cache_dtype,
             platform=self.platform,
@@ -199,19 +199,21 @@ class RunnerMaker:
             ConfigError: A logits processor of a plugin cannot be created.
         """
         rows = self.config.scheduler.max_num_seqs
-        length, block_size = self.model.max_model_len, self.config.cache.block_size
+        shape, block_size = self.model.shape, self.config.cache.block_size
         processors = self._logits_processors(serves=serves)
-        seed, vocab_size = self.config.model.seed, self.model.vocab_size
+        seed = self.config.model.seed
         return BatchState(
-            InputBatch(rows, length, block_size, self.extensions.draft_tree),
-            SamplingState(rows, vocab_size, seed, processors),
+            InputBatch(
+                rows, shape.max_model_len, block_size, self.extensions.draft_tree
+            ),
+            SamplingState(rows, shape.vocab_size, seed, processors),
         )
 
     def _logits_processors(self, *, serves: bool) -> LogitsProcessors:
         config = self.config
         context = LogitsProcessorContext(
             config=config if serves else replace(config, logits_processors=()),
-            vocab_size=self.model.vocab_size,
+            vocab_size=self.model.shape.vocab_size,
             max_num_seqs=self.config.scheduler.max_num_seqs,
             device=self.platform.device,
         )
@@ -294,6 +296,6 @@ class RunnerMaker:
         return RunnerParts(
             batch=state.batch,
             cache=cache,
-            vocab_size=self.model.vocab_size,
+            vocab_size=self.model.shape.vocab_size,
             can_change_drafts=can_verify and extensions.draft_tree is None,
         )

@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-from hookline.stats import RankUse
+from hookline.stats.step_work import RankUse
 from hookline.step.plan import StepPlan
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.executor import DeferredStep

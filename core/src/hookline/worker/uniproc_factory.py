@@ -2,8 +2,7 @@
 
 from importlib import import_module
 
-from hookline.worker.executor import Executor
-from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor import Executor, ExecutorContext
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
 from hookline.worker.importing import import_torch
 from hookline.worker.threaded import ThreadedExecutor

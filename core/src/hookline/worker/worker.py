@@ -16,25 +16,23 @@ the number of KV blocks. What crosses between the two is plain data.
 import gc
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from hookline.exceptions import ModelLoadError
 from hookline.startup_timer import StartupTimer
-from hookline.stats import RankUse
+from hookline.stats.step_work import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.allocation import Allocation
-from hookline.worker.executor import Compute
-from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor import Compute, ExecutorContext
 from hookline.worker.extension import worker_sides
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.loaded_model import LoadModel
 from hookline.worker.machine import Machine
 from hookline.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
 from hookline.worker.runner_maker import MakeProcessors, RunnerMaker
-from hookline_kernels.cache_numbers import dtype_name
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.engine import EngineConfig
@@ -94,6 +92,9 @@ class Worker:
         self._extensions = FollowedRows(
             worker_sides(context.extensions.values(), context.config.parallel)
         )
+        if self._extensions.uses_cache:  # and must not be shown another one later
+            executor = replace(self.config.executor, serve_while_compiling=False)
+            self.config = replace(self.config, executor=executor)
         self._machine: Machine | None = None
         self._feature_layers: tuple[int, ...] = ()
         self._maker: RunnerMaker | None = None
@@ -299,18 +300,11 @@ class Worker:
             serves=True,
         )
         model = maker.model
-        return ModelShape(
-            architecture=model.architecture,
-            dtype=dtype_name(model.dtype),
-            cache_dtype=dtype_name(model.cache_dtype),
-            vocab_size=model.vocab_size,
-            max_model_len=model.max_model_len,
+        return replace(
+            model.shape,
             num_kv_blocks=kept.num_blocks,
-            eos_token_ids=model.eos_token_ids,
-            cost=model.cost,
             kernels=maker.kernels_in_use(forward, kept.cache),
             isa=maker.isa,
             kv_cache_spec_kind=kept.cache.spec_kind,
-            sliding_window=model.sliding_window,
             rank_sections=[self._extensions.describe()],
         )

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from hookline.request import FinishReason
-from hookline.stats import FinishedRequest, FirstToken
+from hookline.stats.finished_request import FinishedRequest
+from hookline.stats.iteration_stats import FirstToken
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.dialects.sglang_labels import Names, tokenizer
 from hookline_metrics.metric import Alias, Kind, Label, Metric, Point, Value

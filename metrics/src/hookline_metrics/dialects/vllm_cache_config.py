@@ -26,8 +26,8 @@ _ABSENT, _OFF = _always(None), _always(False)
 
 def _concurrency(facts: EngineFacts) -> float:
     """Returns how many requests of the maximum length the cache holds."""
-    blocks_per_request = -(-facts.max_model_len // facts.block_size)
-    return facts.num_kv_blocks / blocks_per_request
+    blocks_per_request = -(-facts.model.max_model_len // facts.block_size)
+    return facts.model.num_kv_blocks / blocks_per_request
 
 
 def _host_gib(facts: EngineFacts) -> str | None:
@@ -42,15 +42,15 @@ _FIELDS: Mapping[str, Field] = {
     "prefix_match_unit": lambda facts: (
         facts.block_size if facts.enable_prefix_caching else None
     ),
-    "num_gpu_blocks": lambda facts: facts.num_kv_blocks,
+    "num_gpu_blocks": lambda facts: facts.model.num_kv_blocks,
     "num_gpu_blocks_override": lambda facts: facts.cache.configured_blocks,
     "num_cpu_blocks": lambda facts: facts.cache.host_blocks or None,
-    "kv_cache_size_tokens": lambda facts: facts.num_kv_blocks * facts.block_size,
+    "kv_cache_size_tokens": lambda facts: facts.model.num_kv_blocks * facts.block_size,
     "kv_cache_max_concurrency": _concurrency,
     "kv_cache_memory_bytes": lambda facts: facts.cache.configured_bytes,
     "gpu_memory_utilization": lambda facts: facts.cache.gpu_memory_utilization,
-    "cache_dtype": lambda facts: facts.cache_dtype,
-    "sliding_window": lambda facts: facts.cache.sliding_window,
+    "cache_dtype": lambda facts: facts.model.cache_dtype,
+    "sliding_window": lambda facts: facts.model.sliding_window,
     "enable_prefix_caching": lambda facts: facts.enable_prefix_caching,
     "prefix_caching_hash_algo": lambda facts: facts.cache.hash_algorithm,
     "kv_offloading_size": _host_gib,

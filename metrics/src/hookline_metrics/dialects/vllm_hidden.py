@@ -6,7 +6,7 @@ shows them. Names of version 0 that were dropped without another are in `vllm_v0
 
 from collections.abc import Mapping
 
-from hookline.stats import IterationStats
+from hookline.stats.iteration_stats import IterationStats
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.metric import Alias, Kind, Metric
 from hookline_metrics.readings import Reading, one

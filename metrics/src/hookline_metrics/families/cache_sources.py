@@ -20,7 +20,7 @@ def _found(state: StateReading) -> Iterable[Point]:
     named = transfers.hit_source
     rest = transfers.external_cache.hit_tokens - sum(hits.values())
     hits[named if named in _PLACES else _UNSPECIFIED] += rest
-    return by_label({"device": stats.prefix_cache.hit_tokens, **hits})
+    return by_label({"device": stats.totals.prefix_cache.hit_tokens, **hits})
 
 
 CACHE_SOURCE_METRICS: tuple[Metric, ...] = (

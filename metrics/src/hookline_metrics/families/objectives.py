@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from hookline.slo import OBJECTIVES, Phase
-from hookline.stats import FinishedRequest
+from hookline.stats.finished_request import FinishedRequest
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, by_label
 

@@ -1,7 +1,7 @@
 """Metrics of load balancing among engines, and of requests that move."""
 
 from hookline.front_end_parts import PlacementStats
-from hookline.stats import IterationStats
+from hookline.stats.iteration_stats import IterationStats
 from hookline_metrics.metric import Kind, Label, Metric, Scope
 from hookline_metrics.readings import Reading, one
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading, by_label, one
 
@@ -10,8 +10,8 @@ from hookline_metrics.readings import Reading, StateReading, by_label, one
 def _tokens(stats: SchedulerStats) -> Iterable[Point]:
     return by_label(
         {
-            "prompt": stats.preempted_prompt_tokens,
-            "output": stats.preempted_output_tokens,
+            "prompt": stats.totals.preempted_prompt_tokens,
+            "output": stats.totals.preempted_output_tokens,
         }
     )
 
@@ -23,7 +23,7 @@ PREEMPTION_METRICS: tuple[Metric, ...] = (
         unit="preemptions",
         help="Preemptions: a running request loses its KV blocks and returns to the "
         "waiting queue.",
-        value=Reading(StateReading, lambda state: one(state.stats.preemptions)),
+        value=Reading(StateReading, lambda state: one(state.stats.totals.preemptions)),
     ),
     Metric(
         name="hookline_preempted_tokens",

@@ -9,9 +9,9 @@ from hookline_metrics.readings import Reading, StateReading, StepReading, one
 
 
 def _eviction(step: StepReading) -> Iterable[Point]:
-    if not step.record.evicted_blocks:
+    if not step.record.evictions.blocks:
         return ()
-    return one(step.record.eviction_ns / NANOSECONDS)
+    return one(step.record.evictions.nanoseconds / NANOSECONDS)
 
 
 PREFIX_CACHE_METRICS: tuple[Metric, ...] = (
@@ -22,7 +22,8 @@ PREFIX_CACHE_METRICS: tuple[Metric, ...] = (
         help="Tokens looked up in the local prefix cache, counted once per request, "
         "at its first admission. Each of n completions is a request.",
         value=Reading(
-            StateReading, lambda state: one(state.stats.prefix_cache.queried_tokens)
+            StateReading,
+            lambda state: one(state.stats.totals.prefix_cache.queried_tokens),
         ),
     ),
     Metric(
@@ -33,7 +34,7 @@ PREFIX_CACHE_METRICS: tuple[Metric, ...] = (
         "its first admission. Each of n completions is a request: all but the first "
         "find their prompt but for its last block.",
         value=Reading(
-            StateReading, lambda state: one(state.stats.prefix_cache.hit_tokens)
+            StateReading, lambda state: one(state.stats.totals.prefix_cache.hit_tokens)
         ),
     ),
     Metric(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from hookline.clock import NANOSECONDS
 from hookline.config.parallel import MOST_RANKS
-from hookline.stats import ExpertStats
+from hookline.stats.expert_stats import ExpertStats
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading, StepReading, one
 
@@ -30,7 +30,7 @@ RANK_METRICS: tuple[Metric, ...] = (
         "that tensor parallelism takes.",
         value=Reading(
             StepReading,
-            lambda step: one(step.record.rank_use.exchange_ns / NANOSECONDS),
+            lambda step: one(step.record.execution.rank_use.exchange_ns / NANOSECONDS),
         ),
     ),
     Metric(
@@ -41,7 +41,7 @@ RANK_METRICS: tuple[Metric, ...] = (
         "way to the ranks or its result to the engine.",
         value=Reading(
             StepReading,
-            lambda step: one(step.record.rank_use.handover_ns / NANOSECONDS),
+            lambda step: one(step.record.execution.rank_use.handover_ns / NANOSECONDS),
         ),
     ),
     Metric(

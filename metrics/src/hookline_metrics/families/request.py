@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from hookline.finish_cause import Rejected
 from hookline.request import FinishReason
 from hookline.request_limits import LIMITS
-from hookline.stats import FinishedGroup, FinishedRequest, FirstScheduled, FirstToken
+from hookline.stats.finished_request import FinishedGroup, FinishedRequest
+from hookline.stats.iteration_stats import FirstScheduled, FirstToken
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.metric import Feature, Kind, Label, Metric, Point, Value
 from hookline_metrics.readings import Reading, by_label, one

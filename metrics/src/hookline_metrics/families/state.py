@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from hookline.clock import NANOSECONDS
 from hookline.payloads import EngineFacts
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.metric import (
     Kind,
     Label,
@@ -18,19 +18,19 @@ from hookline_metrics.transfer_stats import transfers_of
 
 def _info(facts: EngineFacts) -> Iterable[Point]:
     values = (
-        facts.architecture,
-        facts.dtype,
-        facts.cache_dtype,
+        facts.model.architecture,
+        facts.model.dtype,
+        facts.model.cache_dtype,
         str(facts.block_size),
-        str(facts.num_kv_blocks),
-        str(facts.max_model_len),
+        str(facts.model.num_kv_blocks),
+        str(facts.model.max_model_len),
         str(facts.max_num_seqs),
         str(facts.max_num_batched_tokens),
         "true" if facts.enable_prefix_caching else "false",
         facts.executor,
         str(facts.tensor_parallel_size),
         str(facts.pipeline_parallel_size),
-        facts.isa or "none",
+        facts.model.isa or "none",
         facts.version,
         facts.config_hash,
     )
@@ -71,8 +71,8 @@ def _sleep_state(stats: SchedulerStats) -> Iterable[Point]:
 
 
 def _capacity_bytes(facts: EngineFacts) -> Iterable[Point]:
-    tokens = facts.num_kv_blocks * facts.block_size
-    return one(tokens * facts.cost.kv_bytes_per_token)
+    tokens = facts.model.num_kv_blocks * facts.block_size
+    return one(tokens * facts.model.cost.kv_bytes_per_token)
 
 
 def _startup(facts: EngineFacts) -> Iterable[Point]:
@@ -80,7 +80,7 @@ def _startup(facts: EngineFacts) -> Iterable[Point]:
 
 
 def _residue(stats: SchedulerStats) -> Iterable[Point]:
-    residue = stats.residue
+    residue = stats.totals.residue
     return by_label(
         {
             "requests": residue.requests,
@@ -202,21 +202,25 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="requests",
         help="Requests that the engine accepted; rejected requests are not counted.",
-        value=Reading(StateReading, lambda state: one(state.stats.received)),
+        value=Reading(StateReading, lambda state: one(state.stats.totals.received)),
     ),
     Metric(
         name="hookline_computed_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
         help="Tokens processed by the model, recomputed tokens included.",
-        value=Reading(StateReading, lambda state: one(state.stats.computed_tokens)),
+        value=Reading(
+            StateReading, lambda state: one(state.stats.totals.computed_tokens)
+        ),
     ),
     Metric(
         name="hookline_recomputed_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
         help="Tokens processed by the model again after a preemption.",
-        value=Reading(StateReading, lambda state: one(state.stats.recomputed_tokens)),
+        value=Reading(
+            StateReading, lambda state: one(state.stats.totals.recomputed_tokens)
+        ),
     ),
     Metric(
         name="hookline_discarded_tokens",
@@ -225,7 +229,9 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         help="Tokens sampled and then discarded, because the request had ended "
         "meanwhile or its KV turned out to be invalid; 0 without asynchronous "
         "scheduling and KV connectors.",
-        value=Reading(StateReading, lambda state: one(state.stats.discarded_tokens)),
+        value=Reading(
+            StateReading, lambda state: one(state.stats.totals.discarded_tokens)
+        ),
     ),
     Metric(
         name="hookline_external_cache_queried_tokens",
@@ -272,7 +278,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         unit="tokens",
         help="Capacity of the KV cache in tokens.",
         value=Reading(
-            EngineFacts, lambda facts: one(facts.num_kv_blocks * facts.block_size)
+            EngineFacts, lambda facts: one(facts.model.num_kv_blocks * facts.block_size)
         ),
     ),
     Metric(
@@ -295,14 +301,14 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         kind=Kind.GAUGE,
         unit="blocks",
         help="Total KV blocks in the pool.",
-        value=Reading(EngineFacts, lambda facts: one(facts.num_kv_blocks)),
+        value=Reading(EngineFacts, lambda facts: one(facts.model.num_kv_blocks)),
     ),
     Metric(
         name="hookline_context_length_tokens",
         kind=Kind.GAUGE,
         unit="tokens",
         help="Maximum prompt plus output tokens.",
-        value=Reading(EngineFacts, lambda facts: one(facts.max_model_len)),
+        value=Reading(EngineFacts, lambda facts: one(facts.model.max_model_len)),
     ),
     Metric(
         name="hookline_startup_seconds",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from hookline.clock import NANOSECONDS
-from hookline.stats import FirstToken, IterationStats
+from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StepReading, by_label, one
@@ -21,8 +21,8 @@ def _phases(step: StepReading) -> Iterable[Point]:
 
 
 def _scheduled(step: StepReading) -> Iterable[Point]:
-    record = step.record
-    return by_label({"prefill": record.prefill_tokens, "decode": record.decode_tokens})
+    work = step.record.work
+    return by_label({"prefill": work.prefill_tokens, "decode": work.decode_tokens})
 
 
 def _prompt_tokens(iteration: IterationStats) -> Iterable[Point]:
@@ -57,10 +57,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         unit="tokens",
         help="Tokens processed by the model per step, prefill and decode together.",
         buckets=BucketFamily.ITERATION_TOKENS,
-        value=Reading(
-            StepReading,
-            lambda step: one(step.record.prefill_tokens + step.record.decode_tokens),
-        ),
+        value=Reading(StepReading, lambda step: one(step.record.work.tokens)),
     ),
     Metric(
         name="hookline_prompt_tokens",
@@ -107,12 +104,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         unit="requests",
         help="Batch size: requests with scheduled tokens in a step.",
         buckets=BucketFamily.ITERATION_TOKENS,
-        value=Reading(
-            StepReading,
-            lambda step: one(
-                step.record.prefill_requests + step.record.decode_requests
-            ),
-        ),
+        value=Reading(StepReading, lambda step: one(step.record.work.requests)),
     ),
     Metric(
         name="hookline_scheduled_tokens",
@@ -129,7 +121,8 @@ STEP_METRICS: tuple[Metric, ...] = (
         unit="seconds",
         help="Time spent in the model's forward pass, summed over pipeline stages.",
         value=Reading(
-            StepReading, lambda step: one(step.record.forward_ns / NANOSECONDS)
+            StepReading,
+            lambda step: one(step.record.execution.forward_ns / NANOSECONDS),
         ),
     ),
     Metric(
@@ -139,7 +132,8 @@ STEP_METRICS: tuple[Metric, ...] = (
         help="1 if torch computed the latest step because the engine's kernels are "
         "being compiled in the background, otherwise 0.",
         value=Reading(
-            StepReading, lambda step: one(float(step.record.kernels_compiling))
+            StepReading,
+            lambda step: one(float(step.record.execution.kernels_compiling)),
         ),
     ),
     Metric(
@@ -149,7 +143,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         help="Estimated floating-point operations of the model's matrix products and "
         "attention.",
         value=Reading(
-            StepReading, lambda step: one(step.facts.cost.flops(step.record))
+            StepReading, lambda step: one(step.facts.model.cost.flops(step.record))
         ),
     ),
     Metric(
@@ -159,7 +153,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         help="Estimated bytes read from memory: the weights once per step, plus the "
         "keys and values of the context.",
         value=Reading(
-            StepReading, lambda step: one(step.facts.cost.read_bytes(step.record))
+            StepReading, lambda step: one(step.facts.model.cost.read_bytes(step.record))
         ),
     ),
     Metric(
@@ -169,7 +163,8 @@ STEP_METRICS: tuple[Metric, ...] = (
         help="Estimated bytes written to memory: the keys and values of the step's "
         "tokens.",
         value=Reading(
-            StepReading, lambda step: one(step.facts.cost.write_bytes(step.record))
+            StepReading,
+            lambda step: one(step.facts.model.cost.write_bytes(step.record)),
         ),
     ),
 )

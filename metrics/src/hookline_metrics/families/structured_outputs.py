@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from hookline.clock import NANOSECONDS
-from hookline.stats import GrammarCompiling, GrammarStats
+from hookline.stats.grammars import GrammarCompiling, GrammarStats
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import (

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 
 from hookline.finish_cause import Rejected
 from hookline.request import FinishReason
-from hookline.stats import FinishedRequest, TenantStats
+from hookline.stats.finished_request import FinishedRequest
+from hookline.stats.scheduler_stats import TenantStats
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.metric import Feature, Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading

@@ -8,7 +8,7 @@ from hookline_metrics.readings import Reading, StepReading, by_label, one
 
 
 def _times(step: StepReading) -> Iterable[Point]:
-    use = step.record.thread_use
+    use = step.record.execution.thread_use
     return by_label(
         {
             "running": use.running_ns / NANOSECONDS,
@@ -24,7 +24,9 @@ THREAD_METRICS: tuple[Metric, ...] = (
         unit="threads",
         help="Number of CPU threads that computed the latest step; it follows the CPU "
         "quota and what neighbours leave free. 0 on GPUs.",
-        value=Reading(StepReading, lambda step: one(step.record.thread_use.threads)),
+        value=Reading(
+            StepReading, lambda step: one(step.record.execution.thread_use.threads)
+        ),
     ),
     Metric(
         name="hookline_worker_barrier_wait_seconds",
@@ -34,7 +36,9 @@ THREAD_METRICS: tuple[Metric, ...] = (
         "threads.",
         value=Reading(
             StepReading,
-            lambda step: one(step.record.thread_use.barrier_wait_ns / NANOSECONDS),
+            lambda step: one(
+                step.record.execution.thread_use.barrier_wait_ns / NANOSECONDS
+            ),
         ),
     ),
     Metric(
@@ -54,7 +58,9 @@ THREAD_METRICS: tuple[Metric, ...] = (
         help="Time in which the control group's CPU quota stopped its processes.",
         value=Reading(
             StepReading,
-            lambda step: one(step.record.thread_use.throttled_ns / NANOSECONDS),
+            lambda step: one(
+                step.record.execution.thread_use.throttled_ns / NANOSECONDS
+            ),
         ),
     ),
 )

@@ -1,5 +1,6 @@
 """The saturation signal of an engine; docs/saturation.md explains it."""
 
+from hookline_metrics.saturation.demand import OthersWork
 from hookline_metrics.saturation.signal import PARTS, Saturation
 
-__all__ = ["PARTS", "Saturation"]
+__all__ = ["PARTS", "OthersWork", "Saturation"]

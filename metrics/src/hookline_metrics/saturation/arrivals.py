@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 
 WINDOW_SECONDS = 15.0
 """Time constant: as noisy and as delayed as a mean over the last 30 s."""
@@ -32,7 +32,7 @@ class Arrivals:
         self._seconds = self._seconds * kept + weight
         is_queued = self._last_waiting > 0 and scheduler.waiting > 0
         self._queued_seconds = self._queued_seconds * kept + weight * is_queued
-        received = scheduler.received + scheduler.taken_over
+        received = scheduler.totals.received + scheduler.totals.taken_over
         new = max(0, received - self._last_received)
         self._received = self._received * kept + new
         growth = scheduler.waiting - self._last_waiting

@@ -4,8 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hookline.events import OthersWork, StepRecord
-from hookline.stats import IterationStats, SchedulerStats
+import msgspec
+
+from hookline.events import StepRecord
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
 
 MEMORY_SECONDS = 60.0
 """Time constant, in busy seconds."""
@@ -31,6 +34,20 @@ class MeanRequest(NamedTuple):
     fresh: float
 
 
+class OthersWork(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What an output says of other front ends' requests, in numbers.
+
+    Attributes:
+        begun: Requests that got their first tokens.
+        cached_tokens: Prompt tokens of these that no step had to compute.
+        ended: Requests that ended after their first tokens.
+    """
+
+    begun: int
+    cached_tokens: int
+    ended: int
+
+
 @dataclass(slots=True)
 class Demand:
     """Decaying sums of the work done and of the requests that it was done for.
@@ -54,10 +71,10 @@ class Demand:
         self, record: StepRecord, iteration: IterationStats, scheduler: SchedulerStats
     ) -> None:
         """Adds a step."""
-        self._tokens += record.prefill_tokens
-        self._decodes += record.decode_requests
-        self._prefills += record.prefill_requests
-        if (recomputed := scheduler.recomputed_tokens) != self._last_recomputed:
+        self._tokens += record.work.prefill_tokens
+        self._decodes += record.work.decode_requests
+        self._prefills += record.work.prefill_requests
+        if (recomputed := scheduler.totals.recomputed_tokens) != self._last_recomputed:
             self._recomputed += max(0, recomputed - self._last_recomputed)
             self._last_recomputed = recomputed
         self.add_requests(iteration)

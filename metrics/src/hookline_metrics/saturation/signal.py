@@ -8,12 +8,11 @@ import math
 from collections.abc import Mapping
 
 from hookline.clock import NANOSECONDS
-from hookline.events import OthersWork
 from hookline.payloads import EngineFacts, StateChanged, StepFinished
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.saturation.arrivals import Arrivals
 from hookline_metrics.saturation.costs import StepCosts
-from hookline_metrics.saturation.demand import Demand, MeanRequest
+from hookline_metrics.saturation.demand import Demand, MeanRequest, OthersWork
 
 PARTS = ("load", "kv", "growth", "backlog")
 MOST = 10.0
@@ -47,10 +46,10 @@ class Saturation:
 
     def step(self, step: StepFinished) -> None:
         """Adds a step."""
-        record = step.record
+        record, work = step.record, step.record.work
         seconds = self._seconds_of_step(record.step, record.started_at, record.ended_at)
         self._age(seconds)
-        self._costs.add(record.decode_requests, record.prefill_tokens, seconds)
+        self._costs.add(work.decode_requests, work.prefill_tokens, seconds)
         self._demand.add(record, step.iteration, step.scheduler)
         self._last_step = record.step
         self._idle_since = None  # it was busy until now, even if nothing is left
@@ -149,8 +148,8 @@ class Saturation:
     def _batch(self, request: MeanRequest) -> float:
         """Returns the maximum running requests, by the limit and by the KV cache."""
         limit = float(max(1, self._facts.max_num_seqs))
-        if request.blocks > 0 and self._facts.num_kv_blocks:
-            limit = min(limit, self._facts.num_kv_blocks / request.blocks)
+        if request.blocks > 0 and self._facts.model.num_kv_blocks:
+            limit = min(limit, self._facts.model.num_kv_blocks / request.blocks)
         return max(1.0, limit)
 
     def _backlog(self, request: MeanRequest, seconds: float) -> float:

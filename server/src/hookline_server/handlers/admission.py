@@ -86,7 +86,7 @@ class RequestAdmission(Generic[Body]):
         )
         with rejection_counted(engine, facts):
             tokens, words = await self._tokenized(prompts, params)
-        most = engine.facts.max_model_len
+        most = engine.facts.model.max_model_len
         sections = present(((POOLING, pooling), (KV_TRANSFER, body.kv_transfer_params)))
         requests = [
             GenerateRequest(

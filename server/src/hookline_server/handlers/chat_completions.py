@@ -42,14 +42,14 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     with rejections_counted(request):
         admission = await admit(request, ChatRequest, check)
         engine, body = admission.engine, admission.body
-        check_sizes(body, engine.facts.vocab_size)
+        check_sizes(body, engine.facts.model.vocab_size)
         params = sampling_params(
             body,
             max_tokens=body.output_tokens,
             logprobs=body.likeliest_tokens,
             prompt_logprobs=body.prompt_logprobs,
         )
-        check_logprobs(body, params, engine.facts.max_model_len)
+        check_logprobs(body, params, engine.facts.model.max_model_len)
         prompt, params, reading = await read_conversation(request, body, params)
     identity = make_identity(request, "chatcmpl-")
     batch = await admission.batch(identity, [prompt], params)

@@ -56,10 +56,10 @@ async def completions(request: web.Request) -> web.StreamResponse:
     with rejections_counted(request):
         admission = await admit(request, CompletionRequest, check)
         engine, body = admission.engine, admission.body
-        max_model_len = engine.facts.max_model_len
+        max_model_len = engine.facts.model.max_model_len
         most_tokens = most_prompt_tokens(body, max_model_len, _max_tokens(body))
         given = prompts(body, max_model_len, most_tokens=most_tokens)
-        check_sizes(body, engine.facts.vocab_size, num_prompts=len(given))
+        check_sizes(body, engine.facts.model.vocab_size, num_prompts=len(given))
         params = _params(body)
         check_logprobs(body, params, max_model_len, num_prompts=len(given))
         found = await _tokenized(
@@ -145,5 +145,5 @@ async def _echo(
 async def _text(engine: ServingEngine, prompt: Prompt) -> str:
     if isinstance(prompt, str):
         return prompt
-    check_tokens("prompt", prompt, engine.facts.vocab_size)
+    check_tokens("prompt", prompt, engine.facts.model.vocab_size)
     return await engine.decode(prompt)

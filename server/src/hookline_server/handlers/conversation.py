@@ -73,7 +73,7 @@ async def read_conversation(
         continue_final_message=bool(body.continue_final_message),
         chat_template=body.chat_template,
         most_tokens=most_prompt_tokens(
-            body, engine.facts.max_model_len, body.output_tokens
+            body, engine.facts.model.max_model_len, body.output_tokens
         ),
         shows_reasoning=body.include_reasoning is not False,
     )

@@ -84,7 +84,7 @@ async def _answer(
 async def _tokens(
     engine: ServingEngine, body: EmbeddingRequest, given: Input, client: str
 ) -> list[int]:
-    longest = engine.facts.max_model_len
+    longest = engine.facts.model.max_model_len
     most = most_input_tokens(body, longest)
     if isinstance(given, str):
         try:
@@ -98,5 +98,5 @@ async def _tokens(
             raise error.of_embedding() from error
         return fitted(given, most, longest)
     kept = fitted(given, most, longest)
-    check_tokens("input", kept, engine.facts.vocab_size)
+    check_tokens("input", kept, engine.facts.model.vocab_size)
     return kept

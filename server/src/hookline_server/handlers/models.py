@@ -28,5 +28,5 @@ def _card(request: web.Request) -> ModelCard:
         id=facts.model_name,
         created=request.app[STARTED],
         root=engine.model,
-        max_model_len=facts.max_model_len,
+        max_model_len=facts.model.max_model_len,
     )

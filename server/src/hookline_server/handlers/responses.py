@@ -133,8 +133,8 @@ async def _read(
     request: web.Request, body: ResponsesRequest, generation: GenerationRequest
 ) -> _Read:
     engine = request.app[ENGINE]
-    max_model_len = engine.facts.max_model_len
-    check_sizes(generation, engine.facts.vocab_size)
+    max_model_len = engine.facts.model.max_model_len
+    check_sizes(generation, engine.facts.model.vocab_size)
     params = sampling_params(
         generation, max_tokens=body.max_output_tokens, logprobs=body.likeliest_tokens
     )
@@ -160,7 +160,9 @@ async def _conversation(
         use=use,
         variables=template_variables(body, use.tools, template_defaults(request)),
         most_tokens=most_prompt_tokens(
-            generation, request.app[ENGINE].facts.max_model_len, body.max_output_tokens
+            generation,
+            request.app[ENGINE].facts.model.max_model_len,
+            body.max_output_tokens,
         ),
     )
     return conversation, [item for _, item in placed]

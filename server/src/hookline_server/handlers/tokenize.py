@@ -54,7 +54,7 @@ async def tokenize(request: web.Request) -> web.Response:
     return json_response(
         TokenizeResponse(
             count=len(tokens),
-            max_model_len=engine.facts.max_model_len,
+            max_model_len=engine.facts.model.max_model_len,
             tokens=tokens,
             token_strs=texts,
         )
@@ -74,7 +74,7 @@ async def detokenize(request: web.Request) -> web.Response:
     engine = ready_engine(request)
     body = await read_message(request, DetokenizeRequest)
     check_model(engine, body.model)
-    check_tokens("tokens", body.tokens, engine.facts.vocab_size)
+    check_tokens("tokens", body.tokens, engine.facts.model.vocab_size)
     return json_response(DetokenizeResponse(prompt=await engine.decode(body.tokens)))
 
 

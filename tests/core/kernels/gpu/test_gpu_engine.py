@@ -138,7 +138,7 @@ def test_eager_steps_give_the_oracles_tokens(oracle: Oracle, serve: Serve) -> No
     """Prompts are chunked, mixed with decodes, and repeated from the cache."""
     with serve(oracle.folder) as llm:
         first, again = tokens_of(llm), tokens_of(llm, PROMPTS[3:4])
-        told = llm.front_end.facts.kernels
+        told = llm.front_end.facts.model.kernels
 
     parts = ("decoder", "Triton attention", "Triton sampling")
     assert told == ", ".join((*parts, "no CUDA graphs (enforce-eager)"))
@@ -154,7 +154,7 @@ def test_graphs_give_the_oracles_tokens(
         found = tokens_of(llm, PROMPTS[:3])
         before = list(recorder.replays)
         found += tokens_of(llm, PROMPTS[3:])
-        told = llm.front_end.facts.kernels
+        told = llm.front_end.facts.model.kernels
 
     assert told == "decoder with CUDA graphs, Triton attention, Triton sampling"
     assert found == [oracle.greedy(prompt, TOKENS) for prompt in PROMPTS]
@@ -251,7 +251,7 @@ def test_experts_are_launched_and_right(
 
     with serve(tmp_path, graphs=True) as llm:
         found = tokens_of(llm, PROMPTS[1:3])
-        told = llm.front_end.facts.kernels
+        told = llm.front_end.facts.model.kernels
 
     assert told.startswith("decoder, Triton attention")
     assert told.endswith("no CUDA graphs (modules may wait for the device)")
@@ -269,7 +269,7 @@ def test_other_models_run_as_modules(
 
     with serve(tmp_path, graphs=True) as llm:
         found = tokens_of(llm, PROMPTS[1:3])
-        told = llm.front_end.facts.kernels
+        told = llm.front_end.facts.model.kernels
 
     assert told.startswith("modules (")
     assert "Triton attention" in told
@@ -283,7 +283,7 @@ def test_the_reference_runs_without_triton(oracle: Oracle, serve: Serve) -> None
 
     with serve(oracle.folder, plain, graphs=True) as llm:
         found = tokens_of(llm)
-        told = llm.front_end.facts.kernels
+        told = llm.front_end.facts.model.kernels
 
     assert "Triton" not in told
     assert found == [oracle.greedy(prompt, TOKENS) for prompt in PROMPTS]
@@ -377,7 +377,7 @@ def test_the_pool_gets_what_the_profile_leaves(
         found = tokens_of(llm, PROMPTS[:2])
 
     block = 3 * 2 * 2 * 16 * 4 * 8  # layers, sides, heads, width, bytes, tokens
-    assert facts.num_kv_blocks == 200_000 // block
+    assert facts.model.num_kv_blocks == 200_000 // block
     assert profiles[0].cache_bytes == 4 * block  # a prompt of 24 tokens and one more
     assert recorder.captured == [4, 2, 4, 2, 1]
     assert found == [llama.greedy(prompt, TOKENS) for prompt in PROMPTS[:2]]

@@ -125,9 +125,9 @@ def test_facts_name_window_and_host_memory(tmp_path: Path) -> None:
 
     assert facts.cache == CacheFacts(
         configured_blocks=17,
-        sliding_window=12,
         connector="offload",
         host_blocks=tier.max_blocks,
         host_bytes=tier.max_bytes,
     )
+    assert facts.model.sliding_window == 12
     assert 0 < facts.cache.host_bytes <= 2**21

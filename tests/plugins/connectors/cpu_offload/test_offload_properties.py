@@ -18,7 +18,7 @@ from hookline.config import SchedulerConfig
 from hookline.core.engine_core import WAIT
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline_cpu_offload import OffloadOptions, SchedulerSide, WorkerSide
 from hookline_cpu_offload.options import DiskOptions
 from hookline_cpu_offload.tasks import Move
@@ -44,6 +44,7 @@ from hookline_testing.connected_core import (
     tokens_by_request,
 )
 from hookline_testing.connectors import DictStore
+from hookline_testing.essential import examples
 from hookline_testing.simulation import engine_request
 
 BLOCK_BYTES = BLOCK * 8
@@ -180,7 +181,11 @@ def counted_bytes(tiers: Mapping[str, TierStats]) -> dict[tuple[str, str], int]:
     lost=st.sampled_from([0.0, 0.2]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 def test_nothing_is_wrong_and_nothing_is_left(
     num_slots: int,
     scheduler: SchedulerConfig,
@@ -218,13 +223,13 @@ def test_nothing_is_wrong_and_nothing_is_left(
             tiers = transfers_of(stats).tiers
             moved.update(moved_bytes(outputs))
             assert moved == counted_bytes(tiers)
-            assert stats.residue == Residue()
+            assert stats.totals.residue == Residue()
             assert stats.kv_blocks_used == stats.held.get("remote_kv", 0) == 0
             rest = transfers_of(stats).at_rest()
             if lost:  # lost orders are forgotten when later ones are executed
                 rest = msgspec.structs.replace(rest, tiers=tiers)
             assert transfers_of(stats) == rest
-            assert sum(stats.finished.values()) == stats.received
+            assert sum(stats.totals.finished.values()) == stats.totals.received
             assert tiers["cpu"].max_blocks == num_slots
             hits = transfers_of(stats).tier_hits
             assert sum(hits.values()) == transfers_of(stats).external_cache.hit_tokens
@@ -265,7 +270,7 @@ def test_evicted_blocks_come_back_from_memory() -> None:
     tiers = ask(engine, 0)
 
     after = engine.core.report("test").stats
-    assert after.computed_tokens - before.computed_tokens == 1
+    assert after.totals.computed_tokens - before.totals.computed_tokens == 1
     assert transfers_of(after).external_cache.hit_tokens == 40
     assert transfers_of(after).tier_hits == {"cpu": 40}
     cpu = tiers["cpu"]

@@ -118,7 +118,7 @@ def test_malformed_events_are_asked_for_once(events: object) -> None:
     assert scheduler.asked == 1
     assert found == [ConnectorLookup(NANOSECONDS // 1000)]
     assert transfers_of(stats).failures == {"poll": {"malformed": 1}}
-    assert stats.finished == {"length": 1}
+    assert stats.totals.finished == {"length": 1}
 
 
 def test_number_of_events_and_their_names_are_bounded() -> None:

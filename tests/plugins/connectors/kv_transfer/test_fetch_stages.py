@@ -9,7 +9,7 @@ from hookline.config import SchedulerConfig
 from hookline.config.extensions import KV_TRANSFER
 from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_kv_transfer.config import KVRole, KVTransferConfig
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.connected_core import BLOCK, ConnectedCore, connected_core

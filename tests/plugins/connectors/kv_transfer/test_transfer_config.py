@@ -23,10 +23,12 @@ from hookline.core.building import build_core
 from hookline.exceptions import ConfigError
 from hookline.models.fingerprint import fingerprint_of
 from hookline.models.layer_shapes import LayerCache
+from hookline.plugin_loading import extensions
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.shown_cache import ShownCache
 from hookline_kernels.cache_numbers import dtype_name
-from hookline_kv_transfer import KVLayout, KVRole, KVTransferConfig, LoadFailurePolicy
+from hookline_kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
+from hookline_kv_transfer.layout import KV_LAYOUT
 from hookline_kv_transfer.worker_side import TransferWorker
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing import assert_conserved
@@ -47,6 +49,7 @@ SIMULATED = EngineConfig(
 SIDES = """
 from hookline import hookimpl
 from hookline.exceptions import ConfigError
+from hookline.plugin_loading import extensions
 from hookline_kv_transfer import SchedulerCapabilities
 from hookline_testing.essential import essential
 
@@ -260,8 +263,18 @@ def test_caches_of_other_dtypes_have_other_fingerprints(other: torch.dtype) -> N
                 content=b"the same model",
             )
         )
-        sections: dict[str, KVLayout] = {}
+        sections: dict[str, object] = {}
         worker.describe(sections)
-        found.append(sections[KV_TRANSFER].fingerprint)
+        found.append(KV_LAYOUT.typed(sections[KV_TRANSFER]).fingerprint)
 
     assert found[0] == found[1] != found[2]
+
+
+def test_a_missing_distribution_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The option that needs it is named, too."""
+    monkeypatch.setattr(extensions, "installed", lambda _: ())
+
+    with pytest.raises(ConfigError, match="pip install hookline-kv-transfer") as caught:
+        build_core(SIMULATED, SystemClock())
+
+    assert caught.value.option == "kv-transfer-config"

@@ -13,7 +13,7 @@ from hookline.events import PreemptionCause, StepOutput
 from hookline.finish_cause import Aborted, Failed
 from hookline.outputs import RequestOutput
 from hookline.sampling_params import SamplingParams
-from hookline.stats import Residue, SchedulerStats
+from hookline.stats.scheduler_stats import Residue, SchedulerStats
 from hookline_kv_transfer import (
     KVLayout,
     KVRole,
@@ -55,7 +55,7 @@ PROMPT = list(range(3, 24))
 def stats_of(engine: ConnectedCore) -> SchedulerStats:
     """Once it rests: nothing is left of any request or transfer."""
     stats = engine.core.report("test").stats
-    assert stats.residue == Residue()
+    assert stats.totals.residue == Residue()
     assert stats.kv_blocks_used == 0
     assert transfers_of(stats) == transfers_of(stats).at_rest()
     return stats
@@ -87,18 +87,21 @@ def test_loaded_tokens_are_reported(*, is_async: bool) -> None:
     outputs = run(engine)
 
     assert tokens_by_request(outputs)[1] == tokens
-    [scheduled] = [event for output in outputs for event in output.scheduled]
+    [scheduled] = [event for output in outputs for event in output.events.scheduled]
     assert (scheduled.local_cached_tokens, scheduled.external_cached_tokens) == (0, 20)
     assert (scheduled.remote_kv is not None) == is_async
     if scheduled.remote_kv is not None:
-        [queued] = [event for output in outputs for event in output.queued]
+        [queued] = [event for output in outputs for event in output.events.queued]
         began, ended = scheduled.remote_kv
         assert queued.at <= began < ended <= scheduled.at
     stats = stats_of(engine)
-    assert stats.computed_tokens == 1 + 2
+    assert stats.totals.computed_tokens == 1 + 2
     assert transfers_of(stats).external_cache.queried_tokens == 21
     assert transfers_of(stats).external_cache.hit_tokens == 20
-    assert (stats.prefix_cache.queried_tokens, stats.prefix_cache.hit_tokens) == (21, 0)
+    assert (
+        stats.totals.prefix_cache.queried_tokens,
+        stats.totals.prefix_cache.hit_tokens,
+    ) == (21, 0)
     assert (transfers_of(stats).loads, transfers_of(stats).failures) == (1, {})
     assert transfers_of(stats).loaded_bytes == 5 * 4 * 8
     assert transfers_of(stats).load_ns >= 0
@@ -120,8 +123,8 @@ def test_waiting_request_blocks_no_other() -> None:
     assert transfers_of(stats).loading == 1
     assert transfers_of(stats).oldest_load_at is not None
     assert stats.oldest_waiting_at is not None
-    assert stats.residue == Residue()
-    ended = [event.request_id for output in outputs for event in output.finished]
+    assert stats.totals.residue == Residue()
+    ended = [event.request_id for output in outputs for event in output.events.finished]
     assert ended == [2, 1]
     stats_of(engine)
 
@@ -143,16 +146,16 @@ def test_failed_load_is_computed(*, is_async: bool, lead: bool) -> None:
     good = transfers_of(stats).external_cache.hit_tokens
     spoilt = 0 if is_async else 1 + (1 if lead else 0)
     assert transfers_of(stats).recomputed_tokens == 20 - good + spoilt
-    assert stats.discarded_tokens == spoilt
-    assert stats.preemptions == (0 if is_async else 1)
+    assert stats.totals.discarded_tokens == spoilt
+    assert stats.totals.preemptions == (0 if is_async else 1)
     # What was computed after all is found by the second request.
-    assert stats.prefix_cache.hit_tokens >= 20
-    lost = [event for output in outputs for event in output.preempted]
+    assert stats.totals.prefix_cache.hit_tokens >= 20
+    lost = [event for output in outputs for event in output.events.preempted]
     assert [event.failed_external_tokens for event in lost] == (
         [] if is_async else [20 - good]
     )
     assert {event.cause for event in lost} <= {PreemptionCause.LOAD_FAILED}
-    *_, last = [event for output in outputs for event in output.scheduled]
+    *_, last = [event for output in outputs for event in output.events.scheduled]
     assert last.local_cached_tokens + last.external_cached_tokens == good > 0
 
 
@@ -166,10 +169,10 @@ def test_failed_load_may_end_the_request(*, is_async: bool) -> None:
 
     outputs = run(engine)
 
-    [end] = [event for output in outputs for event in output.finished]
+    [end] = [event for output in outputs for event in output.events.finished]
     assert end.cause == Failed("KV load failed: as_wanted")
     assert tokens_by_request(outputs) == {}
-    assert stats_of(engine).finished == {"error": 1}
+    assert stats_of(engine).totals.finished == {"error": 1}
 
 
 def test_late_load_finds_its_blocks_closed() -> None:
@@ -204,7 +207,7 @@ def test_blocks_of_an_aborted_load_are_closed_first() -> None:
     freed = engine.core.report("test").stats
 
     assert (transfers_of(held).closing, held.kv_blocks_used) == (1, 5)
-    assert held.residue == freed.residue == Residue()
+    assert held.totals.residue == freed.totals.residue == Residue()
     assert (transfers_of(freed).closing, freed.kv_blocks_used) == (0, 0)
     assert transfers_of(freed).failures == {"load": {"aborted": 1}}
     assert not engine.core.has_work
@@ -254,9 +257,9 @@ def test_kept_blocks_are_freed_when_they_are_saved() -> None:
     held = engine.core.report("test").stats
     engine.run()
 
-    assert end.finished[0].sections[KV_TRANSFER] == {"request": 1}
+    assert end.events.finished[0].sections[KV_TRANSFER] == {"request": 1}
     assert (transfers_of(held).saving, held.kv_blocks_used) == (1, 6)
-    assert held.residue == Residue()
+    assert held.totals.residue == Residue()
     assert store.saved == 6
     stats = stats_of(engine)
     assert (transfers_of(stats).saves, transfers_of(stats).expired_blocks) == (1, 0)
@@ -304,7 +307,7 @@ def held_core(store: DictStore, *, grace_seconds: float) -> ConnectedCore:
     for request_id in (1, 2):
         prompt = [request_id * 100 + each for each in range(21)]
         engine.core.add(engine_request(request_id, prompt, 1))
-        assert engine.step().finished
+        assert engine.step().events.finished
     return engine
 
 
@@ -314,16 +317,16 @@ def test_a_waiting_request_gets_the_oldest_held_blocks() -> None:
     engine = held_core(store, grace_seconds=0.3)
     engine.core.add(engine_request(3, [5] * 30, 1))
 
-    waits = [engine.step().finished for _ in range(20)]
+    waits = [engine.step().events.finished for _ in range(20)]
     engine.clock.sleep(0.3)
-    ends = [each for _ in range(20) for each in engine.step().finished]
+    ends = [each for _ in range(20) for each in engine.step().events.finished]
     stats = engine.core.report("test").stats
 
     assert not any(waits)
     assert [each.request_id for each in ends] == [3]
     assert transfers_of(stats).reclaimed_blocks == 6
     assert transfers_of(stats).failures == {"save": {"reclaimed": 1}}
-    assert (transfers_of(stats).saving, stats.residue) == (2, Residue())
+    assert (transfers_of(stats).saving, stats.totals.residue) == (2, Residue())
 
 
 def test_held_blocks_that_are_read_are_left_alone() -> None:
@@ -459,7 +462,7 @@ def test_whatever_raises_is_contained(method: str, *, is_async: bool) -> None:
     tokens, found, stats = broken_run(method, fail, is_async=is_async)
 
     assert found == tokens
-    assert stats.finished == {"length": 1}
+    assert stats.totals.finished == {"length": 1}
     if not (is_async and method == "wait_for_layer_load"):  # which is never called
         assert transfers_of(stats).failures[METHODS[method]]["raised"] >= 1
 
@@ -646,7 +649,7 @@ def test_invalid_reports_are_counted(payload: object, reason: str) -> None:
     stats, turns = telling(scheduler, worker)
 
     assert transfers_of(stats).failures == {"poll": {reason: turns}}
-    assert stats.finished == {"length": 1}
+    assert stats.totals.finished == {"length": 1}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hookline.config import SchedulerConfig
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline_kv_transfer import LoadFailurePolicy
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.connected_core import (
@@ -21,6 +21,7 @@ from hookline_testing.connected_core import (
     tokens_by_request,
 )
 from hookline_testing.connectors import DictStore, Faults
+from hookline_testing.essential import examples
 from hookline_testing.simulation import engine_request
 
 VOCAB_SIZE = 1000
@@ -105,7 +106,11 @@ SCHEDULERS = st.builds(
     stages=st.sampled_from([1, 2, 3]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 def test_nothing_is_wrong_and_nothing_is_left(  # noqa: PLR0917 - all are drawn
     store: DictStore,
     scheduler: SchedulerConfig,
@@ -135,25 +140,25 @@ def test_nothing_is_wrong_and_nothing_is_left(  # noqa: PLR0917 - all are drawn
         for at, found in tokens.items():
             assert found == right[at][: len(found)]
         stats = engine.core.report("test").stats
-        assert stats.residue == Residue()
+        assert stats.totals.residue == Residue()
         assert stats.kv_blocks_used == stats.held.get("remote_kv", 0) == 0
         assert transfers_of(stats) == transfers_of(stats).at_rest()
-        assert sum(stats.finished.values()) == stats.received
+        assert sum(stats.totals.finished.values()) == stats.totals.received
         if policy is LoadFailurePolicy.RECOMPUTE:
-            assert "error" not in stats.finished
+            assert "error" not in stats.totals.finished
     compare_totals(engine, outputs)
 
 
 def compare_totals(engine: ConnectedCore, outputs: list[StepOutput]) -> None:
     """Totals are the sums over what outputs have told."""
     stats = engine.core.report("test").stats
-    preempted = [event for output in outputs for event in output.preempted]
+    preempted = [event for output in outputs for event in output.events.preempted]
     assert stats.preempted == 0
-    assert stats.preemptions == len(preempted)
-    assert stats.preempted_prompt_tokens == sum(
+    assert stats.totals.preemptions == len(preempted)
+    assert stats.totals.preempted_prompt_tokens == sum(
         event.prompt_tokens for event in preempted
     )
-    assert stats.preempted_output_tokens == sum(
+    assert stats.totals.preempted_output_tokens == sum(
         event.output_tokens for event in preempted
     )
     loads = [load for output in outputs for load in news_of(output).loads]
@@ -162,5 +167,5 @@ def compare_totals(engine: ConnectedCore, outputs: list[StepOutput]) -> None:
     records = [output.record for output in outputs if output.record is not None]
     untold = engine.core._scheduler.take_eviction_work()
     assert stats.evicted_blocks == untold.blocks + sum(
-        record.evicted_blocks for record in records
+        record.evictions.blocks for record in records
     )

@@ -24,7 +24,7 @@ def evictions(engine: ConnectedCore) -> int:
     """Evictions reported for prompts that are computed once and loaded later."""
     for request_id, prompt in enumerate([*PROMPTS, *PROMPTS]):
         engine.core.add(engine_request(request_id, prompt, 1))
-    return sum(len(output.evictions) for output in engine.run())
+    return sum(len(output.events.evictions) for output in engine.run())
 
 
 def test_evictions_are_reported_while_loads_are_awaited() -> None:
@@ -48,5 +48,7 @@ def test_a_waiting_output_takes_nothing() -> None:
     engine.core.add(engine_request(3, PROMPTS[1], 1))
 
     assert causes == {"transfer"}
-    assert output.queued == []
-    assert [event.request_id for event in engine.core.report("test").queued] == [3]
+    assert output.events.queued == []
+    assert [event.request_id for event in engine.core.report("test").events.queued] == [
+        3
+    ]

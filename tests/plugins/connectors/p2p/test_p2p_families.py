@@ -75,4 +75,4 @@ def test_bfloat16_is_continued_as_by_oneself(
     alone = producer.add(PROMPT, OUTPUT_TOKENS)
     rest([producer])
     assert producer.tokens[alone] == tokens
-    assert producer.stats.prefix_cache.hit_tokens == 44
+    assert producer.stats.totals.prefix_cache.hit_tokens == 44

@@ -14,7 +14,7 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
 )
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_faults.p2p_transport import Wire, flipped, prefilled
 from hookline_kv_transfer.blocks import Bytes
 from hookline_metrics.transfer_stats import transfers_of

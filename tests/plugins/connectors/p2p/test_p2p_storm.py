@@ -89,6 +89,7 @@ class Storm:
                 continue
             self.prefilling.remove(entry)
             told = producer.ended[request].sections.get(KV_TRANSFER)
+            assert told is None or isinstance(told, dict)
             consumer = self.engines[index]
             self.decoding.append((consumer, consumer.add(prompt, 5, told), prompt))
 

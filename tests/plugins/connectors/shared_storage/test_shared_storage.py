@@ -14,7 +14,7 @@ from hookline.config import CacheConfig, EngineConfig, ExecutorConfig
 from hookline.exceptions import ConfigError
 from hookline.frontend.async_engine import AsyncEngine
 from hookline.outputs import RequestOutput
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_kv_transfer import KVLayout, KVTransferConfig
 from hookline_kv_transfer.blocks import Bytes
 from hookline_metrics.transfer_stats import transfers_of

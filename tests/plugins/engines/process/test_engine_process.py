@@ -13,7 +13,13 @@ import msgspec
 import pytest
 
 from hookline import LLM, ConfigError, EngineDeadError, ModelLoadError, SamplingParams
-from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ExecutorConfig,
+    ModelConfig,
+    SchedulerConfig,
+)
 from hookline.core.commands import Finish
 from hookline.finish_cause import Aborted
 from hookline_process_engine.process_client import ProcessClient
@@ -47,6 +53,11 @@ def config_for(folder: Path, **more: object) -> EngineConfig:
     return EngineConfig(
         model=model, cache=CacheConfig(num_kv_blocks=64), in_process=False
     )
+
+
+def simulated(config: EngineConfig) -> EngineConfig:
+    """The same without a model, whose process starts in a fraction of the time."""
+    return replace(config, executor=ExecutorConfig(name="simulated"))
 
 
 def wait_until_gone(process: int) -> None:
@@ -120,7 +131,7 @@ def test_outputs_are_those_of_the_same_process(llama: Oracle) -> None:
 
 def test_only_the_front_end_ends_the_process(llama: Oracle) -> None:
     """A terminal's interrupt and a TERM do not; closing does, and cleans up."""
-    llm = LLM.from_config(config_for(llama.folder))
+    llm = LLM.from_config(simulated(config_for(llama.folder)))
     client = llm.front_end.engines.client
     assert isinstance(client, ProcessClient)
     engine = os.pidfd_open(client.pids[0])
@@ -167,7 +178,7 @@ def test_a_config_error_keeps_its_type(llama: Oracle) -> None:
     with pytest.raises(
         ConfigError, match=r"9999 is more than the model's 256"
     ) as found:
-        LLM.from_config(config_for(llama.folder, max_model_len=9999))
+        LLM.from_config(simulated(config_for(llama.folder, max_model_len=9999)))
 
     assert found.value.option == "max-model-len"
 

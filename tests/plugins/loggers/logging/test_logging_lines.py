@@ -10,7 +10,9 @@ from hookline.clock import VirtualClock
 from hookline.events import Preempted, PreemptionCause
 from hookline.payloads import EngineFailed, EngineStopped, RequestsPreempted
 from hookline.request import RequestFacts
-from hookline.stats import IterationStats, PrefixCacheCounts, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.prefix_cache import PrefixCacheCounts
+from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline_logging import LineFormat, StateLogger
 from hookline_logging.output import make_log
 from hookline_testing.payloads import (
@@ -101,7 +103,7 @@ def test_line_has_the_interval_s_numbers(bench: Bench) -> None:
         held={"grammar": 2, "remote_kv": 4},
         kv_blocks=40,
         kv_blocks_used=10,
-        prefix_cache=cache,
+        totals=EngineTotals(prefix_cache=cache),
     )
     bench.logger.step_finished(make_step(TOKENS, RUNNING))
 
@@ -331,12 +333,16 @@ def test_hit_rate_is_over_the_last_thousand_requests(bench: Bench) -> None:
     cold = PrefixCacheCounts(requests=1000, queried_tokens=10_000, hit_tokens=0)
     warm = PrefixCacheCounts(requests=2000, queried_tokens=20_000, hit_tokens=7_500)
     bench.logger.step_finished(
-        make_step(TOKENS, SchedulerStats(running=1, prefix_cache=cold))
+        make_step(
+            TOKENS, SchedulerStats(running=1, totals=EngineTotals(prefix_cache=cold))
+        )
     )
     bench.clock.sleep(5)
 
     bench.logger.step_finished(
-        make_step(TOKENS, SchedulerStats(running=1, prefix_cache=warm))
+        make_step(
+            TOKENS, SchedulerStats(running=1, totals=EngineTotals(prefix_cache=warm))
+        )
     )
 
     (line,) = bench.lines()

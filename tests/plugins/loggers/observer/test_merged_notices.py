@@ -4,7 +4,8 @@ from typing import Any
 
 from hookline.events import ClockPair, StepOutput
 from hookline.frontend.observing import REQUESTS
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_observer.merging import MergedNotices
 from hookline_observer.messages import Failed, Observed, Started
 from hookline_testing.payloads import FACTS

@@ -6,7 +6,9 @@ import msgspec
 
 from hookline.events import StepOutput
 from hookline.frozen import plain
-from hookline.stats import FinishedGroup, IterationStats, SchedulerStats
+from hookline.stats.finished_request import FinishedGroup
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_observer.messages import Observed
 from hookline_testing.payloads import FINISHED
 

@@ -26,7 +26,8 @@ from hookline.payloads import (
     RequestsFinished,
     StateChanged,
 )
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_observer.link import OBSERVER
 from hookline_observer.messages import Join, Notices
@@ -67,7 +68,9 @@ def front_end(hosted: HostedObserver, index: int = 0) -> Iterator[RemoteObserver
 
 
 def state(received: int, finished: int, at: int = 0) -> StepOutput:
-    stats = SchedulerStats(received=received, finished={"stop": finished})
+    stats = SchedulerStats(
+        totals=EngineTotals(received=received, finished={"stop": finished})
+    )
     return StepOutput(0, at, "heartbeat", stats)
 
 
@@ -180,7 +183,9 @@ def test_a_new_observer_knows_what_is(site: PluginSite, hosted: HostedObserver) 
     first, *rest = [each for each in after if not isinstance(each, FrontEndChanged)]
     assert first == EngineStarted(facts=FACTS, clock=CLOCK, resubmitted=4)
     assert [
-        each.scheduler.received for each in rest if isinstance(each, StateChanged)
+        each.scheduler.totals.received
+        for each in rest
+        if isinstance(each, StateChanged)
     ] == [8]
     assert told(site, FrontEndChanged)
     (lane,) = hosted.observers.lanes

@@ -35,7 +35,7 @@ from hookline.finish_cause import (
 )
 from hookline.front_end_parts import ServerAddress
 from hookline.request import FinishReason, RequestFacts
-from hookline.stats import FinishedRequest, RequestTimes
+from hookline.stats.finished_request import FinishedRequest, RequestTimes
 from hookline_faults.otlp import CLIENT_SPAN, TRACE_ID, TRACED
 from hookline_otel.attributes import (
     cut,

@@ -26,12 +26,9 @@ from hookline.payloads import (
     LoggerContext,
 )
 from hookline.request import FinishReason, RequestFacts
-from hookline.stats import (
-    FinishedRequest,
-    FirstScheduled,
-    IterationStats,
-    SchedulerStats,
-)
+from hookline.stats.finished_request import FinishedRequest
+from hookline.stats.iteration_stats import FirstScheduled, IterationStats
+from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline_faults.otlp import SPAN_ID, START, TRACE_ID, TRACED, Receiver, ended
 from hookline_metrics import Kind
 from hookline_otel.endpoint import OtlpProtocol
@@ -96,7 +93,9 @@ def test_a_replaced_engine_is_pushed_on(receiver: Receiver) -> None:
 
     logger.engine_failed(failed)
     logger.engine_started(dataclasses.replace(STARTED, restart_cause="failed"))
-    logger.step_finished(make_step(IterationStats(), SchedulerStats(received=4)))
+    logger.step_finished(
+        make_step(IterationStats(), SchedulerStats(totals=EngineTotals(received=4)))
+    )
     logger.engine_failed(EngineFailed(engine_index=0, reason="x", open_requests=0))
 
     received = receiver.inbox.last_metrics["hookline_requests_received"]
@@ -109,7 +108,7 @@ def test_catalogue_arrives_with_its_numbers(receiver: Receiver) -> None:
     logger.engine_started(STARTED)
     waited = FirstScheduled(queue_seconds=0.5, trace_id=TRACE_ID, span_id=SPAN_ID)
     iteration = IterationStats(first_scheduled=(waited, waited))
-    state = SchedulerStats(running=2, waiting=3, received=9)
+    state = SchedulerStats(running=2, waiting=3, totals=EngineTotals(received=9))
 
     logger.step_finished(make_step(iteration, state))
     logger.engine_failed(EngineFailed(engine_index=0, reason="x", open_requests=0))

@@ -26,7 +26,8 @@ from hookline.payloads import (
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.startup_timer import StartupPhase
-from hookline.stats import FinishedGroup, FinishedRequest, IterationStats, RequestTimes
+from hookline.stats.finished_request import FinishedGroup, FinishedRequest, RequestTimes
+from hookline.stats.iteration_stats import IterationStats
 from hookline_faults.otlp import (
     CLIENT_SPAN,
     SPAN_ID,

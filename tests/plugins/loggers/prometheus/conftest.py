@@ -47,19 +47,13 @@ from hookline.payloads import (
 )
 from hookline.request import RequestFacts
 from hookline.startup_timer import StartupPhase
-from hookline.stats import (
-    BlockEviction,
-    ExpertStats,
-    FinishedGroup,
-    FirstScheduled,
-    FirstToken,
-    GrammarCompiling,
-    GrammarStats,
-    IterationStats,
-    RankUse,
-    SchedulerStats,
-    TenantStats,
-)
+from hookline.stats.block_eviction import BlockEviction
+from hookline.stats.expert_stats import ExpertStats
+from hookline.stats.finished_request import FinishedGroup
+from hookline.stats.grammars import GrammarCompiling, GrammarStats
+from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats, TenantStats
+from hookline.stats.step_work import Execution, RankUse
 from hookline_metrics import DIALECTS, Family, HistogramValue, Kind
 from hookline_metrics.connector_events import (
     ConnectorLookup,
@@ -99,7 +93,7 @@ TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 WITH_ALL = msgspec.structs.replace(
     RECORD,
     verified=VerifiedDrafts(1, 3, 2, (1, 1)),
-    rank_use=RankUse(expert_tokens=(3, 1)),
+    execution=Execution(rank_use=RankUse(expert_tokens=(3, 1))),
 )
 
 LANE = LaneStats(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from hookline.pages import PageRequest
-from hookline.stats import FirstToken, IterationStats
+from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_metrics import HistogramValue, Kind
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.options import Options

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.pages import PageRequest
-from hookline.stats import FirstToken, IterationStats
+from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_metrics import ZERO_THRESHOLD, HistogramValue, NativeBuckets
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.native_message import native_fields

@@ -9,7 +9,8 @@ from prometheus_client import Metric
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics import Recorder
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType

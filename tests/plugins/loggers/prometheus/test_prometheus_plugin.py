@@ -17,7 +17,7 @@ from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.exceptions import ConfigError
 from hookline.pages import PageRequest
 from hookline.payloads import EngineFailed, EngineStopped, HttpAnswered, LoggerContext
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics import DIALECTS
 from hookline_prometheus import PrometheusLogger, create_stat_logger
 from hookline_prometheus.options import HELP, Options

@@ -12,7 +12,7 @@ from hookline.finish_cause import Aborted, Failed, LengthReached, Rejected
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, SloMiss
-from hookline.stats import FinishedRequest, RequestTimes
+from hookline.stats.finished_request import FinishedRequest, RequestTimes
 from hookline_request_log.encoding import encode
 from hookline_request_log.line import make_line
 from hookline_testing.payloads import FINISHED

@@ -17,7 +17,8 @@ from hookline.events import ClockPair, StepOutput
 from hookline.exceptions import ConfigError
 from hookline.frontend.observation import Observers
 from hookline.payloads import EngineFailed, EngineStopped, LoggerContext
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_request_log import LostLinesError, RequestLogger, create_stat_logger
 from hookline_request_log.options import DEFAULTS, Options
 from hookline_testing.payloads import (

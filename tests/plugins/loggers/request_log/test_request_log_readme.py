@@ -14,7 +14,7 @@ from hookline.config import EngineConfig
 from hookline.finish_cause import Rejected
 from hookline.payloads import EngineStopped, LoggerContext
 from hookline.slo import Phase, SloMiss
-from hookline.stats import IterationStats
+from hookline.stats.iteration_stats import IterationStats
 from hookline_request_log import RequestLogger, create_stat_logger
 from hookline_request_log.options import DEFAULTS
 from hookline_request_log.schema import Line

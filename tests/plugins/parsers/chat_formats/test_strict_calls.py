@@ -12,6 +12,7 @@ import pytest
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_grammars.backend import BackendContext, GrammarMatcher
 from hookline_grammars.loading import make_backend
+from hookline_grammars.spec import spec_of
 from hookline_server.reply_parsing.parts import CallArguments, CallBegun, Content
 from hookline_server.reply_parsing.tool_parser import (
     StrictToolParser,
@@ -73,7 +74,7 @@ def matcher(name: str) -> GrammarMatcher:
     assert isinstance(made, StrictToolParser)
     tag = made.structural_tag(frozenset({"weather"}))
     backend = make_backend("xgrammar", CONTEXT)
-    spec = StructuredOutputsParams(structural_tag=tag).spec
+    spec = spec_of(StructuredOutputsParams(structural_tag=tag))
     return backend.matcher(backend.compile(spec), (EOS,))
 
 

@@ -8,6 +8,7 @@ import pytest
 from hookline import LLM, SamplingParams
 from hookline.outputs import CompletionOutput
 from hookline.request import FinishReason
+from hookline_testing.oracle import make_oracle
 
 BUDGET = 7
 REQUESTS: Sequence[tuple[str, str, dict[str, object]]] = (
@@ -21,15 +22,17 @@ REQUESTS: Sequence[tuple[str, str, dict[str, object]]] = (
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """Replies of the demo model by request, and the tokens of `</think>`."""
+    """Replies of a small model by request, and the tokens of `</think>`."""
 
     replies: dict[str, CompletionOutput]
     close: list[int]
 
 
 @pytest.fixture(scope="module")
-def made() -> Replies:
-    with LLM("demo", logits_processor=["thinking_budget"], max_model_len=256) as llm:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Replies:
+    folder = tmp_path_factory.mktemp("llama")
+    make_oracle("llama", folder)
+    with LLM(str(folder), logits_processor=["thinking_budget"]) as llm:
         outputs = llm.generate(
             [prompt for _, prompt, _ in REQUESTS],
             [

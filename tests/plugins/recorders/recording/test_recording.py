@@ -114,7 +114,7 @@ def test_a_killed_process_leaves_its_recording(config: EngineConfig) -> None:
     client = ProcessClient(replace(config, in_process=False))
     client.send(0, Add(engine_request(1, [3, 4], 10)))
     received: list[StepOutput] = []
-    while not any(output.finished for output in received):
+    while not any(output.events.finished for output in received):
         output = client.receive(20.0)
         assert isinstance(output, StepOutput)
         received.append(output)

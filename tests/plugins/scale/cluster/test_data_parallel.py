@@ -41,13 +41,14 @@ def config(llama: Oracle) -> EngineConfig:
 def shares(llm: LLM) -> list[int]:
     """Number of requests that each engine has finished; the books balance."""
     assert_conserved(llm)
-    return [sum(each.stats.finished.values()) for each in llm.front_end.engines]
+    return [sum(each.stats.totals.finished.values()) for each in llm.front_end.engines]
 
 
 def tokens(outputs: list[RequestOutput]) -> list[list[int]]:
     return [list(each.outputs[0].token_ids) for each in outputs]
 
 
+@pytest.mark.slow
 def test_two_engines_give_the_tokens_of_the_oracle(llama: Oracle) -> None:
     """Greedy output is `transformers`' own, whichever engine computes it."""
     with LLM.from_config(config(llama)) as llm:

@@ -39,7 +39,7 @@ from hookline.payloads import (
     StepFinished,
 )
 from hookline.sampling_params import SamplingParams
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline.step.plan import StepPlan
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import EngineClient
@@ -165,11 +165,13 @@ def test_each_engine_is_charged_with_its_own(
 
     assert sorted(chosen) == [0, 0, 0, 1, 1, 1]
     assert [each.stats.kv_blocks for each in engines] == [64, 32]
-    assert [each.facts.num_kv_blocks for each in engines] == [64, 32]
+    assert [each.facts.model.num_kv_blocks for each in engines] == [64, 32]
     for engine in engines:
-        assert engine.stats.received == engine.accounting.received == 3
-        assert engine.stats.finished == engine.accounting.finished == {"length": 3}
-        assert engine.stats.residue == Residue()
+        assert engine.stats.totals.received == engine.accounting.received == 3
+        assert (
+            engine.stats.totals.finished == engine.accounting.finished == {"length": 3}
+        )
+        assert engine.stats.totals.residue == Residue()
         assert engine.accounting.residue == 0
     for index, blocks in enumerate((64, 32)):
         states = [s for s in payloads(site, StateChanged) if s.engine_index == index]
@@ -232,7 +234,7 @@ def test_a_death_ends_the_requests_of_its_engine_only(
     assert failure is None
     assert driven.front_end.failure == "RuntimeError: the device fell off"
     assert second.accounting.finished == {"error": 2}
-    assert second.stats.received == 2
+    assert second.stats.totals.received == 2
     assert first.accounting.finished == {"length": 4, "error": 1}
     assert [e.accounting.residue for e in driven.front_end.engines] == [0, 0]
     failed = payloads(site, EngineFailed)
@@ -266,9 +268,9 @@ def test_a_killed_process_leaves_the_other(
         assert kind is (RequestOutput if is_kill or index else EngineDeadError)
     assert first.accounting.finished == ({} if is_kill else {"error": 2})
     assert second.accounting.finished == {"length": 5 if is_kill else 3}
-    assert [first.stats.received, second.stats.received] == [2, 3]
+    assert [first.stats.totals.received, second.stats.totals.received] == [2, 3]
     assert [first.accounting.residue, second.accounting.residue] == [0, 0]
-    assert second.stats.residue == Residue()
+    assert second.stats.totals.residue == Residue()
 
 
 def test_a_death_is_told_while_others_keep_sending(
@@ -321,7 +323,7 @@ def test_a_killed_process_is_replaced_beside_the_other(
     assert all(isinstance(each, RequestOutput) and each.finished for each in last)
     assert first.accounting.finished == {"length": 3}
     assert second.accounting.finished == {"length": 5}
-    assert first.stats.residue == second.stats.residue == Residue()
+    assert first.stats.totals.residue == second.stats.totals.residue == Residue()
     assert [each.resubmitted for each in payloads(site, EngineStarted)] == [0, 0, 2]
     assert [each.is_final for each in payloads(site, EngineFailed)] == [False]
 
@@ -332,7 +334,7 @@ def test_the_least_loaded_engine_is_chosen(configs: list[EngineConfig]) -> None:
         first = driven.submit(max_tokens=200)
         driven.submit(max_tokens=1)
         short = driven.front_end.engines[1 - first]
-        while not short.stats.finished:
+        while not short.stats.totals.finished:
             driven.take(0.01)
 
         assert driven.submit() == 1 - first

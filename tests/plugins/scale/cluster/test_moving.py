@@ -22,7 +22,7 @@ from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers
 from hookline.outputs import RequestOutput
 from hookline.sampling_params import SamplingParams
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import DeathKind, EngineDied
 from hookline.transport.inproc_client import InprocClient
@@ -101,7 +101,9 @@ class Cluster:
             self.news[-1].append,
             arrived_at=SystemClock().now() - round(seconds_ago * NANOSECONDS),
             is_streamed=is_streamed,
-            timeout_seconds=timeout_seconds,
+            ends_at=None
+            if timeout_seconds is None
+            else SystemClock().now() + round(timeout_seconds * NANOSECONDS),
             to=to,
         )
         request.is_named = False  # `to` only fixes where the test begins
@@ -144,12 +146,12 @@ class Cluster:
         total = 0
         for engine in self.front_end.engines:
             books, index = engine.accounting, str(engine.index)
-            assert engine.stats.residue == Residue()
+            assert engine.stats.totals.residue == Residue()
             counts = {
                 name: self.metric(f"hookline_requests_{name}", index)
                 for name in ("received", "taken_over", "moved", "finished")
             }
-            assert counts["received"] == books.received == engine.stats.received
+            assert counts["received"] == books.received == engine.stats.totals.received
             assert counts["taken_over"] == books.taken_over
             assert counts["moved"] == books.moved
             came = counts["received"] + counts["taken_over"]
@@ -229,7 +231,7 @@ def test_untouched_requests_move(start: StartCluster, *, messages: int) -> None:
     assert (first.accounting.moved, second.accounting.taken_over) == (4, 4)
     assert first.accounting.finished == {}
     assert second.accounting.finished == {"length": 7}
-    assert second.stats.taken_over == 4
+    assert second.stats.totals.taken_over == 4
     cluster.assert_books_balance(received=7)
     assert cluster.placed == {("0", "named"): 2, ("1", "named"): 2, ("1", "moved"): 2}
 

@@ -31,7 +31,7 @@ from hookline_drafting.tree_arrays import (
 from hookline_kernels import Platform
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
-from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle
+from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
 from hookline_testing.proposers import ScriptedProposer, ScriptedTreeProposer
 
 SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
@@ -68,7 +68,9 @@ def prompts() -> list[list[int]]:
     return [*alone, [*common, 5, 6, 7], [*common, 8]]
 
 
-@pytest.fixture(scope="module", params=essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
+@pytest.fixture(
+    scope="module", params=essential(sorted(FAMILIES), "gemma2", "gpt-oss", "llama")
+)
 def family(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Oracle:
@@ -96,7 +98,7 @@ def check(speculating_llm: SpeculatingLLM, oracle: Oracle, mode: str) -> float:
     assert [output.outputs[0].token_ids for output in first] == expected
     assert [output.outputs[0].token_ids for output in again] == expected
     if mode == "preempted":
-        assert stats.preemptions > 0
+        assert stats.totals.preemptions > 0
     accepted = sum(output.outputs[0].accepted_tokens for output in first)
     return accepted / (len(first) * OUTPUT_TOKENS)
 
@@ -142,7 +144,7 @@ def test_accepted_paths_can_be_read_from_the_prefix_cache(
     known = [[*p, *text] for p, text in zip(prompts(), whole, strict=True)]
     proposer = ScriptedTreeProposer(known, TREE)
     longer = [text[:-OUTPUT_TOKENS] for text in known]
-    config = replace(MODES["batched"], cache=CacheConfig(block_size=2))
+    config = replace(MODES["batched"], cache=CacheConfig(block_size=4))
     config = replace(config, model=ModelConfig(model=str(llama.folder)))
 
     with speculating_llm(config, proposer) as llm:
@@ -154,7 +156,7 @@ def test_accepted_paths_can_be_read_from_the_prefix_cache(
         assert output.outputs[0].token_ids == text[OUTPUT_TOKENS:]
         cached = output.cached_tokens
         assert cached is not None
-        assert cached >= len(output.prompt_token_ids) - 3
+        assert cached >= len(output.prompt_token_ids) - 4
 
 
 def test_right_paths_save_steps(speculating_llm: SpeculatingLLM, llama: Oracle) -> None:

@@ -21,7 +21,7 @@ from hookline.exceptions import ConfigError
 from hookline_drafting import Proposer, TargetModel
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
-from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle
+from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
 from hookline_testing.proposers import (
     RandomProposer,
     ScriptedProposer,
@@ -87,7 +87,9 @@ def half_right(
     return WatchingProposer(ScriptedProposer(texts, errors=0.4))
 
 
-@pytest.mark.parametrize("name", essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
+@pytest.mark.parametrize(
+    "name", essential(sorted(FAMILIES), "gemma2", "gpt2", "qwen3-moe")
+)
 def test_states_are_those_that_the_output_layer_reads(
     name: str, speculating_llm: SpeculatingLLM, tmp_path: Path
 ) -> None:
@@ -127,7 +129,7 @@ def test_states_are_right_however_a_text_is_computed(
     if mode == "chunked":
         assert watching.chunks > 0
     if mode == "preempted":
-        assert stats.preemptions > 0
+        assert stats.totals.preemptions > 0
         assert len(watching.seen) > len(PROMPTS)
 
 

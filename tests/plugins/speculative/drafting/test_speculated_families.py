@@ -103,7 +103,7 @@ def check(speculating_llm: SpeculatingLLM, oracle: Oracle, name: str, mode: str)
     assert [output.outputs[0].token_ids for output in first] == expected
     assert [output.outputs[0].token_ids for output in again] == expected
     if mode == "preempted":
-        assert stats.preemptions > 0
+        assert stats.totals.preemptions > 0
     return sum(output.outputs[0].accepted_tokens for output in first)
 
 

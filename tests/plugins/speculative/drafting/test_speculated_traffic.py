@@ -9,7 +9,7 @@ from hookline.config import CacheConfig, Policy, SchedulerConfig
 from hookline.core.engine_core import EngineCore
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline.worker.executor import Executor
 from hookline_drafting import Proposer, SpeculativeConfig
 from hookline_drafting.guard import ProposerGuard
@@ -92,7 +92,7 @@ def check_step(core: EngineCore, output: StepOutput, budget: int) -> None:
         return
     assert record is not None
     assert sum(count for _, count in record.request_tokens) <= budget
-    events = output.new_tokens
+    events = output.events.new_tokens
     verified = record.verified
     assert verified.drafts == sum(event.draft_tokens > 0 for event in events)
     assert verified.draft_tokens == sum(event.draft_tokens for event in events)
@@ -104,7 +104,7 @@ def check_step(core: EngineCore, output: StepOutput, budget: int) -> None:
         assert 0 <= event.accepted_tokens <= event.draft_tokens
         assert event.accepted_tokens <= len(event.token_ids)
         assert len(event.token_ids) <= event.accepted_tokens + 1
-    assert core.report("check").stats.residue == Residue()
+    assert core.report("check").stats.totals.residue == Residue()
 
 
 @pytest.mark.parametrize("kind", ["right", "half-right", "random"])
@@ -146,8 +146,8 @@ def test_traffic_is_left_as_it_is(stages: int, seed: int, kind: str) -> None:
         told = found.get(number, [])
         assert told == (text[: len(told)] if number in aborted else text)
     stats = core.report("end").stats
-    assert (stats.kv_blocks_used, stats.residue) == (0, Residue())
-    assert stats.received == sum(stats.finished.values()) == 12
+    assert (stats.kv_blocks_used, stats.totals.residue) == (0, Residue())
+    assert stats.totals.received == sum(stats.totals.finished.values()) == 12
     core.close()
 
 
@@ -166,7 +166,7 @@ def test_drafts_never_preempt() -> None:
         core.add(engine_request(1, [3] * 4, 6))
         core.add(engine_request(2, [4] * 4, 6))
         run_to_end(core)
-        counts.append(core.report("end").stats.preemptions)
+        counts.append(core.report("end").stats.totals.preemptions)
 
     assert counts == [0, 0]
 
@@ -219,7 +219,7 @@ def test_positions_are_counted_from_the_first() -> None:
     verified = output.record.verified
     assert (verified.drafts, verified.draft_tokens) == (1, 3)
     assert verified.accepted_by_position == (1, 1)
-    [event] = output.new_tokens
+    [event] = output.events.new_tokens
     assert np.array_equal(event.token_ids[:2], known[4:6])
     assert len(event.token_ids) == 3
     core.close()

@@ -178,7 +178,7 @@ def test_features_are_those_of_whole_sequences(
     assert check(llama, noting, plain) > len(PROMPTS) * 6
     assert any(start > 40 and count > 1 for start, count in noting.shown)
     if mode == "preempted":
-        assert llm.front_end.engines[0].stats.preemptions > 0
+        assert llm.front_end.engines[0].stats.totals.preemptions > 0
 
 
 def test_cached_prefixes_have_the_draft_s_keys_and_values(

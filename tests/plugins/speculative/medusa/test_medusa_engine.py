@@ -93,7 +93,7 @@ def check(oracle: Oracle, config: EngineConfig, many: list[list[int]]) -> int:
     expected = [oracle.greedy(prompt, TOKENS) for prompt in many]
     assert [output.outputs[0].token_ids for output in outputs] == expected
     assert [output.outputs[0].token_ids for output in again] == expected
-    assert stats.residue == type(stats.residue)()
+    assert stats.totals.residue == type(stats.totals.residue)()
     return sum(output.outputs[0].draft_tokens for output in outputs)
 
 

@@ -15,6 +15,7 @@ from hookline_drafting import DraftRequest
 from hookline_ngram import NgramOptions
 from hookline_ngram.proposer import NgramProposer
 from hookline_ngram.suffix_index import SuffixIndex
+from hookline_testing.essential import examples
 from hookline_testing.own_time import Stopwatch
 
 Int32 = npt.NDArray[np.int32]
@@ -86,7 +87,7 @@ def test_short_texts_have_no_drafts(text: list[int]) -> None:
     assert drafts(text) == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     text=st.lists(st.integers(0, 3), min_size=1, max_size=80),
     cuts=st.sets(st.integers(1, 79), max_size=8),

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 import pytest
 import xgrammar
 
-from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline.structured_outputs import GrammarKind
 from hookline_grammars.backend import BackendContext
+from hookline_grammars.spec import GrammarSpec
 from hookline_xgrammar.backend import XGrammarBackend
 
 STOP = 256

@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline.structured_outputs import GrammarKind
 from hookline_grammars.backend import BackendContext
+from hookline_grammars.spec import GrammarSpec
 from hookline_xgrammar import XGrammarBackend, backend
 
 END = 256

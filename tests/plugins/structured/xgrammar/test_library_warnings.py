@@ -9,6 +9,7 @@ import pytest
 from hookline import StructuredOutputsParams
 from hookline_grammars.backend import BackendContext, RefusedGrammarError
 from hookline_grammars.loading import make_backend
+from hookline_grammars.spec import spec_of
 from hookline_xgrammar.library_warnings import warnings_into
 
 CONTEXT = BackendContext(
@@ -34,7 +35,7 @@ def test_what_it_leaves_out_is_refused(fields: dict[str, Any], reason: str) -> N
     backend = make_backend("xgrammar", CONTEXT)
 
     with pytest.raises(RefusedGrammarError, match=reason):
-        backend.compile(StructuredOutputsParams(**fields).spec)
+        backend.compile(spec_of(StructuredOutputsParams(**fields)))
 
 
 def test_standard_error_is_what_it_was() -> None:

@@ -7,9 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline.structured_outputs import GrammarKind
 from hookline_grammars.backend import BackendContext, GrammarMatcher
 from hookline_grammars.many_matchers import accept_tokens, fill_masks
+from hookline_grammars.spec import GrammarSpec
 from hookline_xgrammar import XGrammarBackend, backend
 
 END = 256

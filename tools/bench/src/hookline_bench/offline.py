@@ -58,7 +58,7 @@ def without_prefix_caching(config: EngineConfig) -> EngineConfig:
 
 def vocabulary(llm: hookline.LLM) -> range:
     """Returns the token ids that prompts are made of."""
-    return range(llm.front_end.facts.vocab_size)
+    return range(llm.front_end.facts.model.vocab_size)
 
 
 def exactly(prompt: Prompt) -> SamplingParams:

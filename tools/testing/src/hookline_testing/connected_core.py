@@ -15,6 +15,7 @@ from hookline.config import (
 )
 from hookline.config.extensions import KV_TRANSFER
 from hookline.core.engine_core import WAIT, EngineCore
+from hookline.core.engine_facts import engine_facts
 from hookline.events import StepOutput
 from hookline.step.model_shape import ModelShape
 from hookline_kv_transfer.config import KVTransferConfig
@@ -147,7 +148,13 @@ def connected_core(
     transfers = Transfers(
         transfer, for_scheduler, clock=lambda: clock.now() / NANOSECONDS
     )
-    core = EngineCore(config, executor, clock, extensions={KV_TRANSFER: transfers})
+    core = EngineCore(
+        config,
+        executor,
+        clock,
+        engine_facts(config, executor.shape),
+        extensions={KV_TRANSFER: transfers},
+    )
     return ConnectedCore(core, clock, transfers)
 
 
@@ -160,6 +167,6 @@ def tokens_by_request(outputs: Sequence[StepOutput]) -> dict[int, list[int]]:
     """Collects each request's new tokens from outputs."""
     tokens: dict[int, list[int]] = {}
     for output in outputs:
-        for event in output.new_tokens:
+        for event in output.events.new_tokens:
             tokens.setdefault(event.request_id, []).extend(event.token_ids)
     return tokens

@@ -2,7 +2,7 @@
 
 from hookline.core.commands import ResetPrefixCache
 from hookline.llm import LLM
-from hookline.stats import Residue, SchedulerStats
+from hookline.stats.scheduler_stats import Residue, SchedulerStats
 
 
 def assert_conserved(llm: LLM, timeout_seconds: float = 10.0) -> None:
@@ -19,7 +19,9 @@ def assert_conserved(llm: LLM, timeout_seconds: float = 10.0) -> None:
 
 
 def _assert_empty(stats: SchedulerStats) -> None:
-    assert stats.residue == Residue(), stats
+    assert stats.totals.residue == Residue(), stats
     assert stats.running == stats.waiting == 0, stats
     assert stats.kv_blocks_used == 0, stats
-    assert stats.received + stats.taken_over == sum(stats.finished.values())
+    assert stats.totals.received + stats.totals.taken_over == sum(
+        stats.totals.finished.values()
+    )

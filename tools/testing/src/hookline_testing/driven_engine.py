@@ -10,7 +10,7 @@ from hookline.events import Finished
 from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
-from hookline.stats import Residue, SchedulerStats
+from hookline.stats.scheduler_stats import Residue, SchedulerStats
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.own_time import Deadline, Stopwatch, Took
 
@@ -58,9 +58,9 @@ class DrivenEngine:
         output = self.core.step()
         if output.cause == WAIT:  # dropped, as the engine loop does
             return False
-        for event in output.new_tokens:
+        for event in output.events.new_tokens:
             self.tokens[event.request_id].extend(event.token_ids)
-        for end in output.finished:
+        for end in output.events.finished:
             self.ended[end.request_id] = end
         return True
 
@@ -91,8 +91,8 @@ def rest(
     )
     found = [each.stats for each in engines]
     for stats in found:
-        assert stats.residue == Residue()
+        assert stats.totals.residue == Residue()
         assert stats.kv_blocks_used == stats.held.get("remote_kv", 0) == 0
         assert transfers_of(stats) == transfers_of(stats).at_rest()
-        assert sum(stats.finished.values()) == stats.received
+        assert sum(stats.totals.finished.values()) == stats.totals.received
     return found

@@ -1,5 +1,6 @@
 """Marks parameters of tests that are left to `make test-all`."""
 
+import os
 from collections.abc import Iterable
 
 import pytest
@@ -17,6 +18,14 @@ def essential(values: Iterable[object], *chosen: object) -> list[object]:
     if missing := [value for value in chosen if value not in every]:
         raise ValueError(f"not among the parameters: {missing}")
     return [value if value in chosen else _exhaustive(value) for value in every]
+
+
+def examples(count: int) -> int:
+    """Returns how many examples hypothesis draws: all in `make test-all`, else a third.
+
+    They are others in each run, so that no example is left out for good.
+    """
+    return count if os.environ.get("HOOKLINE_TEST_ALL") else count // 3
 
 
 def _exhaustive(value: object) -> object:

@@ -22,7 +22,8 @@ from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.text_stream import StopString, TextStream
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline.stats import FinishedRequest, IterationStats
+from hookline.stats.finished_request import FinishedRequest
+from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.inproc_client import InprocClient
 
 HEARTBEAT_SECONDS = 1e6

@@ -1,6 +1,8 @@
 """Hand-made payloads for tests of loggers."""
 
-from hookline.events import ClockPair, StepRecord
+from typing import Any
+
+from hookline.events import ClockPair, StepEvents, StepOutput, StepRecord
 from hookline.finish_cause import (
     Aborted,
     Failed,
@@ -13,7 +15,11 @@ from hookline.finish_cause import (
 from hookline.payloads import EngineFacts, EngineStarted, StateChanged, StepFinished
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline.stats import FinishedRequest, IterationStats, SchedulerStats
+from hookline.stats.finished_request import FinishedRequest
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.step_work import StepWork
+from hookline.step.model_shape import ModelShape
 from hookline_registry import LaneStats
 
 MILLISECOND = 1_000_000
@@ -21,19 +27,21 @@ MILLISECOND = 1_000_000
 FACTS = EngineFacts(
     engine_index=0,
     model_name="tiny",
-    architecture="LlamaForCausalLM",
-    dtype="float32",
-    cache_dtype="float32",
-    vocab_size=512,
-    max_model_len=100,
+    model=ModelShape(
+        architecture="LlamaForCausalLM",
+        dtype="float32",
+        cache_dtype="float32",
+        vocab_size=512,
+        max_model_len=100,
+        eos_token_ids=(0,),
+        num_kv_blocks=40,
+        isa="avx512",
+    ),
     block_size=16,
-    num_kv_blocks=40,
     max_num_seqs=8,
     max_num_batched_tokens=64,
     enable_prefix_caching=True,
-    eos_token_ids=(0,),
     executor="simulated",
-    isa="avx512",
     version="0.1.0",
     config_hash="0123456789ab",
 )
@@ -45,11 +53,10 @@ RECORD = StepRecord(
     scheduled_at=1 * MILLISECOND,
     executed_at=9 * MILLISECOND,
     ended_at=10 * MILLISECOND,
-    prefill_requests=1,
-    prefill_tokens=12,
-    decode_requests=2,
-    decode_tokens=2,
     request_tokens=[(1, 12), (2, 1), (3, 1)],
+    work=StepWork(
+        prefill_requests=1, prefill_tokens=12, decode_requests=2, decode_tokens=2
+    ),
 )
 
 CAUSES: dict[FinishReason, FinishCause] = {
@@ -125,4 +132,18 @@ def make_state(
         scheduler=scheduler or SchedulerStats(),
         iteration=iteration or IterationStats(),
         lanes=lanes,
+    )
+
+
+def make_output(at: int = 0, **told: object) -> StepOutput:
+    """Makes an output of a step by hand, from its own fields and its events."""
+    names = StepEvents.__struct_fields__
+    events: dict[str, Any] = {name: told.pop(name) for name in names if name in told}
+    return StepOutput(
+        0,
+        at,
+        "step",
+        SchedulerStats(),
+        events=StepEvents(**events),
+        **told,  # type: ignore[arg-type]
     )

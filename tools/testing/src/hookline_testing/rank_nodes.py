@@ -6,8 +6,7 @@
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.worker.executor import Executor
-from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor import Executor, ExecutorContext
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
 from hookline_cluster.ranks.connected_ranks import ConnectedRanks, RankEnded
 from hookline_cluster.ranks.rank_messages import RankEnlistment

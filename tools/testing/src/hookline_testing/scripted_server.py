@@ -18,6 +18,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
 from hookline import hookspecs
+from hookline.config.extensions import KV_TRANSFER
 from hookline.core.commands import EngineCommand, ResetPrefixCache
 from hookline.exceptions import (
     EngineDeadError,
@@ -41,6 +42,7 @@ from hookline.request import (
     TokenLogprobs,
 )
 from hookline.sampling_params import SamplingParams
+from hookline.step.model_shape import ModelShape
 from hookline_registry import PluginRegistry
 from hookline_server.app import create_app
 from hookline_server.probe import ProbeOutcome, ProbeResult
@@ -49,18 +51,20 @@ from hookline_server.settings import ServerSettings
 FACTS = EngineFacts(
     engine_index=0,
     model_name="fake",
-    architecture="Fake",
-    dtype="float32",
-    cache_dtype="float32",
-    vocab_size=0x110000,
-    max_model_len=64,
+    model=ModelShape(
+        architecture="Fake",
+        dtype="float32",
+        cache_dtype="float32",
+        vocab_size=0x110000,
+        max_model_len=64,
+        eos_token_ids=(),
+        num_kv_blocks=4,
+    ),
     block_size=16,
-    num_kv_blocks=4,
     max_num_seqs=8,
     max_num_batched_tokens=64,
     enable_prefix_caching=True,
     executor="fake",
-    eos_token_ids=(),
 )
 
 
@@ -96,7 +100,8 @@ class FakeStream:
 
     @property
     def kv_transfer_params(self) -> dict[str, object] | None:
-        return self.request.kv_transfer_params
+        params = self.request.sections.get(KV_TRANSFER)
+        return dict(params) if isinstance(params, Mapping) else None
 
     @property
     def pooling(self) -> PoolingParams | None:
@@ -392,9 +397,11 @@ class FakeEngine:
             raise EngineDeadError(self.failure)
         if not tokens:
             raise RequestError("the prompt is empty", param="prompt")
-        if len(tokens) + (params.max_tokens or 1) > self.facts.max_model_len:
+        if len(tokens) + (params.max_tokens or 1) > self.facts.model.max_model_len:
             raise PromptTooLongError(
-                len(tokens), self.facts.max_model_len, max_tokens=params.max_tokens
+                len(tokens),
+                self.facts.model.max_model_len,
+                max_tokens=params.max_tokens,
             )
         self.check_room(params.n)
         facts = self._completed(request.facts)

@@ -14,6 +14,7 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.core.building import build_executor
 from hookline.core.engine_core import EngineCore
+from hookline.core.engine_facts import engine_facts
 from hookline.startup_timer import StartupTimer
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.sharing import keep_step
@@ -64,7 +65,7 @@ def _core(config: EngineConfig, links: ExpertLinks) -> EngineCore:
     clock = SystemClock()
     timer, adapt = StartupTimer(clock), partial(keep_step, links)
     executor = build_executor(config, clock, timer, adapt=adapt)
-    return EngineCore(config, executor, clock)
+    return EngineCore(config, executor, clock, engine_facts(config, executor.shape))
 
 
 def run_together(engines: Sequence[DrivenEngine]) -> None:

@@ -13,6 +13,7 @@ from hookline.config import (
 )
 from hookline.config.extensions import DRAFTING
 from hookline.core.engine_core import EngineCore
+from hookline.core.engine_facts import engine_facts
 from hookline.cost import ModelCost
 from hookline.events import StepOutput
 from hookline.frozen import EMPTY
@@ -103,7 +104,14 @@ def simulated_core(
         simulation, clock, shape, extensions=drafting, stages=stages
     )
     executor = wrap(executor) if wrap else executor
-    return EngineCore(config, executor, clock, gates=gates, extensions=extensions)
+    return EngineCore(
+        config,
+        executor,
+        clock,
+        engine_facts(config, executor.shape),
+        gates=gates,
+        extensions=extensions,
+    )
 
 
 def engine_request(
@@ -146,6 +154,6 @@ def tokens_of(outputs: Sequence[StepOutput]) -> dict[int, list[int]]:
     """Returns all generated tokens by request."""
     tokens: dict[int, list[int]] = {}
     for output in outputs:
-        for event in output.new_tokens:
+        for event in output.events.new_tokens:
             tokens.setdefault(event.request_id, []).extend(event.token_ids)
     return tokens

@@ -43,9 +43,7 @@ class FirstForward:
     with_kernels: Callable[[], Forward] | None = None
 
 
-def serves_meanwhile(
-    config: EngineConfig, platform: Platform, *, uses_cache: bool = False
-) -> bool:
+def serves_meanwhile(config: EngineConfig, platform: Platform) -> bool:
     """Whether an engine serves with torch while its kernels are compiled.
 
     Proposers and extensions are shown the forward pass and the cache once, and must not
@@ -58,7 +56,6 @@ def serves_meanwhile(
         and executor.kernels is Kernels.AUTO
         and not platform.is_gpu
         and config.speculative is None
-        and not uses_cache
     )
 
 
@@ -79,8 +76,6 @@ def first_forward(  # noqa: PLR0917 - two dtypes of one model
     probed: Probed,
     dtype: torch.dtype,
     cache_dtype: torch.dtype | None = None,
-    *,
-    uses_cache: bool = False,
 ) -> FirstForward:
     """Chooses the forward pass to start with.
 
@@ -91,10 +86,8 @@ def first_forward(  # noqa: PLR0917 - two dtypes of one model
         probed: The model's layers.
         dtype: The model's data type.
         cache_dtype: The KV cache's; None is the model's.
-        uses_cache: Whether an extension is shown the cache.
     """
-    meanwhile = serves_meanwhile(config, platform, uses_cache=uses_cache)
-    if not meanwhile or not _keeps_kernels():
+    if not serves_meanwhile(config, platform) or not _keeps_kernels():
         may_compile = config.executor.may_compile
         return FirstForward(choose(may_compile=may_compile))
     cached = OnlyCached()

@@ -28,8 +28,7 @@ from hookline.worker.compiling.messages import (
     CompilerMessage,
     KernelCompiled,
 )
-from hookline.worker.executor import Executor
-from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor import Executor, ExecutorContext
 from hookline.worker.executor_factory import RANKS, load_executor_factory
 from hookline.worker.uniproc_factory import import_for
 from hookline_kernels import KernelError

@@ -7,7 +7,7 @@ from functools import partial
 
 from hookline.config.engine import EngineConfig
 from hookline.startup_timer import StartupTimer
-from hookline.stats import ThreadUse
+from hookline.stats.step_work import ThreadUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.allocation import Allocation
 from hookline.worker.compiling.compiler_process import CompilerProcess
@@ -96,7 +96,7 @@ class CpuMachine:
         """Computes a step by torch, or takes over the kernels once they are there."""
         if (built := upgrade.take()) is None:
             is_compiling = upgrade.is_running
-            return replace(worker.compute(plan), kernels_compiling=is_compiling)
+            return worker.compute(plan).with_execution(kernels_compiling=is_compiling)
         gc.unfreeze()
         self._close_upgrade()
         worker.use(*built)
@@ -117,7 +117,7 @@ def governed(governor: ThreadGovernor, compute: Compute) -> Compute:
     def computed(plan: StepPlan) -> StepResult:
         governor.begin_step()
         result = compute(plan)
-        return replace(result, thread_use=ThreadUse(*governor.end_step()))
+        return result.with_execution(thread_use=ThreadUse(*governor.end_step()))
 
     return computed
 

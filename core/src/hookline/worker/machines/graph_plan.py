@@ -56,12 +56,12 @@ class GraphPlan:
 
     def feed(self) -> DeviceFeed:
         """Allocates the input buffers of steps on a GPU."""
-        scheduler = self.config.scheduler
+        scheduler, longest = self.config.scheduler, self.model.shape.max_model_len
         return DeviceFeed(
             self.device,
             max_tokens=scheduler.max_num_batched_tokens,
             max_num_seqs=self._max_sequences,
-            max_num_blocks=-(-self.model.max_model_len // self.config.cache.block_size),
+            max_num_blocks=-(-longest // self.config.cache.block_size),
             sizes=self.sizes,
         )
 
@@ -82,7 +82,7 @@ class GraphPlan:
             feed,
             self.sizes,
             self.new_capture(),
-            longest=self.model.max_model_len,
+            longest=self.model.shape.max_model_len,
         )
 
     @property

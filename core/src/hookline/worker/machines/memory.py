@@ -42,7 +42,7 @@ def blocks_that_fit(
         maker.config.scheduler,
         [*model.layers, *(layer for each in own for layer in each.layers)],
         dtype=model.cache_dtype,
-        max_model_len=model.max_model_len,
+        max_model_len=model.shape.max_model_len,
         room=measured,
     )
 

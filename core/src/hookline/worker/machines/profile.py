@@ -134,13 +134,13 @@ def _most_drafts(maker: RunnerMaker) -> int:
     """Maximum number of drafts of each request in a step that is full of requests."""
     scheduler, most = maker.config.scheduler, maker.extensions.most_drafts
     share = scheduler.max_num_batched_tokens // scheduler.max_num_seqs
-    return min(most, maker.model.max_model_len - 1, max(0, share - 1))
+    return min(most, maker.model.shape.max_model_len - 1, max(0, share - 1))
 
 
 def _longest_prompt(maker: RunnerMaker) -> tuple[int, int]:
     """Returns its length in tokens, and the blocks that hold it and one token more."""
     budget = maker.config.scheduler.max_num_batched_tokens
-    tokens = max(1, min(budget, maker.model.max_model_len - 1))
+    tokens = max(1, min(budget, maker.model.shape.max_model_len - 1))
     return tokens, -(-(tokens + 1) // maker.config.cache.block_size)
 
 

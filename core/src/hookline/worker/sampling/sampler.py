@@ -18,15 +18,15 @@ import torch
 from hookline.finish_cause import FinishCause
 from hookline.request import TokenLogprobs
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
-from hookline.worker.sampling.filters import keep_likeliest
 from hookline.worker.sampling.logprobs import prompt_logprobs, top_logprobs
-from hookline.worker.sampling.randomness import split_mix, uniforms
 from hookline.worker.sampling.sampled_positions import SampledPositions
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.sampling.step_sampler import DrawnDrafts, Samples
 from hookline.worker.verification import DraftLayout
 from hookline_kernels import CPU
+from hookline_kernels.filters import keep_likeliest
 from hookline_kernels.inverting import invert_distribution
+from hookline_kernels.randomness import split_mix, uniforms
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
 
 

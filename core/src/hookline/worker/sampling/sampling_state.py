@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.sampling.logits_processors import LogitsProcessors
-from hookline.worker.sampling.randomness import split_mix
+from hookline_kernels.randomness import split_mix
 
 Float32 = npt.NDArray[np.float32]
 

@@ -226,10 +226,10 @@ class Transfers(SchedulerSide):
             if end.reason:
                 self._port.discard_pending(request)
             if end.reason and self._fails:
-                self._port.end(request, Failed(f"KV load failed: {end.reason}"), now)
+                self._port.finish(request, Failed(f"KV load failed: {end.reason}"), now)
                 continue
             self.ledger.recomputed_tokens += end.lost_tokens + end.spoilt_tokens
-            if self._port.release(request, now):
+            if self._port.requeue(request, now):
                 state = self._states.of(request)
                 assert state.waited is not None
                 state.waited = (state.waited[0], now)

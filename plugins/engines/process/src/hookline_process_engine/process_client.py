@@ -345,4 +345,4 @@ def connect(config: EngineConfig) -> ProcessClient:
         ModelLoadError: The model cannot be loaded or served.
         EngineDeadError: A process ended before it was ready.
     """
-    return ProcessClient(*config.per_engine())
+    return ProcessClient(*[config.of_engine(each) for each in config.engine_indices])

@@ -12,6 +12,7 @@ from hookline.clock import NANOSECONDS, Clock
 from hookline.config import SimulationConfig
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
+from hookline.stats.step_work import Execution
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
@@ -122,7 +123,7 @@ class SimulatedExecutor:
                 if self._sequences[request_id].params.logprobs is not None
             },
             prompt_logprobs=prompt_logprobs,
-            forward_ns=step_ns,
+            execution=Execution(step_ns),
             drafts=drafts,
             sections=sections,
         )
@@ -208,12 +209,12 @@ class SimulatedExecutor:
         self._cache.end(sections)
 
     def _step_seconds(self, plan: StepPlan) -> float:
-        decodes = len(plan.request_ids) - plan.prefill_requests
+        decodes = plan.work.decode_requests
         return (
             self._config.step_seconds
-            + self._config.prefill_token_seconds * plan.prefill_tokens
+            + self._config.prefill_token_seconds * plan.work.prefill_tokens
             + self._config.decode_request_seconds * decodes
-            + self._config.context_token_seconds * plan.context_tokens
+            + self._config.context_token_seconds * plan.work.context_tokens
             + self._config.draft_token_seconds * sum(map(len, plan.drafts.values()))
         )
 

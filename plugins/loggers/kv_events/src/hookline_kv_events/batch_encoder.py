@@ -21,7 +21,7 @@ class BatchEncoder(Protocol):
             ts: Seconds since the epoch.
             events: The changes, in order.
             rank: Index of the engine.
-            spec_kind: `EngineFacts.kv_cache_spec_kind`.
+            spec_kind: `EngineFacts.model.kv_cache_spec_kind`.
         """
         ...
 

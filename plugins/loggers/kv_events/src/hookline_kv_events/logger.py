@@ -47,7 +47,7 @@ class EnginePublication:
         self._lost = 0
 
     def start(self, started: EngineStarted) -> None:
-        self._spec_kind = started.facts.kv_cache_spec_kind
+        self._spec_kind = started.facts.model.kv_cache_spec_kind
         self._publish(0, [CacheCleared()])
 
     def change(self, changed: CacheChanged) -> None:

@@ -12,7 +12,8 @@ from hookline.payloads import (
     StateChanged,
     StepFinished,
 )
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_logging.window import EngineWindow
 
 
@@ -39,10 +40,10 @@ class StateLogger:
             "engine started",
             engine=facts.engine_index,
             model=facts.model_name,
-            architecture=facts.architecture,
-            dtype=facts.dtype,
-            max_model_len=facts.max_model_len,
-            kv_blocks=facts.num_kv_blocks,
+            architecture=facts.model.architecture,
+            dtype=facts.model.dtype,
+            max_model_len=facts.model.max_model_len,
+            kv_blocks=facts.model.num_kv_blocks,
             block_size=facts.block_size,
             executor=facts.executor,
         )

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS
-from hookline.stats import HitRateWindow, IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.prefix_cache import HitRateWindow
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_logging.preemption_lines import PreemptionLines
 
 
@@ -35,7 +37,7 @@ class EngineWindow:
     def add(self, now: int, iteration: IterationStats, state: SchedulerStats) -> None:
         """Adds a step, or a change of state outside a step."""
         self.state = state
-        self.hit_rate.observe(state.prefix_cache)
+        self.hit_rate.observe(state.totals.prefix_cache)
         self.prompt_tokens += iteration.prompt_tokens
         self.generation_tokens += iteration.generation_tokens
         self.preemptions += iteration.preemptions

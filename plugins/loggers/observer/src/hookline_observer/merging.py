@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 
-from hookline.events import StepOutput
+from hookline.events import StepEvents, StepOutput
 from hookline.front_end_parts import FrontEndPart, ObserverStats
 from hookline.frontend.observation import Observers
 from hookline.frontend.observing import REQUESTS
@@ -15,7 +15,7 @@ from hookline.frozen import frozen_map
 from hookline.logged_record import LoggedRecord
 from hookline.payloads import HttpAnswered, HttpExchange, PageStats, RecordsLogged
 from hookline.request import RequestFacts
-from hookline.stats import IterationStats
+from hookline.stats.iteration_stats import IterationStats
 from hookline_observer.merged_parts import MergedParts
 from hookline_observer.messages import (
     Answered,
@@ -218,7 +218,7 @@ class MergedNotices:
                 state.at,
                 REQUESTS,
                 state.stats,
-                finished=each.recent,
+                events=StepEvents(finished=each.recent),
             )
             ended = tuple(orphaned_request(event) for event in each.recent)
             facts = {event.request_id: RequestFacts() for event in each.recent}

@@ -13,7 +13,8 @@ from hookline.frozen import plain
 from hookline.pages import PageRoute
 from hookline.payloads import EngineFacts, HttpExchange, RecordsLogged
 from hookline.request import RequestFacts
-from hookline.stats import FinishedGroup, IterationStats
+from hookline.stats.finished_request import FinishedGroup
+from hookline.stats.iteration_stats import IterationStats
 
 
 class Started(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -215,7 +216,7 @@ ToFrontEnd = Alive | Flushed
 
 
 class Begin(msgspec.Struct, frozen=True):
-    """The first words of the owner, through the observer's standard input.
+    """The first words of the owner.
 
     Attributes:
         key: Secret of all messages from and to it.

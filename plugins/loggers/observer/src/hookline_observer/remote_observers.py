@@ -22,7 +22,8 @@ from hookline.pages import RoutesOf
 from hookline.payloads import REMOVED, EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_observer.link import ObserverLink
 from hookline_observer.merged_parts import Key, part_key
@@ -70,7 +71,7 @@ class _ToldEngine:
     def told_again(self) -> list[Notice]:
         """Its start, and its end; requests that have ended were not received since."""
         stats = SchedulerStats() if self.stats is None else self.stats
-        ended = sum(stats.finished.values()) - stats.taken_over
+        ended = sum(stats.totals.finished.values()) - stats.totals.taken_over
         started = Started(self.facts, self.clock, resubmitted=ended, since=self.at)
         return [started] if self.failed is None else [started, self.failed]
 

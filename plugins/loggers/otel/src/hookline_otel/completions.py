@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hookline.stats import FinishedRequest
+from hookline.stats.finished_request import FinishedRequest
 from hookline_otel.outcome import error_type, is_rejected
 
 

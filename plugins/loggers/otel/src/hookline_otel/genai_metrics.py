@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS, Clock
 from hookline.front_end_parts import ServerAddress
-from hookline.stats import FinishedRequest
+from hookline.stats.finished_request import FinishedRequest
 from hookline_metrics import Exemplar, Family, HistogramValue, Kind, Sample
 from hookline_otel.attributes import PROVIDER
 from hookline_otel.outcome import OTHER, error_type, is_success

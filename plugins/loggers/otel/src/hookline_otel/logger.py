@@ -17,7 +17,7 @@ from hookline.payloads import (
     StateChanged,
     StepFinished,
 )
-from hookline.stats import IterationStats
+from hookline.stats.iteration_stats import IterationStats
 from hookline_otel.completions import Completions
 from hookline_otel.export_thread import INTERRUPT_SECONDS
 from hookline_otel.log_item import ScopedRecord

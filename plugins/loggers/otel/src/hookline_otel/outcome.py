@@ -4,7 +4,7 @@ import re
 
 from hookline.finish_cause import Rejected
 from hookline.request import FinishReason
-from hookline.stats import FinishedRequest
+from hookline.stats.finished_request import FinishedRequest
 
 OTHER = "_OTHER"
 """Value of the conventions for an error without a short name."""

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from hookline.stats import RequestTimes
+from hookline.stats.finished_request import RequestTimes
 
 
 class Phase(NamedTuple):

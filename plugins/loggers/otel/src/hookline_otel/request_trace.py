@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from hookline.clock import NANOSECONDS
-from hookline.stats import FinishedRequest, RequestTimes
+from hookline.stats.finished_request import FinishedRequest, RequestTimes
 from hookline_otel.attributes import (
     cut,
     genai_attributes,

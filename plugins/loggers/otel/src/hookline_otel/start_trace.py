@@ -33,10 +33,10 @@ class StartTrace:
             attributes=(
                 ("hookline.engine_index", facts.engine_index),
                 ("hookline.model", facts.model_name),
-                ("hookline.architecture", facts.architecture),
-                ("hookline.dtype", facts.dtype),
+                ("hookline.architecture", facts.model.architecture),
+                ("hookline.dtype", facts.model.dtype),
                 ("hookline.executor", facts.executor),
-                ("hookline.num_kv_blocks", facts.num_kv_blocks),
+                ("hookline.num_kv_blocks", facts.model.num_kv_blocks),
             ),
         )
         return encode_trace(root, parts)

@@ -7,7 +7,7 @@ import msgspec
 from hookline.clock import NANOSECONDS
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.request import FinishReason
-from hookline.stats import FinishedRequest
+from hookline.stats.finished_request import FinishedRequest
 from hookline_request_log.schema import (
     Attainment,
     Line,

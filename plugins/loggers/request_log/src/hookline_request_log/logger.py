@@ -12,7 +12,7 @@ from hookline.payloads import (
     StateChanged,
     StepFinished,
 )
-from hookline.stats import FinishedRequest
+from hookline.stats.finished_request import FinishedRequest
 from hookline_request_log.encoding import encode
 from hookline_request_log.line import make_line
 from hookline_request_log.output import Output

@@ -9,7 +9,7 @@ from hookline.frontend.client_request import ClientRequest, CompletionState
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.observing import Observing
 from hookline.frontend.supervisor import resubmit
-from hookline.stats import IterationStats
+from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.engine_client import DeathKind, EngineDied
 from hookline_cluster.balancing.router import BalancedRouter
 from hookline_cluster.capabilities import RemoteEngines

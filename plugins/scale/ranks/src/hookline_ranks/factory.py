@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from hookline.config.engine import EngineConfig
 from hookline.exceptions import ConfigError
-from hookline.worker.executor import Executor
-from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor import Executor, ExecutorContext
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.lockstep_executor import counting

@@ -1,14 +1,12 @@
 """What a worker has of the other ranks, if there are any."""
 
-from dataclasses import replace
-
 import msgspec
 import torch
 from transformers import PreTrainedConfig
 
 from hookline.config.engine import EngineConfig
 from hookline.models.model_part import ModelPart
-from hookline.stats import NO_RANKS, RankUse
+from hookline.stats.step_work import NO_RANKS, RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
@@ -166,10 +164,10 @@ class DividedRankContext(RankContext):
 
     def _end_step(self, result: StepResult) -> StepResult:
         """Adds what has passed between ranks to a step's result."""
+        forward_ns = result.execution.forward_ns
         if (stages := self._parts.stages) is not None:
-            forward_ns = result.forward_ns + stages.forward_ns
-            result = replace(result, forward_ns=forward_ns)
-        return replace(result, rank_use=self._use())
+            forward_ns += stages.forward_ns
+        return result.with_execution(forward_ns=forward_ns, rank_use=self._use())
 
     def assist(self) -> RankUse:
         """Implements `RankContext`."""

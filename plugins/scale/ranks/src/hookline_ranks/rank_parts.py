@@ -6,7 +6,7 @@ from typing import Protocol
 
 import torch
 
-from hookline.stats import RankUse
+from hookline.stats.step_work import RankUse
 from hookline.worker.sampling.step_sampler import StepSampler
 from hookline_ranks.experts.expert_group import ExpertGroup
 from hookline_ranks.experts.whole_experts import CountTokens

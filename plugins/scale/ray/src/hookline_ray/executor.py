@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from hookline.config import Device, EngineConfig
 from hookline.exceptions import ConfigError
-from hookline.worker.executor import Executor
-from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor import Executor, ExecutorContext
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
 from hookline_ray.addresses import given_address
 

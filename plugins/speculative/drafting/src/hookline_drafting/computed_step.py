@@ -31,7 +31,7 @@ class ComputedStep:
         """Returns the facts of a plan; `tokens` are the new tokens by request id."""
         return cls(
             num_requests=len(plan.request_ids),
-            has_prompts=plan.prefill_requests > 0,
+            has_prompts=plan.work.prefill_requests > 0,
             outcomes={
                 request_id: (len(drafts), len(tokens[request_id]) - 1)
                 for request_id, drafts in plan.drafts.items()

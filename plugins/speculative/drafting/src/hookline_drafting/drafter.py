@@ -80,7 +80,7 @@ class Drafter:
         return (
             self._control is not None
             and not plan.drafts
-            and not plan.prefill_requests
+            and not plan.work.prefill_requests
             and self._control.skip_step()
         )
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
-from hookline.structured_outputs import GrammarSpec
+from hookline_grammars.spec import GrammarSpec
 
 if TYPE_CHECKING:  # what only compiles need not load numpy
     import numpy as np

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from hookline.structured_outputs import GrammarSpec
 from hookline_grammars.compiling_fork import CompilingFork
 from hookline_grammars.messages import (
     ENDED,
@@ -17,6 +16,7 @@ from hookline_grammars.messages import (
     Reply,
     too_slow,
 )
+from hookline_grammars.spec import GrammarSpec
 from hookline_processes.owner import Owner
 
 _SHARE = 0.7

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hookline.structured_outputs import GrammarSpec
 from hookline_grammars.messages import (
     ENDED,
     Broken,
@@ -15,6 +14,7 @@ from hookline_grammars.messages import (
     Reply,
     too_slow,
 )
+from hookline_grammars.spec import GrammarSpec
 from hookline_processes.limits import small_environment
 from hookline_processes.supervised import Output, Supervised
 

@@ -11,12 +11,13 @@ from hookline.frozen import frozen_map
 from hookline.request import Request
 from hookline.scheduler.extension import SchedulerPort
 from hookline.scheduler.readiness import Readiness
-from hookline.stats import GrammarCompiling, GrammarNews, GrammarStats
-from hookline.structured_outputs import REFUSED, GrammarSpec, StructuredOutputsParams
+from hookline.stats.grammars import GrammarCompiling, GrammarNews, GrammarStats
+from hookline.structured_outputs import StructuredOutputsParams
 from hookline_grammars.cache import GrammarCache, Outcome
 from hookline_grammars.compiled import GRAMMAR, CompiledGrammar
 from hookline_grammars.config import StructuredOutputsConfig
 from hookline_grammars.grammar_service import Ended
+from hookline_grammars.spec import REFUSED, GrammarSpec, spec_of
 
 
 class Grammars(Protocol):
@@ -125,7 +126,7 @@ class GrammarGate:
 
     def _spec(self, params: StructuredOutputsParams) -> GrammarSpec:
         """Returns what to compile; the configuration may be stricter than a request."""
-        spec, config = params.spec, self._config
+        spec, config = spec_of(params), self._config
         return msgspec.structs.replace(
             spec,
             any_whitespace=spec.any_whitespace and not config.disable_any_whitespace,

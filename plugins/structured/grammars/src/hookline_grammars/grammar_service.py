@@ -12,13 +12,14 @@ from typing import BinaryIO
 import msgspec
 
 from hookline.exceptions import ConfigError
-from hookline.structured_outputs import GrammarSpec, ReasoningSpan
+from hookline.structured_outputs import ReasoningSpan
 from hookline_grammars.backend import GrammarMatcher
 from hookline_grammars.compiled import CompiledGrammar
 from hookline_grammars.compiling_process import CompilingProcess
 from hookline_grammars.messages import ENDED, Compiled, Refused, Setup
 from hookline_grammars.own_backends import OwnBackends
 from hookline_grammars.settings import GrammarSettings
+from hookline_grammars.spec import GrammarSpec
 from hookline_processes.fair_queue import FairQueue
 from hookline_registry import Failure, FailureLog, isolate
 

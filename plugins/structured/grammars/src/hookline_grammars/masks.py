@@ -11,9 +11,8 @@ import numpy as np
 import torch
 
 from hookline.finish_cause import Failed, FinishCause, Rejected
-from hookline.stats import GrammarUse
+from hookline.stats.grammars import GrammarUse
 from hookline.step.plan import AdmittedSequence
-from hookline.structured_outputs import REFUSED
 from hookline.worker.input_batch import InputBatch, Int32, Int64
 from hookline.worker.sampling.sampled_positions import SampledPositions
 from hookline.worker.verification import first_of_each
@@ -31,6 +30,7 @@ from hookline_grammars.draft_masks import (
 from hookline_grammars.many_matchers import accept_tokens, fill_masks
 from hookline_grammars.own_backends import MatcherSource
 from hookline_grammars.row import GrammarRow
+from hookline_grammars.spec import REFUSED
 from hookline_kernels.token_mask import TokenMasking, choose_masking
 from hookline_registry import Failure, isolate
 

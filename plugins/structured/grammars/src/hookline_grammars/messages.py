@@ -2,7 +2,7 @@
 
 import msgspec
 
-from hookline.structured_outputs import GrammarSpec
+from hookline_grammars.spec import GrammarSpec
 
 
 class Setup(msgspec.Struct, frozen=True, array_like=True):

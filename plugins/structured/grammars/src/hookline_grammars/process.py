@@ -15,7 +15,6 @@ from functools import partial
 
 import msgspec
 
-from hookline.structured_outputs import GrammarSpec
 from hookline_grammars.backend import (
     BackendContext,
     GrammarBackend,
@@ -32,6 +31,7 @@ from hookline_grammars.messages import (
     Reply,
     Setup,
 )
+from hookline_grammars.spec import GrammarSpec
 from hookline_grammars.trial import DeadEndError, Trial, Way
 from hookline_processes.limits import (
     limit_memory,

@@ -9,13 +9,13 @@ import numpy.typing as npt
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 from hookline.config.checks import refuse_unknown
-from hookline.structured_outputs import GrammarSpec
 from hookline_grammars.backend import (
     BackendContext,
     GrammarMatcher,
     RefusedGrammarError,
 )
 from hookline_grammars.json_text import JsonText, JsonTextMatcher
+from hookline_grammars.spec import GrammarSpec
 from hookline_grammars.spelling import LongestTokens
 from hookline_llguidance.grammar_text import grammar_text
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from llguidance import LLMatcher, StructTag, grammar_from
 
-from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline.structured_outputs import GrammarKind
 from hookline_grammars.json_schemas import every_schema, formats_as_patterns
+from hookline_grammars.spec import GrammarSpec
 from hookline_llguidance.schema_check import check_schema
 
 _FORMATS = (

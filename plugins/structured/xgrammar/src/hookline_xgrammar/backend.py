@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hookline.config.checks import refuse_unknown
-from hookline.structured_outputs import GrammarKind, GrammarSpec
+from hookline.structured_outputs import GrammarKind
 from hookline_grammars.backend import (
     BackendContext,
     GrammarMatcher,
@@ -17,6 +17,7 @@ from hookline_grammars.backend import (
 )
 from hookline_grammars.json_schemas import formats_as_patterns
 from hookline_grammars.json_text import JsonText, JsonTextMatcher
+from hookline_grammars.spec import GrammarSpec
 from hookline_xgrammar import forced_length
 from hookline_xgrammar.grammar_text import choices, modern_tag
 from hookline_xgrammar.library_warnings import warnings_into

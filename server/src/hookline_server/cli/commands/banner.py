@@ -19,13 +19,14 @@ EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
 def banner(app: web.Application, *, root: str, pages_root: str, seconds: float) -> str:
     """Returns the lines printed when the server is ready: URLs, model, an example."""
     facts = app[ENGINE].facts
-    model = f"{facts.architecture}, {facts.dtype}, context of {facts.max_model_len}"
+    shape = facts.model
+    model = f"{shape.architecture}, {shape.dtype}, context of {shape.max_model_len}"
     lines = [
         f"Hookline {version('hookline')} serves {facts.model_name} ({model} tokens)",
         f"  API      {root}/v1",
         *_pages(app, pages_root),
         f"  health   {root}/health",
-        *([f"  computed by {facts.kernels}"] if facts.kernels else []),
+        *([f"  computed by {facts.model.kernels}"] if facts.model.kernels else []),
         f"  ready in {seconds:.1f} s; try:",
         f"  {_curl(app, root=root)}",
     ]

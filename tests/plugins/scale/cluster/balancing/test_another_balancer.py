@@ -37,7 +37,7 @@ def test_its_engines_have_their_numbers(
         llm.generate([[5]] * 4, SHORT, use_tqdm=False)
         assert_conserved(llm)
         engines = list(llm.front_end.engines)
-        shares = [each.stats.received for each in engines]
+        shares = [each.stats.totals.received for each in engines]
         labels = {
             dict(zip(family.label_names, sample.labels, strict=True))["engine"]
             for family in llm.get_metrics()

@@ -35,7 +35,10 @@ class Engine:
 def facts(index: int) -> EngineFacts:
     known = make_started().facts
     return replace(
-        known, engine_index=index, block_size=BLOCK, num_kv_blocks=NUM_BLOCKS
+        known,
+        model=replace(known.model, num_kv_blocks=NUM_BLOCKS),
+        engine_index=index,
+        block_size=BLOCK,
     )
 
 

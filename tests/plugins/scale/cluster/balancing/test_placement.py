@@ -59,7 +59,7 @@ def test_prefixes_stay_with_their_engine(make_llm: MakeLLM) -> None:
     counts = reasons(llm)
     assert sum(counts.values()) == 12
     assert counts["0", "prefix"] + counts["1", "prefix"] == 9
-    assert all(each.stats.received for each in llm.front_end.engines)
+    assert all(each.stats.totals.received for each in llm.front_end.engines)
     assert hits == 9 * 64
 
 
@@ -85,7 +85,7 @@ def test_generated_tokens_count_if_engines_report_them(make_llm: MakeLLM) -> Non
     [output] = llm.generate([[7] * 16], params, use_tqdm=False)
     reply = list(output.outputs[0].token_ids)
     for other in llm.front_end.engines:  # the engine with more load is chosen
-        if other.stats.received:
+        if other.stats.totals.received:
             other.vitals.unheard.extend([0] * 15)
 
     llm.front_end.router.place(llm.front_end.prepare([*[7] * 16, *reply[:64]], GREEDY))

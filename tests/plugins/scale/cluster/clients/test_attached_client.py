@@ -71,7 +71,7 @@ def first(client: OwnerClient | AttachedClient, kind: type[R]) -> R:
 
 
 def ends_a_request(message: Received) -> bool:
-    return isinstance(message, StepOutput) and bool(message.finished)
+    return isinstance(message, StepOutput) and bool(message.events.finished)
 
 
 def test_it_sends_requests_and_calls_of_its_own(owner: OwnerClient) -> None:
@@ -83,8 +83,8 @@ def test_it_sends_requests_and_calls_of_its_own(owner: OwnerClient) -> None:
         reply = first(guest, Reply)
 
     outputs = [each for each in received if isinstance(each, StepOutput)]
-    assert guest.engines[0].facts.num_kv_blocks == 64
-    assert sum(len(e.token_ids) for out in outputs for e in out.new_tokens) == 20
+    assert guest.engines[0].facts.model.num_kv_blocks == 64
+    assert sum(len(e.token_ids) for out in outputs for e in out.events.new_tokens) == 20
     assert (reply.client, reply.number, reply.error) == (1, 7, None)
 
 
@@ -98,7 +98,8 @@ def test_the_owner_gets_the_ends_of_an_expelled_clients_requests(
         guest.send(0, Add(engine_request(theirs, [3, 4], 1000)))
         other.send(0, Add(engine_request(first_id(2), [5, 6], 100)))
         received_until(
-            guest, lambda each: isinstance(each, StepOutput) and bool(each.new_tokens)
+            guest,
+            lambda each: isinstance(each, StepOutput) and bool(each.events.new_tokens),
         )
         owner.expel(1)
         last = received_until(owner, ends_a_request)[-1]
@@ -106,10 +107,12 @@ def test_the_owner_gets_the_ends_of_an_expelled_clients_requests(
 
     assert isinstance(last, StepOutput)
     assert isinstance(others, StepOutput)
-    [end] = last.finished
+    [end] = last.events.finished
     assert (end.request_id, end.cause.reason) == (theirs, "abort")
-    assert others.stats.finished == {"abort": 1, "length": 1}
-    assert others.stats.residue.requests == others.stats.residue.blocks == 0
+    assert others.stats.totals.finished == {"abort": 1, "length": 1}
+    assert (
+        others.stats.totals.residue.requests == others.stats.totals.residue.blocks == 0
+    )
     assert others.stats.running == others.stats.waiting == 0
 
 

@@ -3,23 +3,26 @@
 from hookline.events import (
     Finished,
     NewTokens,
-    OthersWork,
     Preempted,
     Scheduled,
     StepOutput,
 )
 from hookline.finish_cause import Aborted, LengthReached
 from hookline.request_ids import first_id
-from hookline.stats import SchedulerStats
-from hookline_cluster.clients.other_clients_load import OtherClientsLoad
+from hookline_cluster.clients.other_clients_load import (
+    OTHERS_WORK,
+    OtherClientsLoad,
+)
 from hookline_cluster.clients.output_split import split_output
+from hookline_metrics.saturation import OthersWork
+from hookline_testing.payloads import make_output
 
 OWN = first_id(0)
 ONE, OTHER = first_id(1), first_id(2)
 
 
 def output(**events: object) -> StepOutput:
-    return StepOutput(0, 5, "step", SchedulerStats(), **events)  # type: ignore[arg-type]
+    return make_output(5, **events)
 
 
 def scheduled(request_id: int, local: int = 0, external: int = 0) -> Scheduled:
@@ -80,5 +83,5 @@ def test_only_the_owner_is_told() -> None:
 
     parts = dict(split_output(output(), [0, 1], (), work))
 
-    assert parts[0].others == work
-    assert parts[1].others is None
+    assert OTHERS_WORK.read(parts[0].sections) == work
+    assert OTHERS_WORK.read(parts[1].sections) is None

@@ -3,10 +3,11 @@
 import pytest
 
 from hookline.config import EngineConfig, ObserverConfig
-from hookline.events import CacheChanges, ClockPair, NewTokens, StepOutput
+from hookline.events import CacheChanges, ClockPair, NewTokens, StepEvents, StepOutput
 from hookline.frontend.observation import Observers
 from hookline.frontend.observing import REQUESTS
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_cluster.clients.observation import SecondaryClientObservers
 from hookline_testing.payloads import FACTS
 
@@ -58,16 +59,26 @@ def test_only_its_own_requests_are_told(heard: Heard) -> None:
     iteration = IterationStats(generation_tokens=2)
 
     guest.observe(
-        StepOutput(0, 4, "step", stats, cache_changes=changes), IterationStats(), {}
+        StepOutput(0, 4, "step", stats, events=StepEvents(cache_changes=changes)),
+        IterationStats(),
+        {},
     )
     guest.observe(
-        StepOutput(0, 5, "step", stats, new_tokens=tokens, cache_changes=changes),
+        StepOutput(
+            0,
+            5,
+            "step",
+            stats,
+            events=StepEvents(new_tokens=tokens, cache_changes=changes),
+        ),
         iteration,
         {},
     )
 
     [(output, told)] = heard.outputs
-    assert output == StepOutput(0, 5, REQUESTS, stats, new_tokens=tokens)
+    assert output == StepOutput(
+        0, 5, REQUESTS, stats, events=StepEvents(new_tokens=tokens)
+    )
     assert told == iteration
 
 

@@ -71,7 +71,7 @@ def owner(llama: Oracle) -> Iterator[OwnerClient]:
 def outputs_until_end(client: OwnerClient, request_id: int) -> list[StepOutput]:
     outputs: list[StepOutput] = []
     while not any(
-        end.request_id == request_id for each in outputs for end in each.finished
+        end.request_id == request_id for each in outputs for end in each.events.finished
     ):
         received = client.receive(WAIT_SECONDS)
         assert isinstance(received, StepOutput)
@@ -98,7 +98,12 @@ def test_messages_cost_no_look_at_each_process(
 
 
 def ids_in(output: StepOutput) -> set[int]:
-    events = (output.queued, output.scheduled, output.new_tokens, output.finished)
+    events = (
+        output.events.queued,
+        output.events.scheduled,
+        output.events.new_tokens,
+        output.events.finished,
+    )
     return {event.request_id for kind in events for event in kind}
 
 
@@ -116,7 +121,7 @@ def test_each_client_gets_its_own_events(owner: OwnerClient) -> None:
         owner.send(0, Add(engine_request(mine, [5, 6], 40)))
         owned = outputs_until_end(owner, mine)
         received: list[StepOutput] = []
-        while not any(each.finished for each in received):
+        while not any(each.events.finished for each in received):
             message = guest.receive()
             assert isinstance(message, Output)
             received.append(message.output)
@@ -126,7 +131,7 @@ def test_each_client_gets_its_own_events(owner: OwnerClient) -> None:
 
     assert set().union(*map(ids_in, received)) == {theirs}
     assert set().union(*map(ids_in, owned)) == {mine}
-    assert sum(len(e.token_ids) for o in received for e in o.new_tokens) == 40
+    assert sum(len(e.token_ids) for o in received for e in o.events.new_tokens) == 40
     assert not any(each.record for each in received)
     both = {client_of(i) for o in owned if o.record for i, _ in o.record.request_tokens}
     assert both == {0, 1}
@@ -147,9 +152,9 @@ def test_a_client_that_detaches_does_not_affect_others(owner: OwnerClient) -> No
     owner.send(0, Add(engine_request(1, [5, 6], 60)))
     outputs = outputs_until_end(owner, 1)
 
-    assert outputs[-1].stats.finished == {"abort": 1, "length": 1}
-    assert {each.request_id for out in outputs for each in out.finished} == {1}
-    assert outputs[-1].stats.residue.requests == 0
+    assert outputs[-1].stats.totals.finished == {"abort": 1, "length": 1}
+    assert {each.request_id for out in outputs for each in out.events.finished} == {1}
+    assert outputs[-1].stats.totals.residue.requests == 0
 
 
 def test_strangers_and_garbage_do_not_reach_the_engine(owner: OwnerClient) -> None:
@@ -170,5 +175,5 @@ def test_strangers_and_garbage_do_not_reach_the_engine(owner: OwnerClient) -> No
         owner.send(0, Add(engine_request(1, [5, 6], 5)))
         outputs = outputs_until_end(owner, 1)
 
-    assert outputs[-1].stats.received == 1
+    assert outputs[-1].stats.totals.received == 1
     assert owner.dropped == 4  # one of them by the engine

@@ -153,7 +153,7 @@ def run_request(guest: AttachedClient, tokens: int) -> list[StepOutput]:
     request_id = first_id(guest.index)
     guest.send(0, Add(engine_request(request_id, [3, 4], tokens)))
     outputs: list[StepOutput] = []
-    while not outputs or not outputs[-1].finished:
+    while not outputs or not outputs[-1].events.finished:
         outputs.append(first(guest, StepOutput))
     return outputs
 
@@ -167,14 +167,14 @@ def test_each_client_gets_its_own_requests(head: Head) -> None:
     finished: dict[str, int] = {}
     while finished != {"length": 2}:
         state = head.first(StepOutput)
-        finished = dict(state.stats.finished)
+        finished = dict(state.stats.totals.finished)
 
-    tokens = [len(e.token_ids) for out in outputs for e in out.new_tokens]
+    tokens = [len(e.token_ids) for out in outputs for e in out.events.new_tokens]
     assert sum(tokens) == 50
     assert not any(out.record for out in outputs)
     assert (reply.client, reply.number, reply.error) == (1, 7, None)
-    assert state.stats.received == 2
-    assert state.stats.residue.requests == 0
+    assert state.stats.totals.received == 2
+    assert state.stats.totals.residue.requests == 0
     assert one.dropped == other.dropped == head.client.dropped == 0
     assert one.hosts[0] == head.client.hosts[0] != ""
 
@@ -194,8 +194,8 @@ def test_guests_hear_of_a_loss_and_of_the_return(head: Head) -> None:
     late = head.guest(2)
 
     assert (heard.kind, heard.is_replaced, heard.returns) == (death.kind, True, True)
-    assert run_request(guest, 5)[-1].stats.received == 1
-    assert run_request(late, 5)[-1].stats.received == 2
+    assert run_request(guest, 5)[-1].stats.totals.received == 1
+    assert run_request(late, 5)[-1].stats.totals.received == 2
 
 
 def test_the_requests_of_a_guest_that_has_ended_are_aborted(head: Head) -> None:
@@ -203,14 +203,14 @@ def test_the_requests_of_a_guest_that_has_ended_are_aborted(head: Head) -> None:
     guest, other = head.guest(1), head.guest(2)
     run_request(guest, 3)
     guest.send(0, Add(engine_request(first_id(1), [3, 4], 1000)))
-    while not first(guest, StepOutput).new_tokens:
+    while not first(guest, StepOutput).events.new_tokens:
         pass
     head.client.expel(1)
     ended = head.first(SecondaryClientEnded)
     outputs = run_request(other, 20)
 
     assert (ended.engine_index, ended.client, len(ended.recent)) == (0, 1, 1)
-    assert outputs[-1].stats.finished == {"length": 2, "abort": 1}
+    assert outputs[-1].stats.totals.finished == {"length": 2, "abort": 1}
     assert outputs[-1].stats.running == 0
 
 

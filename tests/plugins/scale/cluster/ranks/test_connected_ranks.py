@@ -104,6 +104,7 @@ def check_greedy_output(folder: Path, family: str, division: str) -> None:
     wait_until_gone(pids)
 
 
+@pytest.mark.slow
 def test_ranks_that_share_layers_say_what_transformers_says(tmp_path: Path) -> None:
     """With chunks and the prefix cache."""
     check_greedy_output(tmp_path, "llama", "TP 2")

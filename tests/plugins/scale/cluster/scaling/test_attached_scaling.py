@@ -68,7 +68,7 @@ def run_request(guest: AttachedClient, engine_index: int, tokens: int = 5) -> No
     ended = False
     while not ended:
         output = first(guest, StepOutput)
-        ended = any(each.request_id == request_id for each in output.finished)
+        ended = any(each.request_id == request_id for each in output.events.finished)
 
 
 def test_an_engine_is_used_from_its_begin_to_its_end(owner: ElasticClient) -> None:
@@ -92,7 +92,7 @@ def test_an_engine_is_used_from_its_begin_to_its_end(owner: ElasticClient) -> No
         heard = [first(each, EngineLeft) for each in (one, other)]
 
     assert [each.engine_index for each in joined] == [1, 1]
-    assert [each.info.facts.num_kv_blocks for each in joined] == [64, 64]
+    assert [each.info.facts.model.num_kv_blocks for each in joined] == [64, 64]
     assert states == [False, False, True]
     assert [gone, *heard] == [EngineLeft(1)] * 3
     assert owner.dropped == one.dropped == other.dropped == 0
@@ -129,7 +129,7 @@ def test_a_client_that_is_killed_is_not_awaited(owner: ElasticClient) -> None:
         grow(owner)
         first(guest, EngineJoined)
         guest.send(1, Add(engine_request(first_id(1), [3, 4], 1000)))
-        while not first(guest, StepOutput).new_tokens:
+        while not first(guest, StepOutput).events.new_tokens:
             pass
         owner.vacate(1)
         owner.expel(1)
@@ -139,8 +139,10 @@ def test_a_client_that_is_killed_is_not_awaited(owner: ElasticClient) -> None:
             ended = first(owner, SecondaryClientEnded)
         owner.client_left(1, ended.client, None)
         after = owner.is_vacated(1)
-        while (output := first(owner, StepOutput)).stats.finished != {"abort": 1}:
-            assert output.stats.residue.requests == 0
+        while (output := first(owner, StepOutput)).stats.totals.finished != {
+            "abort": 1
+        }:
+            assert output.stats.totals.residue.requests == 0
 
     assert (before, after) == (False, True)
     assert output.stats.running == 0

@@ -24,7 +24,7 @@ from hookline.frontend.observation import Observers
 from hookline.frontend.scaling_state import ScalingState
 from hookline.outputs import RequestOutput
 from hookline.sampling_params import SamplingParams
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import EngineDied
 from hookline_cluster.capabilities import EngineAttachments

@@ -9,7 +9,7 @@ from hookline.core.commands import ResetPrefixCache
 from hookline.exceptions import EngineDeadError, RequestError
 from hookline.frontend.scaling_state import ScalingState
 from hookline.outputs import RequestOutput
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline_cluster.config import LoadBalancing
 from hookline_testing.elastic_front_end import ElasticFrontEnd
 from hookline_testing.oracle import Oracle
@@ -38,7 +38,9 @@ def test_engines_that_join_get_requests(elastic: ElasticFrontEnd) -> None:
     assert after == {0, 1, 2}
     assert elastic.scaling.state == ScalingState((0, 1, 2))
     assert set(elastic.ends) == {RequestOutput}
-    assert [each.facts.num_kv_blocks for each in elastic.front_end.engines] == [64] * 3
+    assert [each.facts.model.num_kv_blocks for each in elastic.front_end.engines] == [
+        64
+    ] * 3
     assert elastic.scaling.counts.added == 2
 
 
@@ -63,9 +65,11 @@ def test_engines_that_leave_finish_first(elastic: ElasticFrontEnd) -> None:
     assert set(elastic.ends) == {RequestOutput}
     assert [each.index for each in elastic.front_end.engines] == [0]
     for engine in engines:
-        assert engine.stats.residue == Residue()
+        assert engine.stats.totals.residue == Residue()
         assert engine.accounting.residue == 0
-        assert engine.stats.received == sum(engine.stats.finished.values())
+        assert engine.stats.totals.received == sum(
+            engine.stats.totals.finished.values()
+        )
     assert sum(elastic.totals("hookline_requests_received").values()) == 15
     assert sum(elastic.totals("hookline_requests_finished").values()) == 15
     assert elastic.totals("hookline_engine_up") == {"0": 1.0}

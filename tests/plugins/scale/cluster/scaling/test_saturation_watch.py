@@ -5,11 +5,13 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from hookline.events import ClockPair, OthersWork, StepOutput
+from hookline.events import ClockPair, StepOutput
 from hookline.payloads import StepFinished
-from hookline.stats import FirstToken, IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import FirstToken, IterationStats
+from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
+from hookline_cluster.clients.other_clients_load import OTHERS_WORK
 from hookline_cluster.scaling.saturation_watch import SaturationWatch
-from hookline_metrics.saturation import Saturation
+from hookline_metrics.saturation import OthersWork, Saturation
 from hookline_testing.elastic_front_end import ElasticFrontEnd
 from hookline_testing.oracle import Oracle
 from hookline_testing.payloads import FACTS, MILLISECOND, RECORD
@@ -73,7 +75,7 @@ def test_requests_of_other_front_ends_count(elastic: ElasticFrontEnd) -> None:
             started_at=step * 10 * MILLISECOND,
             ended_at=(step + 1) * 10 * MILLISECOND,
         )
-        stats = SchedulerStats(received=step, running=1)
+        stats = SchedulerStats(running=1, totals=EngineTotals(received=step))
         iteration = IterationStats(
             first_tokens=(FirstToken(seconds=0.1, is_streamed=False),),
             prompt_tokens_local=4,
@@ -84,7 +86,10 @@ def test_requests_of_other_front_ends_count(elastic: ElasticFrontEnd) -> None:
             )
         )
         work = OthersWork(begun=1, cached_tokens=4, ended=0)
-        output = StepOutput(0, record.ended_at, "step", stats, record, others=work)
+        sections = {OTHERS_WORK.name: work}
+        output = StepOutput(
+            0, record.ended_at, "step", stats, record, sections=sections
+        )
         owners.observe(output, IterationStats(), {})
 
     assert own.value() > 0

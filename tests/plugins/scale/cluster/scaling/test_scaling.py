@@ -21,7 +21,7 @@ from hookline.exceptions import (
 )
 from hookline.frontend.scaling_state import ScalingState
 from hookline.outputs import RequestOutput
-from hookline.stats import SchedulerStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_cluster.config import ClusterConfig, EngineRange, MachinesConfig
 from hookline_cluster.config.cluster import check_autoscale, check_scalable
 from hookline_cluster.scaling.autoscaler import Autoscaler

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hookline.events import StepOutput
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle, make_oracle
 from hookline_testing.sharing_engines import run_together, sharing_engines
@@ -87,11 +87,11 @@ def test_greedy_output_equals_generate(family: Oracle, mode: str, engines: int) 
             assert found == expected
         stats = [each.stats for each in driven]
 
-    assert all(each.residue == Residue() for each in stats)
+    assert all(each.totals.residue == Residue() for each in stats)
     assert stats[-1].experts.dummy_steps > 0
-    assert stats[-1].computed_tokens == 0
-    assert (stats[0].preemptions > 0) is (mode == "preempted")
-    hits = sum(each.prefix_cache.hit_tokens for each in stats)
+    assert stats[-1].totals.computed_tokens == 0
+    assert (stats[0].totals.preemptions > 0) is (mode == "preempted")
+    hits = sum(each.totals.prefix_cache.hit_tokens for each in stats)
     assert hits > 0 or mode == "preempted"  # which evicts most of them
 
 
@@ -104,7 +104,7 @@ def test_all_pairs_are_counted_where_they_are_computed(family: Oracle) -> None:
         stats = [each.stats for each in driven]
 
     tokens = [sum(each.experts.tokens) for each in stats]
-    assert sum(tokens) == 2 * 3 * stats[0].computed_tokens
+    assert sum(tokens) == 2 * 3 * stats[0].totals.computed_tokens
     assert min(tokens) > 0
     assert stats[0].experts.busiest_tokens == stats[1].experts.busiest_tokens
     assert max(tokens) <= stats[0].experts.busiest_tokens <= sum(tokens)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
-from hookline.stats import NO_RANKS, RankUse
+from hookline.stats.step_work import NO_RANKS, RankUse
 from hookline_ranks.experts.lockstep import Lockstep
 from hookline_testing.sharing_engines import expert_links
 

@@ -11,7 +11,7 @@ from hookline.core.commands import Add, Call, Command, Reply, Sleep, SleepMode, 
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
 from hookline.events import StepOutput
-from hookline.stats import RankUse
+from hookline.stats.step_work import RankUse
 from hookline.worker.executor import Executor
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.lockstep import Lockstep
@@ -91,7 +91,7 @@ def test_an_engine_without_work_follows_one_that_has_some() -> None:
         assert stats.experts.tokens == (3 * TOKENS,)
         assert stats.experts.busiest_tokens == 5 * TOKENS
         assert stats.experts.wait_ns == 0
-        assert stats.computed_tokens == 0
+        assert stats.totals.computed_tokens == 0
         assert second.core.sharing is not None
         assert not second.core.sharing.assist_others()
 
@@ -107,7 +107,7 @@ def test_an_engine_with_work_needs_no_dummy_steps() -> None:
 
         assert (first.dummies, second.dummies) == (0, 0)
         for each in (first, second):
-            assert each.core.report("test").stats.finished == {"length": 1}
+            assert each.core.report("test").stats.totals.finished == {"length": 1}
 
 
 def test_engines_sleep_and_wake_up_together() -> None:

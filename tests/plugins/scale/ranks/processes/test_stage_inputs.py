@@ -8,7 +8,7 @@ import pytest
 
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.finish_cause import Aborted
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.executor import DeferredStep, Executor
 from hookline.worker.input_batch import InputBatch, StepInputs
@@ -142,5 +142,5 @@ def test_plans_tell_a_first_stage_all_it_needs(seed: int, *, has_drafts: bool) -
         told = [*prompt, *found.get(number, [])]
         assert told == texts[number][: len(told)]
     stats = core.report("end").stats
-    assert (stats.kv_blocks_used, stats.residue) == (0, Residue())
+    assert (stats.kv_blocks_used, stats.totals.residue) == (0, Residue())
     core.close()

@@ -80,8 +80,8 @@ def test_facts_are_those_of_the_whole_model(stages: LLM, llm: LLM) -> None:
     """What a step costs is the sum over stages, and a block is one in each of them."""
     found, wanted = (each.front_end.facts for each in (stages, llm))
 
-    assert found.cost == wanted.cost
-    assert (found.num_kv_blocks, found.executor) == (64, "mp")
+    assert found.model.cost == wanted.model.cost
+    assert (found.model.num_kv_blocks, found.executor) == (64, "mp")
 
 
 def test_many_requests_share_the_stages(stages: LLM, llm: LLM) -> None:
@@ -112,7 +112,7 @@ def test_options_work_with_stages(llama: Oracle, options: dict[str, object]) -> 
     with engine(llama.folder, **options) as llm:
         assert tokens(llm) == tokens(llm) == expected(llama)
 
-        assert llm.front_end.engines[0].stats.preemptions > 0
+        assert llm.front_end.engines[0].stats.totals.preemptions > 0
         assert_conserved(llm)
 
 

@@ -99,7 +99,7 @@ def test_other_divisions_do_not_read_what_is_stored(
         with engine(llama.folder, storage(tmp_path), **options) as llm:
             assert tokens(llm) == expected(llama)
 
-            assert llm.front_end.engines[0].stats.prefix_cache.hit_tokens == 0
+            assert llm.front_end.engines[0].stats.totals.prefix_cache.hit_tokens == 0
             assert tokens(llm) == expected(llama)
 
     assert len(list(tmp_path.iterdir())) == sum(a * b for a, b in divisions)

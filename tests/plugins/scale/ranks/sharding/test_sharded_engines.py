@@ -82,7 +82,7 @@ def test_greedy_output_equals_generate(family: Oracle, mode: str, size: int) -> 
     for outputs in (first, again):
         assert [each.outputs[0].token_ids for each in outputs] == expected
     if mode == "preempted":
-        assert stats.preemptions > 0
+        assert stats.totals.preemptions > 0
 
 
 def counted(llm: LLM, name: str) -> list[float]:

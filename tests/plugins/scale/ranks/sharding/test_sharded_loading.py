@@ -94,9 +94,9 @@ def test_two_ranks_cost_what_one_does(llama: Oracle) -> None:
 
     assert half.layers[0].num_heads * 2 == whole.layers[0].num_heads
     for name in ("flops_per_token", "flops_per_pair", "flops_per_sample"):
-        assert getattr(half.cost, name) == getattr(whole.cost, name)
-    assert half.cost.kv_bytes_per_token == whole.cost.kv_bytes_per_token
-    assert 1 <= half.cost.weight_bytes / whole.cost.weight_bytes < 1.01
+        assert getattr(half.shape.cost, name) == getattr(whole.shape.cost, name)
+    assert half.shape.cost.kv_bytes_per_token == whole.shape.cost.kv_bytes_per_token
+    assert 1 <= half.shape.cost.weight_bytes / whole.shape.cost.weight_bytes < 1.01
     assert half.fingerprint != second.loaded.fingerprint
 
 

@@ -135,9 +135,11 @@ def test_random_weights_are_those_of_one_rank(qwen: Oracle) -> None:
 
 def test_an_engine_costs_what_its_tokens_do(qwen: Oracle) -> None:
     """Products of its tokens count wherever they are, and bytes of its own experts."""
-    whole = load_rank(qwen.folder, None).loaded.cost
+    whole = load_rank(qwen.folder, None).loaded.shape.cost
     place = ExpertPlace(rank=0, size=2, engines=2)
-    part = load_rank(qwen.folder, None, experts=SingleRankExperts(place)).loaded.cost
+    part = load_rank(
+        qwen.folder, None, experts=SingleRankExperts(place)
+    ).loaded.shape.cost
 
     experts = 3 * 4 * 3 * 64 * 48
     assert part.flops_per_token == whole.flops_per_token

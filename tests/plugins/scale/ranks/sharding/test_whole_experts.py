@@ -209,9 +209,9 @@ def test_ranks_cost_what_one_does(tmp_path: Path) -> None:
     config = Qwen3MoeConfig(**SHAPE, **EXPERTS, num_experts=5)
     make_oracle("qwen3-moe", tmp_path, config=config)
 
-    whole = load_rank(tmp_path, thread_groups(1)[0]).loaded.cost
+    whole = load_rank(tmp_path, thread_groups(1)[0]).loaded.shape.cost
     parts = [
-        load_rank(tmp_path, group, count_expert_tokens=print).loaded.cost
+        load_rank(tmp_path, group, count_expert_tokens=print).loaded.shape.cost
         for group in thread_groups(2)
     ]
 

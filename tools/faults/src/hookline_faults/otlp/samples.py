@@ -5,12 +5,8 @@ from dataclasses import replace
 from hookline.clock import NANOSECONDS
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline.stats import (
-    FinishedGroup,
-    FinishedRequest,
-    IterationStats,
-    RequestTimes,
-)
+from hookline.stats.finished_request import FinishedGroup, FinishedRequest, RequestTimes
+from hookline.stats.iteration_stats import IterationStats
 from hookline_testing.payloads import FINISHED
 
 START = 1_700_000_000 * NANOSECONDS

@@ -10,7 +10,7 @@ from hookline.core.commands import Command, EngineMessage
 from hookline.events import StepOutput
 from hookline.frontend.client_request import Delivery
 from hookline.outputs import RequestOutput
-from hookline.stats import Residue
+from hookline.stats.scheduler_stats import Residue
 from hookline.transport.engine_client import EngineInfo
 from hookline_cluster.clients.client_table import ClientTable
 from hookline_cluster.clients.output_split import split_output
@@ -146,7 +146,7 @@ class Cluster:
         The first front end owns the engines, the others are their secondary clients.
         """
         assert isinstance(message, StepOutput)
-        self.tally.residue += message.stats.residue != Residue()
+        self.tally.residue += message.stats.totals.residue != Residue()
         arrives = at + _nanoseconds(self._spec.link_seconds)
         clients = range(len(self.front_ends))
         guests = self._guests[message.engine_index]
@@ -154,7 +154,7 @@ class Cluster:
             if index and not guests.concerns(index, part):
                 continue
             self.tally.messages += 1
-            self.tally.empty_messages += not part.new_tokens
+            self.tally.empty_messages += not part.events.new_tokens
             self._events.at(arrives, partial(self.front_ends[index].take, part))
 
     # -- measures ----------------------------------------------------------------

@@ -39,7 +39,7 @@ class PrefixBalancer:
         )
         self._most = MOST_TOKENS // facts.block_size * facts.block_size
         self._view = PrefixView(
-            {index: each.num_kv_blocks for index, each in engines.items()}
+            {index: each.model.num_kv_blocks for index, each in engines.items()}
         )
         self._turns: Turns[int] = Turns()
 
@@ -70,7 +70,7 @@ class PrefixBalancer:
         self._view.clear(engine_index)
 
     def joined(self, engine_index: int, facts: EngineFacts) -> None:
-        self._view.join(engine_index, facts.num_kv_blocks)
+        self._view.join(engine_index, facts.model.num_kv_blocks)
 
     def left(self, engine_index: int) -> None:
         self._view.leave(engine_index)

@@ -85,12 +85,8 @@ class ClientTable:
     def concerns(self, client: int, part: StepOutput) -> bool:
         """Whether a secondary client needs its part of an output now."""
         has_news = bool(
-            part.queued
-            or part.new_tokens
-            or part.finished
-            or part.scheduled
-            or part.preempted
-            or part.cache_changes is not None
+            part.events.have_requests
+            or part.events.cache_changes is not None
             or part.clock is not None
             or part.cause != "step"
         )

@@ -10,7 +10,8 @@ from hookline.frontend.observing import REQUESTS, Observing, RemotePages
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats.iteration_stats import IterationStats
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_registry import LaneStats
 
@@ -77,9 +78,10 @@ class SecondaryClientObservers:
         facts: Mapping[int, RequestFacts],
     ) -> None:
         """Passes an output on if it concerns a request of this front end."""
-        if not _has_requests(output) and iteration == _NOTHING:
+        if not output.events.have_requests and iteration == _NOTHING:
             return
-        part = msgspec.structs.replace(output, cause=REQUESTS, cache_changes=None)
+        events = msgspec.structs.replace(output.events, cache_changes=None)
+        part = msgspec.structs.replace(output, cause=REQUESTS, events=events)
         self._observers.observe(part, iteration, facts)
 
     def front_end_ended(self, ended: SecondaryClientEnded) -> None:
@@ -99,13 +101,3 @@ class SecondaryClientObservers:
 
     def close(self, timeout_seconds: float) -> bool:
         return self._observers.close(timeout_seconds)
-
-
-def _has_requests(output: StepOutput) -> bool:
-    return bool(
-        output.new_tokens
-        or output.queued
-        or output.scheduled
-        or output.preempted
-        or output.finished
-    )

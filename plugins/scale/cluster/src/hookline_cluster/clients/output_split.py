@@ -8,13 +8,15 @@ import msgspec
 from hookline.events import (
     Finished,
     NewTokens,
-    OthersWork,
     Preempted,
     Queued,
     Scheduled,
+    StepEvents,
     StepOutput,
 )
 from hookline.request_ids import client_of
+from hookline_cluster.clients.other_clients_load import OTHERS_WORK
+from hookline_metrics.saturation import OthersWork
 
 E = TypeVar("E", Queued, Scheduled, Preempted, NewTokens, Finished)
 
@@ -33,17 +35,22 @@ def split_output(
     `orphaned_by`. Every client gets the engine's state, and changes of the prefix
     cache, by which it places requests.
     """
-    queued, scheduled = _by_client(output.queued), _by_client(output.scheduled)
-    preempted, tokens = _by_client(output.preempted), _by_client(output.new_tokens)
-    finished = _by_client(output.finished)
+    events = output.events
+    queued, scheduled = _by_client(events.queued), _by_client(events.scheduled)
+    preempted, tokens = _by_client(events.preempted), _by_client(events.new_tokens)
+    finished = _by_client(events.finished)
     shared = StepOutput(
         engine_index=output.engine_index,
         at=output.at,
         cause=output.cause,
         stats=output.stats,
+        events=StepEvents(cache_changes=events.cache_changes),
         clock=output.clock,
-        cache_changes=output.cache_changes,
     )
+    first = output
+    if others is not None:
+        sections = {**output.sections, OTHERS_WORK.name: others}
+        first = msgspec.structs.replace(output, sections=sections)
     for place, client in enumerate(clients):
         is_first = place == 0
         ended = finished.get(client, [])
@@ -51,16 +58,16 @@ def split_output(
             ended = ended + [
                 event for orphan in orphaned_by for event in finished.get(orphan, ())
             ]
-        whole = msgspec.structs.replace(output, others=others) if is_first else shared
-        part = msgspec.structs.replace(
-            whole,
+        whole = first if is_first else shared
+        own = msgspec.structs.replace(
+            whole.events,
             queued=queued.get(client, []),
             scheduled=scheduled.get(client, []),
             preempted=preempted.get(client, []),
             new_tokens=tokens.get(client, []),
             finished=ended,
         )
-        yield client, part
+        yield client, msgspec.structs.replace(whole, events=own)
 
 
 def _by_client(events: Iterable[E]) -> dict[int, list[E]]:

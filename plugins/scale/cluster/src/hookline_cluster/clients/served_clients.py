@@ -155,7 +155,7 @@ class ServedClients:
                 self._mail(client, Output(part, self._num_dropped()))
             elif self._secondary.concerns(index, part):
                 self._send(client, Output(part))
-        self._secondary.ended(output.finished)
+        self._secondary.ended(output.events.finished)
 
     def _send(self, client: Party, message: msgspec.Struct) -> None:
         if client == self._owner:

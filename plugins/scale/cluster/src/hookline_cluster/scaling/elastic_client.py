@@ -55,7 +55,7 @@ class ElasticClient(Elastic, OwnerClient):
         self._leaving.append(index)
         if (launched := self._launched.get(index)) is not None:
             self._deaths[index] = _REMOVED
-            # Not by its standard input: then it would remove the sockets of all.
+            # Not by hanging up: then it would remove the sockets of all.
             launched.kill()
 
     def _take_left(self) -> EngineLeft | None:

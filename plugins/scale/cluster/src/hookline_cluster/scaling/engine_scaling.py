@@ -167,7 +167,7 @@ class EngineScaling:
         index = self._free_index()
         self._starting[index] = self._clock.now()
         _log.info("engine %d is being started", index)
-        self._elastic.add(index, self._engines.first.facts.num_kv_blocks)
+        self._elastic.add(index, self._engines.first.facts.model.num_kv_blocks)
 
     def _shrink(self) -> None:
         if self._starting:

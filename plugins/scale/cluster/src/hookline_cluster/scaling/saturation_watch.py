@@ -14,8 +14,9 @@ from hookline.payloads import (
     StepFinished,
 )
 from hookline.request import RequestFacts
-from hookline.stats import IterationStats
+from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.engine_client import SecondaryClientEnded
+from hookline_cluster.clients.other_clients_load import OTHERS_WORK
 from hookline_metrics.saturation import Saturation
 from hookline_registry import LaneStats
 
@@ -90,8 +91,8 @@ class SaturationWatch:
                 saturation.step(_step(output, iteration))
             else:
                 saturation.state(_state(output, iteration))
-            if output.others is not None:
-                saturation.others(output.others)
+            if output.sections and (others := OTHERS_WORK.read(output.sections)):
+                saturation.others(others)
         if self._observers.is_listening:
             self._observers.observe(output, iteration, facts)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
 
-from hookline.stats import RankUse
+from hookline.stats.step_work import RankUse
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.processes.ring import fence
 from hookline_ranks.processes.shared_memory import SharedMemory

@@ -7,7 +7,9 @@ and one without, or a look for KV transfers, gives way to theirs.
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.stats import ExpertStats, RankUse, SchedulerStats
+from hookline.stats.expert_stats import ExpertStats
+from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.step_work import RankUse
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor, StartedStep
 from hookline_ranks.experts.lockstep import Lockstep
@@ -21,7 +23,7 @@ class _CountedStep:
 
     def result(self) -> StepResult:
         found = self._started.result()
-        self._owner.count(found.rank_use)
+        self._owner.count(found.execution.rank_use)
         return found
 
 

@@ -6,7 +6,7 @@ import torch
 
 from hookline.config import EngineConfig
 from hookline.exceptions import RankError
-from hookline.stats import RankUse
+from hookline.stats.step_work import RankUse
 from hookline_kernels import import_compiled
 from hookline_ranks.experts.expert_group import ComputeExperts, ExpertTokens
 from hookline_ranks.experts.expert_placement import ExpertPlace

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hookline.stats import NO_RANKS, RankUse
+from hookline.stats.step_work import NO_RANKS, RankUse
 from hookline_ranks.experts.expert_group import ComputeExperts, ExpertTokens
 from hookline_ranks.experts.expert_placement import ExpertPlace
 

@@ -10,10 +10,10 @@ import msgspec
 
 from hookline.exceptions import ConfigError, ModelLoadError, RankError
 from hookline.frozen import plain
-from hookline.stats import RankUse
+from hookline.stats.step_work import RankUse
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
-from hookline.worker.executor_context import ExecutorContext
+from hookline.worker.executor import ExecutorContext
 from hookline.worker.extension import JoinedExtension
 from hookline_ranks.processes.ends import StartRanks
 from hookline_ranks.processes.messages import (
@@ -129,8 +129,8 @@ class RanksExecutor:
         # A step that is ordered ahead waits for the one before it first.
         passed, self._ended_ns = now - max(started_ns, self._ended_ns), now
         handover = max(0, passed - answer.executed_ns)
-        use = self._with_counts(result.rank_use, handover)
-        result = replace(result, rank_use=use)
+        use = self._with_counts(result.execution.rank_use, handover)
+        result = result.with_execution(rank_use=use)
         return self._join(result) if self._joins else result
 
     def assist(self) -> RankUse:

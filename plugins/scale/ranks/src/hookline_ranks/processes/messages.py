@@ -10,7 +10,7 @@ import msgspec
 
 from hookline.config import EngineConfig
 from hookline.startup_timer import StartupPhase
-from hookline.stats import RankUse
+from hookline.stats.step_work import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel

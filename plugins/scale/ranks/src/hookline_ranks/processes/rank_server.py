@@ -12,7 +12,7 @@ from hookline.config.engine import EngineConfig
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.frozen import plain
 from hookline.startup_timer import StartupTimer
-from hookline.stats import RankUse
+from hookline.stats.step_work import RankUse
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel

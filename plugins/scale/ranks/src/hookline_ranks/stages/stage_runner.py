@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from hookline.stats.step_work import Execution
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows
@@ -58,7 +59,7 @@ class StageRunner:
         sections: dict[str, object] = {}
         for end in self._ends:
             end(sections)
-        return StepResult(forward_ns=taken, sections=sections)
+        return StepResult(sections=sections, execution=Execution(forward_ns=taken))
 
     def _compute(self, plan: StepPlan) -> int:
         """Returns the duration of the forward pass, ns."""

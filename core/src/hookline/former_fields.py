@@ -1,0 +1,46 @@
+"""Former names of payloads' attributes; they work for one more release."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+def former_fields(
+    **parts: type[msgspec.Struct] | Mapping[str, str],
+) -> Callable[[type[T]], type[T]]:
+    """Lets loggers read attributes where they were before they moved into a part.
+
+    Args:
+        parts: The attributes of each part, by the part's name: its type, if none of
+            them has got another name; otherwise their names in it by former ones.
+    """
+
+    def add(payload: type[T]) -> type[T]:
+        for part, names in parts.items():
+            if isinstance(names, type):
+                names = {name: name for name in names.__struct_fields__}  # noqa: PLW2901
+            for name, new in names.items():
+                setattr(payload, name, _moved(name, f"{part}.{new}"))
+        return payload
+
+    return add
+
+
+def _moved(name: str, path: str) -> property:
+    value_of = attrgetter(path)
+
+    def read(payload: object) -> object:
+        warnings.warn(
+            f"`{type(payload).__name__}.{name}` is now `{path}`; the old name will go "
+            "with the next release",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return value_of(payload)
+
+    return property(read)

@@ -1,0 +1,35 @@
+"""What is left to `make test-all`."""
+
+import pytest
+
+from hookline_testing.essential import essential, examples
+
+
+def test_all_but_the_chosen_values_are_exhaustive() -> None:
+    """
+    Their order stays.
+    """
+    first, second = essential([1, 2], 2)
+
+    assert [mark.name for mark in first.marks] == ["exhaustive"]  # type: ignore[attr-defined]
+    assert second == 2
+
+
+def test_a_chosen_value_is_one_of_all() -> None:
+    """
+    Else it would be left out silently.
+    """
+    with pytest.raises(ValueError, match=r"\[3\]"):
+        essential([1, 2], 3)
+
+
+@pytest.mark.parametrize(("variable", "count"), [("", 10), ("1", 30)])
+def test_a_third_of_the_examples_is_essential(
+    monkeypatch: pytest.MonkeyPatch, variable: str, count: int
+) -> None:
+    """
+    All are drawn where all tests run.
+    """
+    monkeypatch.setenv("HOOKLINE_TEST_ALL", variable)
+
+    assert examples(30) == count
