@@ -71,7 +71,7 @@ class _ToldEngine:
     def told_again(self) -> list[Notice]:
         """Its start, and its end; requests that have ended were not received since."""
         stats = SchedulerStats() if self.stats is None else self.stats
-        ended = sum(stats.totals.finished.values()) - stats.totals.taken_over
+        ended = sum(stats.totals.finished.values()) - stats.totals.migrated_in
         started = Started(self.facts, self.clock, resubmitted=ended, since=self.at)
         return [started] if self.failed is None else [started, self.failed]
 

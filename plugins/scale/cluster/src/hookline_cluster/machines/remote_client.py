@@ -27,7 +27,11 @@ from hookline_cluster.capabilities import (
     RemoteEngines,
     SecondaryClientNews,
 )
-from hookline_cluster.clients.messages import AttachDetails, Expel, OfSecondaryClients
+from hookline_cluster.clients.messages import (
+    AttachDetails,
+    ForceDetach,
+    OfSecondaryClients,
+)
 from hookline_cluster.clients.secondary_clients import news_of_secondary_client
 from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.client_relay import ClientRelay
@@ -204,13 +208,13 @@ class RemoteClient:
         assert self._secondary is not None, "it has a relay"
         return self._secondary.join_in(invitation)
 
-    def expel(self, client_index: int) -> None:
+    def force_detach(self, client_index: int) -> None:
         """Has the engines abort the requests of a secondary client that has ended."""
         if self._secondary is not None:
             self._secondary.forget(client_index)
         for seat in list(self._seats.values()):
             if seat.presence is Presence.READY:
-                self._mailbox.send(seat.party, Expel(client_index))
+                self._mailbox.send(seat.party, ForceDetach(client_index))
 
     # -- messages ----------------------------------------------------------------
 
