@@ -416,7 +416,7 @@ OUTSIDE_STEPS = IterationStats(
     finished=(ABORTED, REJECTED, LIMITED),
     finished_groups=(FinishedGroup(requests=(ABORTED,)),),
     moved=3,
-    taken_over=2,
+    migrated_in=2,
 )
 
 LANE = LaneStats(

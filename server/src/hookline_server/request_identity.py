@@ -9,6 +9,7 @@ from hookline.exceptions import RequestError
 from hookline.payloads import EngineFacts
 from hookline.request import SESSION_ID, RequestFacts
 from hookline.slo import Slo
+from hookline.trace_parent import TraceParent
 from hookline_server.dialects import (
     EMBEDDINGS_PATH,
     MESSAGES_PATH,
@@ -33,7 +34,6 @@ _OPERATIONS = {
     POOLING_PATH: "embeddings",
 }
 
-_TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 _TRACESTATE = re.compile(r"[\x20-\x7e]+")
 _SESSION_ID = re.compile(SESSION_ID)
 
@@ -109,21 +109,13 @@ def named_session(
 
 def trace_context(headers: Mapping[str, str]) -> dict[str, str]:
     """Returns the valid W3C trace headers; `tracestate` only with `traceparent`."""
-    parent = headers.get("traceparent", "").strip()
-    if not _is_traceparent(parent):
+    if TraceParent.of(headers) is None:
         return {}
+    parent = headers["traceparent"].strip()
     state = headers.get("tracestate", "").strip()
     if len(state) <= MAX_TRACESTATE_LENGTH and _TRACESTATE.fullmatch(state):
         return {"traceparent": parent, "tracestate": state}
     return {"traceparent": parent}
-
-
-def _is_traceparent(value: str) -> bool:
-    match = _TRACEPARENT.fullmatch(value)
-    if match is None:
-        return False
-    version, trace, span = match.groups()
-    return version != "ff" and trace.strip("0") != "" and span.strip("0") != ""
 
 
 def _operation(request: web.Request) -> str:

@@ -116,7 +116,6 @@ def test_shorthand_sets_its_option(keywords: dict[str, object], sample: float) -
         ),
         ({"slo": "x"}, "slo: 'x' is not NAME=SECONDS"),
         ({"kv_cache_memory": "2 potatoes"}, "kv-cache-memory: '2 potatoes' is not a"),
-        ({"speculative_config": {}}, "speculative-config: method is missing"),
         ({"num_kv_blocks": 1, "kv_cache_memory": 1}, "not both"),
     ],
 )

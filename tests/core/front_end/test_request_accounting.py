@@ -322,7 +322,7 @@ def test_a_request_that_moves_is_received_once() -> None:
     for each, counts in ((first, (2, 0, 2, 0)), (second, (0, 2, 0, 2))):
         books = each.accounting
         finished = books.finished.get("length", 0)
-        assert (books.received, books.taken_over, books.moved, finished) == counts
+        assert (books.received, books.migrated_in, books.moved, finished) == counts
         assert books.residue == books.num_waiting_tokens == books.num_in_flight == 0
     assert (waiting, unheard) == (20, 0)
     assert begun.first_scheduled == ()

@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {47: "0f8b00a24f452ad790be705baaecf71e116a1d227f827d65aee9c02177528464"}
+DIGESTS = {50: "ead36824acfbde5bc7c03fb826b7585e781c0bf1ba2a506ea8d68d89b957d43a"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

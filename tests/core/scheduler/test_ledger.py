@@ -27,7 +27,7 @@ def test_what_another_engine_has_received_is_taken_over() -> None:
     scheduler.audit()
     after = scheduler.stats()
 
-    assert (before.totals.received, before.totals.taken_over) == (1, 2)
-    assert (after.totals.received, after.totals.taken_over) == (1, 2)
+    assert (before.totals.received, before.totals.migrated_in) == (1, 2)
+    assert (after.totals.received, after.totals.migrated_in) == (1, 2)
     assert before.totals.residue == after.totals.residue == Residue()
     assert after.totals.finished == {"error": 1, "abort": 1}

@@ -45,7 +45,7 @@ class RequestAccounting:
         finished: Number of requests ended, by finish reason.
         moved: Number of requests that left for another engine, because this one has
             ended.
-        taken_over: Number of requests that came from another engine; they are not in
+        migrated_in: Number of requests that came from another engine; they are not in
             `received`.
         num_waiting_tokens: Prompt tokens of requests that were not scheduled yet.
         wall: Places times of the engine and the front end on the wall clock.
@@ -72,7 +72,7 @@ class RequestAccounting:
         self.received = 0
         self.finished: dict[str, int] = {}
         self.moved = 0
-        self.taken_over = 0
+        self.migrated_in = 0
         self.num_waiting_tokens = 0
         self.wall = ClockMapping(clock, engine_clock)
         self._clock = clock
@@ -99,7 +99,7 @@ class RequestAccounting:
     @property
     def residue(self) -> int:
         """Came − left − in flight; 0, or there is a bug."""
-        came = self.received + self.taken_over
+        came = self.received + self.migrated_in
         left = sum(self.finished.values()) + self.moved
         return came - left - len(self._accounts)
 
@@ -179,7 +179,7 @@ class RequestAccounting:
             account.is_moved = True
             self._accounts[account.request_id] = account
             self.num_waiting_tokens += account.prompt_tokens
-        self.taken_over += len(accounts)
+        self.migrated_in += len(accounts)
 
     def reject(self, facts: RequestFacts, cause: Rejected) -> IterationStats:
         """Counts a request that was refused before it reached the engine."""

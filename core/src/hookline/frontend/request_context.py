@@ -2,22 +2,16 @@
 
 import os
 import random
-import re
 from collections.abc import Mapping
 
 import msgspec
 
 from hookline.config.observers import ObserverConfig
 from hookline.request import RequestFacts
+from hookline.trace_parent import TraceParent
 
-# An id of zeros is invalid by the W3C's rules.
-_TRACEPARENT = re.compile(
-    r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})"
-)
 _TRACE_ID_BYTES = 16
 _SPAN_ID_BYTES = 8
-_SAMPLED = 1
-"""Bit of the W3C's trace flags: the caller records the trace."""
 
 
 class RequestContext:
@@ -43,9 +37,8 @@ class RequestContext:
 
     def _trace_id(self, headers: Mapping[str, str]) -> str:
         """Follows the caller's sampling decision; without one, samples by the ratio."""
-        if (parent := _TRACEPARENT.fullmatch(headers.get("traceparent", ""))) is None:
+        if (parent := TraceParent.of(headers)) is None:
             ratio = self._trace_ratio
             is_traced = ratio is not None and random.random() < ratio  # noqa: S311
             return os.urandom(_TRACE_ID_BYTES).hex() if is_traced else ""
-        trace_id, flags = parent.groups()
-        return trace_id if int(flags, 16) & _SAMPLED else ""
+        return parent.trace_id if parent.is_sampled else ""

@@ -20,7 +20,7 @@ class Ledger(RunningTotals):
 
     def receive(self, *, is_moved: bool) -> None:
         if is_moved:
-            self.taken_over += 1
+            self.migrated_in += 1
         else:
             self.received += 1
 
@@ -61,7 +61,7 @@ class Ledger(RunningTotals):
         outputs = sum(request.num_output_tokens for request in live)
         self.residue = Residue(
             requests=self.received
-            + self.taken_over
+            + self.migrated_in
             - sum(self.finished.values())
             - len(live),
             tokens=self.sampled_tokens - self.finished_tokens - outputs,

@@ -68,7 +68,7 @@ class IterationStats:
             several front ends share it: requests that ended before it confirmed them
             count, those that its new process got again do not count twice.
         moved: Requests that left the engine for another one, because it has ended.
-        taken_over: Requests that moved to the engine; it does not count them as
+        migrated_in: Requests that moved to the engine; it does not count them as
             received.
         sections: News of extensions, by their names.
     """
@@ -88,7 +88,7 @@ class IterationStats:
     compilings: tuple[GrammarCompiling, ...] = ()
     received_correction: int = 0
     moved: int = 0
-    taken_over: int = 0
+    migrated_in: int = 0
     sections: Sections = field(default_factory=lambda: NO_SECTIONS)
 
     @property

@@ -46,8 +46,8 @@ class RunningTotals(msgspec.Struct, array_like=True):
 
     Attributes:
         received: Number of requests received.
-        taken_over: Number of requests that another engine had received before it ended;
-            they are not in `received`.
+        migrated_in: Number of requests that another engine had received before it
+            ended; they are not in `received`.
         finished: Number of finished requests, by reason.
         preemptions: Number of preemptions.
         preempted_prompt_tokens: Prompt tokens of preempted requests, once for each
@@ -65,7 +65,7 @@ class RunningTotals(msgspec.Struct, array_like=True):
     """
 
     received: int = 0
-    taken_over: int = 0
+    migrated_in: int = 0
     finished: Mapping[str, int] = EMPTY
     preemptions: int = 0
     preempted_prompt_tokens: int = 0

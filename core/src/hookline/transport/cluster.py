@@ -45,7 +45,7 @@ class SharedEngines(Protocol):
         """Lets another process attach to the engines, as this client."""
         ...
 
-    def expel(self, client_index: int) -> None:
+    def force_detach(self, client_index: int) -> None:
         """Has the engines abort the requests of a client that has ended."""
         ...
 

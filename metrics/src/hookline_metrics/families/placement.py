@@ -40,6 +40,6 @@ PLACEMENT_METRICS: tuple[Metric, ...] = (
         help="Requests that moved to this engine from one that had ended, which counts "
         "them as received. Of each engine, received + taken over = finished + moved + "
         "in flight.",
-        value=Reading(IterationStats, lambda iteration: one(iteration.taken_over)),
+        value=Reading(IterationStats, lambda iteration: one(iteration.migrated_in)),
     ),
 )

@@ -32,7 +32,7 @@ class Arrivals:
         self._seconds = self._seconds * kept + weight
         is_queued = self._last_waiting > 0 and scheduler.waiting > 0
         self._queued_seconds = self._queued_seconds * kept + weight * is_queued
-        received = scheduler.totals.received + scheduler.totals.taken_over
+        received = scheduler.totals.received + scheduler.totals.migrated_in
         new = max(0, received - self._last_received)
         self._received = self._received * kept + new
         growth = scheduler.waiting - self._last_waiting

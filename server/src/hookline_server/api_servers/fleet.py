@@ -54,13 +54,13 @@ class Engines:
 
     Attributes:
         invite: Lets a process attach as the client of an index.
-        expel: Ends the requests of a client that has ended.
+        force_detach: Ends the requests of a client that has ended.
         overrun: Returns the clients that were too slow and get nothing any more.
         observer: The loggers; None if there are none.
     """
 
     invite: Callable[[int], AttachInfo]
-    expel: Callable[[int], None]
+    force_detach: Callable[[int], None]
     overrun: Callable[[], frozenset[int]]
     observer: ObserverSeat | None
 
@@ -231,7 +231,7 @@ class Fleet:
             place.process = None
             link.close()
             self._shares.clear(place.number)
-            engines.expel(client)
+            engines.force_detach(client)
             state.left(client)
 
     async def _talk(

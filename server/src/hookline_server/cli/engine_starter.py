@@ -55,7 +55,7 @@ def owner_starter(config: EngineConfig, log: ServerLog) -> StartOwner:
         log.feed(_wanted_records(engine))
         engines = Engines(
             invite=shared.attach_info,
-            expel=shared.expel,
+            force_detach=shared.force_detach,
             overrun=lambda: frozenset(shared.overrun_clients),
             observer=module.observer_seat(observers),
         )

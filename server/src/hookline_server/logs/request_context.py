@@ -4,8 +4,8 @@ import logging
 
 from aiohttp import web
 
+from hookline.trace_parent import TraceParent
 from hookline_server.logs.current_request import current_request, span_of
-from hookline_server.request_identity import trace_context
 from hookline_server.request_ids import request_id
 
 
@@ -27,6 +27,6 @@ def identity_of(request: web.Request) -> dict[str, str]:
     fields = {"request_id": request_id(request)}
     if (span := span_of(request)) is not None:
         fields["trace_id"], fields["span_id"] = span
-    elif (parent := trace_context(request.headers).get("traceparent")) is not None:
-        fields["trace_id"] = parent.split("-")[1]
+    elif (parent := TraceParent.of(request.headers)) is not None:
+        fields["trace_id"] = parent.trace_id
     return fields

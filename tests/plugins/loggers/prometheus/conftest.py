@@ -154,7 +154,7 @@ ITERATION = IterationStats(
     },
     compilings=(GrammarCompiling(0.5),),
     moved=1,
-    taken_over=1,
+    migrated_in=1,
 )
 """Of everything there is, at least once."""
 

@@ -96,14 +96,16 @@ class Cluster:
     ) -> ClientRequest:
         given = {"max_tokens": 30, "ignore_eos": True} | params
         self.news.append([])
+        arrived_at = SystemClock().now() - round(seconds_ago * NANOSECONDS)
+        limit = (
+            None if timeout_seconds is None else round(timeout_seconds * NANOSECONDS)
+        )
         request = self.front_end.submit(
             self.front_end.prepare(prompt, SamplingParams(**given)),  # type: ignore[arg-type]
             self.news[-1].append,
-            arrived_at=SystemClock().now() - round(seconds_ago * NANOSECONDS),
+            arrived_at=arrived_at,
             is_streamed=is_streamed,
-            ends_at=None
-            if timeout_seconds is None
-            else SystemClock().now() + round(timeout_seconds * NANOSECONDS),
+            ends_at=None if limit is None else arrived_at + limit,
             to=to,
         )
         request.is_named = False  # `to` only fixes where the test begins
@@ -149,12 +151,12 @@ class Cluster:
             assert engine.stats.totals.residue == Residue()
             counts = {
                 name: self.metric(f"hookline_requests_{name}", index)
-                for name in ("received", "taken_over", "moved", "finished")
+                for name in ("received", "migrated_in", "moved", "finished")
             }
             assert counts["received"] == books.received == engine.stats.totals.received
-            assert counts["taken_over"] == books.taken_over
+            assert counts["migrated_in"] == books.migrated_in
             assert counts["moved"] == books.moved
-            came = counts["received"] + counts["taken_over"]
+            came = counts["received"] + counts["migrated_in"]
             assert came == counts["finished"] + counts["moved"] + books.num_in_flight
             total += books.received
         assert total == received
@@ -228,10 +230,10 @@ def test_untouched_requests_move(start: StartCluster, *, messages: int) -> None:
             1 + number % 3
         )
     first, second = cluster.front_end.engines
-    assert (first.accounting.moved, second.accounting.taken_over) == (4, 4)
+    assert (first.accounting.moved, second.accounting.migrated_in) == (4, 4)
     assert first.accounting.finished == {}
     assert second.accounting.finished == {"length": 7}
-    assert second.stats.totals.taken_over == 4
+    assert second.stats.totals.migrated_in == 4
     cluster.assert_books_balance(received=7)
     assert cluster.placed == {("0", "named"): 2, ("1", "named"): 2, ("1", "moved"): 2}
 

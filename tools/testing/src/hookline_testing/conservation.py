@@ -22,6 +22,6 @@ def _assert_empty(stats: SchedulerStats) -> None:
     assert stats.totals.residue == Residue(), stats
     assert stats.running == stats.waiting == 0, stats
     assert stats.kv_blocks_used == 0, stats
-    assert stats.totals.received + stats.totals.taken_over == sum(
+    assert stats.totals.received + stats.totals.migrated_in == sum(
         stats.totals.finished.values()
     )

@@ -1,19 +1,21 @@
 """The phase `load_model`: weights read, probed and arranged for the forward pass."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+
+import torch
+from transformers import PreTrainedModel
 
 from hookline.config.engine import EngineConfig
 from hookline.config.executor import ExecutorConfig
 from hookline.cost import ModelCost
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
-from hookline.models.description import describe
+from hookline.models.description import ModelDescription, describe
 from hookline.models.fingerprint import fingerprint_of
-from hookline.models.layer_shapes import LayerAttention
 from hookline.models.layer_span import span_of
 from hookline.models.loading import load_model
-from hookline.models.probe import probe
+from hookline.models.probe import Probed, probe
 from hookline.startup_timer import StartupTimer
 from hookline.step.model_shape import ModelShape
 from hookline.worker.compiling.first_forward import first_forward
@@ -42,6 +44,7 @@ def load(
     with timer.phase("read config"):
         description = describe(config.model)
     max_model_len = description.max_model_len(config.model.max_model_len)
+    vocab_size = description.vocab_size
     ranks.begin_loading(looks_inside=extensions.looks_inside)
     with timer.phase("load weights"):
         model = load_model(
@@ -55,20 +58,20 @@ def load(
         )
     cache_dtype = eight_bits or model.dtype
     slot = AttentionSlot.install(model)
-    vocab_size = description.vocab_size
     with timer.phase("probe"):
         probed = probe(config.model.model, model, slot, vocab_size)
-    span = span_of(model)
     cost = cost_of(model, probed.layers, cache_dtype)
     _leave_cores(config.executor, cost)
-    parts = LoadedParts(
-        model=model,
-        description=description,
-        attention=probed.attention,
-        platform=platform,
-        has_whole_tables=ranks.has_whole_tables,
+    extensions.prepare(
+        LoadedParts(
+            model=model,
+            description=description,
+            attention=probed.attention,
+            platform=platform,
+            has_whole_tables=ranks.has_whole_tables,
+        ),
+        timer,
     )
-    extensions.prepare(parts, timer)
     choose = partial(
         choose_forward,
         model,
@@ -82,29 +85,24 @@ def load(
         feature_layers=extensions.feature_layers,
         reduce=ranks.reduce,
     )
-    uses_cache = extensions.uses_cache
-    fingerprint = fingerprint_of(model, ranks.identity) if uses_cache else b""
+    fingerprint = _fingerprint(model, extensions, ranks)
+    own_layers = _own_layers(model, probed)
+    shape = replace(
+        _shape(model, description, probed, cache_dtype, max_model_len),
+        cost=cost.on_ranks(ranks.num_sharers),
+    )
+    dtypes = (model.dtype, cache_dtype)
     with timer.phase("adapt model"):  # takes the model apart
-        dtypes = (model.dtype, cache_dtype)
         first = first_forward(config, platform, choose, probed, *dtypes)
     return LoadedModel(
-        shape=ModelShape(
-            architecture=type(model).__name__,
-            dtype=dtype_name(model.dtype),
-            cache_dtype=dtype_name(cache_dtype),
-            vocab_size=vocab_size,
-            max_model_len=max_model_len,
-            eos_token_ids=description.eos_token_ids,
-            cost=cost.on_ranks(ranks.num_sharers),
-            sliding_window=_sliding_window(probed.attention),
-        ),
+        shape=shape,
         layers=probed.layers,
         attention=probed.attention,
         dtype=model.dtype,
         cache_dtype=cache_dtype,
         quantization=bits_in_words(model),
         hidden_size=model.config.get_text_config().hidden_size,
-        own_layers=range(span.start, span.start + len(probed.layers)),
+        own_layers=own_layers,
         feature_layers=extensions.feature_layers,
         fingerprint=fingerprint,
         forward=ranks.whole_logits(first.forward, vocab_size),
@@ -112,9 +110,35 @@ def load(
     )
 
 
-def _sliding_window(attention: Sequence[LayerAttention]) -> int | None:
-    windows = [each.window for each in attention if each.window is not None]
-    return max(windows, default=None)
+def _own_layers(model: PreTrainedModel, probed: Probed) -> range:
+    start = span_of(model).start
+    return range(start, start + len(probed.layers))
+
+
+def _fingerprint(
+    model: PreTrainedModel, extensions: FollowedRows, ranks: RankContext
+) -> bytes:
+    """Identifies the weights, where the cache's content may be used elsewhere."""
+    return fingerprint_of(model, ranks.identity) if extensions.uses_cache else b""
+
+
+def _shape(
+    model: PreTrainedModel,
+    description: ModelDescription,
+    probed: Probed,
+    cache_dtype: torch.dtype,
+    max_model_len: int,
+) -> ModelShape:
+    windows = [each.window for each in probed.attention if each.window is not None]
+    return ModelShape(
+        architecture=type(model).__name__,
+        dtype=dtype_name(model.dtype),
+        cache_dtype=dtype_name(cache_dtype),
+        vocab_size=description.vocab_size,
+        max_model_len=max_model_len,
+        eos_token_ids=description.eos_token_ids,
+        sliding_window=max(windows, default=None),
+    )
 
 
 def _leave_cores(config: ExecutorConfig, cost: ModelCost) -> None:

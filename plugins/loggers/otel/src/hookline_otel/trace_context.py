@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from hookline.trace_parent import TraceParent
+
 MAX_STATE = 512
 """Characters of `tracestate` that the standard requires to be passed on."""
 
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _STATE_MEMBER = re.compile(r"[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x3c\x3e-\x7e]{1,256}")
 _SPAN_ID = re.compile(r"[0-9a-f]{16}")
@@ -39,13 +40,12 @@ def is_span_id(text: str) -> bool:
 
 def find_parent(headers: Mapping[str, str], trace_id: str) -> ClientSpan | None:
     """Returns the client's span, or None if no header names one of this trace."""
-    found = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
-    if found is None:
+    parent = TraceParent.of(headers)
+    if parent is None or parent.trace_id != trace_id:
         return None
-    trace, span = found.groups()
-    if trace != trace_id or span == _NO_SPAN:
-        return None
-    return ClientSpan(bytes.fromhex(span), _state(headers.get("tracestate", "")))
+    return ClientSpan(
+        bytes.fromhex(parent.span_id), _state(headers.get("tracestate", ""))
+    )
 
 
 def _state(text: str) -> str:

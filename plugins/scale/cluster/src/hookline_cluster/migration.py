@@ -65,7 +65,7 @@ class RequestMigration:
             begun += [(target, each) for each in completions]
         self._tell(source, IterationStats(moved=taken.total()))
         for target, count in taken.items():
-            self._tell(target, IterationStats(taken_over=count))
+            self._tell(target, IterationStats(migrated_in=count))
         shown = ", ".join(f"{count} to {each.index}" for each, count in taken.items())
         _log.warning("requests of engine %d move: %s", source.index, shown)
         for target, completion in begun:

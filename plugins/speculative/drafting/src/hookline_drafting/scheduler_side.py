@@ -55,7 +55,7 @@ class StagedDrafting(DraftingScheduler):
 
 def _frozen(use: DraftUse | None) -> DraftUse | None:
     """Returns what observers may keep."""
-    if use is None or not use.proposer_failures:
-        return use
+    if use is None:
+        return None
     failures = frozen_map(use.proposer_failures)
     return msgspec.structs.replace(use, proposer_failures=failures)

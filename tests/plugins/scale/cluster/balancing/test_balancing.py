@@ -7,13 +7,13 @@ import pytest
 
 from hookline.config import CacheConfig, HashAlgorithm
 from hookline.events import BlocksRemoved, BlocksStored, CacheChanges, CacheCleared
-from hookline.frontend.router import Choice, Reason
 from hookline.frontend.turns import Turns
 from hookline.kv_cache.hashing import BlockHasher
 from hookline.payloads import EngineFacts
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
 from hookline_cluster.balancing.balancer import Balancer
+from hookline_cluster.balancing.choice import Choice, Reason
 from hookline_cluster.balancing.making import make_balancer
 from hookline_cluster.balancing.prefix import LEEWAY, MOST_TOKENS
 from hookline_cluster.balancing.prefix_view import PrefixView

@@ -101,7 +101,7 @@ def test_the_owner_gets_the_ends_of_an_expelled_clients_requests(
             guest,
             lambda each: isinstance(each, StepOutput) and bool(each.events.new_tokens),
         )
-        owner.expel(1)
+        owner.force_detach(1)
         last = received_until(owner, ends_a_request)[-1]
         others = received_until(other, ends_a_request)[-1]
 
@@ -189,7 +189,7 @@ def test_the_owner_learns_what_an_expelled_client_was_told(
     with closing(AttachedClient(owner.invite(1))) as guest:
         guest.send(0, Add(engine_request(told, [3, 4], 3)))
         received_until(guest, ends_a_request)
-        owner.expel(1)
+        owner.force_detach(1)
         ended = first(owner, SecondaryClientEnded)
 
     assert (ended.engine_index, ended.client) == (0, 1)

@@ -34,7 +34,7 @@ def test_a_guest_that_has_ended_is_awaited_until_the_engine_has_expelled_it() ->
     departures = Departures()
     number = departures.begin(2, [1, 3])
     departures.left(2, 3, number)
-    departures.expelled(1, [0, 2])
+    departures.force_detached(1, [0, 2])
     before = departures.are_complete(2)
     departures.left(2, 1, None)
 
@@ -46,7 +46,7 @@ def test_a_guest_that_has_ended_is_awaited_until_the_engine_has_expelled_it() ->
 def test_a_process_that_has_ended_confirms_nothing() -> None:
     """Neither does one that is forgotten."""
     departures = Departures()
-    departures.expelled(1, [0, 2])
+    departures.force_detached(1, [0, 2])
     departures.process_ended(0)
     departures.begin(2, [3])
     departures.forget(2)

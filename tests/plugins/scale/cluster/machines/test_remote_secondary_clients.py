@@ -205,7 +205,7 @@ def test_the_requests_of_a_guest_that_has_ended_are_aborted(head: Head) -> None:
     guest.send(0, Add(engine_request(first_id(1), [3, 4], 1000)))
     while not first(guest, StepOutput).events.new_tokens:
         pass
-    head.client.expel(1)
+    head.client.force_detach(1)
     ended = head.first(SecondaryClientEnded)
     outputs = run_request(other, 20)
 

@@ -132,7 +132,7 @@ def test_a_client_that_is_killed_is_not_awaited(owner: ElasticClient) -> None:
         while not first(guest, StepOutput).events.new_tokens:
             pass
         owner.vacate(1)
-        owner.expel(1)
+        owner.force_detach(1)
         before = owner.is_vacated(1)
         ended = first(owner, SecondaryClientEnded)
         while ended.engine_index != 1:

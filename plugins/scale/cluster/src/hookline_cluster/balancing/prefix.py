@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from hookline.config import HashAlgorithm
 from hookline.events import CacheChanges
-from hookline.frontend.router import Choice, Reason
 from hookline.frontend.turns import Turns
 from hookline.kv_cache.hashing import BlockHasher
 from hookline.payloads import EngineFacts
 from hookline.request import GenerateRequest
 from hookline_cluster.balancing.balancer import Candidate
+from hookline_cluster.balancing.choice import Choice, Reason
 from hookline_cluster.balancing.prefix_view import PrefixView
 
 LEEWAY = 16

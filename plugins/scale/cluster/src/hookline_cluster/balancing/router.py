@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from hookline.events import CacheChanges
 from hookline.frontend.engine_set import EngineSet, EngineState
-from hookline.frontend.router import Choice, EngineRouter, Reason, ailments
+from hookline.frontend.router import EngineRouter
 from hookline.request import GenerateRequest
+from hookline_cluster.balancing.choice import Reason
 from hookline_cluster.balancing.making import make_balancer
 from hookline_cluster.config import LoadBalancing
 
@@ -28,8 +29,8 @@ class BalancedRouter(EngineRouter):
         self, request: GenerateRequest, among: Sequence[EngineState]
     ) -> EngineState:
         """Returns the one of these engines that gets a request whose own one ended."""
-        choice = self._one_of(among, request)
-        return self._chosen(choice._replace(reason=Reason.MOVED))
+        engine, _ = self._one_of(among, request)
+        return self._chosen(engine, Reason.MOVED.value)
 
     def cache_changed(self, engine_index: int, changes: CacheChanges) -> None:
         self._balancer.cache_changed(engine_index, changes)
@@ -45,10 +46,31 @@ class BalancedRouter(EngineRouter):
         """Takes note that an engine has ended and is forgotten."""
         self._balancer.left(engine_index)
 
-    def _sent(self, engine_index: int, request: GenerateRequest) -> None:
-        self._balancer.sent(engine_index, request)
+    def _named(self, request: GenerateRequest, index: int) -> EngineState:
+        engine = super()._named(request, index)
+        self._balancer.sent(index, request)
+        return engine
 
-    def _one_of_several(
+    def _choose(self, request: GenerateRequest) -> tuple[EngineState, str]:
+        """Chooses among engines that work, are awake and stay, if there are any."""
+        running = self._staying()
+        if len(running) == 1:
+            return self._one_of(running, request)
+        ailing = [ailments(each) for each in running]
+        least = min(ailing)
+        able = [each for each, its in zip(running, ailing, strict=True) if its == least]
+        return self._one_of(able, request)
+
+    def _one_of(
         self, able: Sequence[EngineState], request: GenerateRequest
-    ) -> Choice:
-        return self._balancer.choose(able, request)
+    ) -> tuple[EngineState, str]:
+        if len(able) > 1:
+            choice = self._balancer.choose(able, request)
+            return self._engines[choice.engine_index], choice.reason.value
+        self._balancer.sent(able[0].index, request)
+        return able[0], Reason.ONLY.value
+
+
+def ailments(engine: EngineState) -> tuple[bool, bool, bool]:
+    """Returns what speaks against an engine, the worst first."""
+    return engine.stall is not None, engine.is_leaving, engine.is_asleep

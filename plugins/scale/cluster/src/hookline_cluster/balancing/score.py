@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from hookline.frontend.router import Choice, Reason
 from hookline.request import GenerateRequest
 from hookline_cluster.balancing.balancer import BlindBalancer, Candidate
+from hookline_cluster.balancing.choice import Choice, Reason
 
 
 class ScoreBalancer(BlindBalancer):

@@ -22,15 +22,15 @@ from hookline_cluster.capabilities import EngineAttachments, RemoteEngines
 from hookline_cluster.clients.messages import (
     Attach,
     AttachDetails,
-    Depart,
     Detach,
+    DetachDrained,
+    DrainEngine,
+    EngineAddress,
     EngineDown,
+    EngineRemoved,
     EngineStalled,
-    Gone,
     Leaves,
-    Seat,
     ToSecondaryClient,
-    Vacate,
 )
 from hookline_cluster.news import (
     EngineAvailable,
@@ -115,7 +115,7 @@ class AttachedClient:
         return bool(deaths) and len(deaths) == len(self.engines) and is_final
 
     def leave(self, engine_index: int, number: int) -> None:
-        self._mailbox.send(Party(Role.ENGINE, engine_index), Depart(number))
+        self._mailbox.send(Party(Role.ENGINE, engine_index), DetachDrained(number))
 
     def come_back(self, engine_index: int) -> None:
         engine = Party(Role.ENGINE, engine_index)
@@ -151,7 +151,7 @@ class AttachedClient:
             self._mailbox.send(engine, Detach(), waits=False)
         self._transport.close(_LINGER_SECONDS)
 
-    def _attach_to_all(self, seats: Iterable[Seat]) -> None:
+    def _attach_to_all(self, seats: Iterable[EngineAddress]) -> None:
         awaited = set()
         for seat in seats:
             if seat.down is not None:
@@ -166,7 +166,7 @@ class AttachedClient:
             if (mail := self._mailbox.receive(_SLICE_SECONDS)) is None:
                 continue
             received, index = self._take(mail), mail.sender.index
-            if isinstance(mail.message, EngineDown | Gone):
+            if isinstance(mail.message, EngineDown | EngineRemoved):
                 awaited.discard(mail.message.engine_index)
             elif isinstance(mail.message, Ready) and index in awaited:
                 awaited.discard(index)
@@ -175,7 +175,7 @@ class AttachedClient:
                 self._ready.append(received)
         self._mailbox.is_shaking_hands = False
 
-    def _attach(self, seat: Seat) -> None:
+    def _attach(self, seat: EngineAddress) -> None:
         engine = Party(Role.ENGINE, seat.engine_index)
         self._keys[engine] = seat.key
         if seat.host:
@@ -201,21 +201,21 @@ class AttachedClient:
     def _take_news(self, news: ToSecondaryClient) -> Received | None:
         if isinstance(news, EngineDown):
             self._ending[news.engine_index] = (news, time.monotonic())
-        elif isinstance(news, Seat):
+        elif isinstance(news, EngineAddress):
             return self._take_seat(news)
         elif isinstance(news, EngineStalled):
             return EngineVerdict(
                 news.engine_index, news.reason, news.seconds, news.is_final
             )
-        elif isinstance(news, Vacate):
+        elif isinstance(news, DrainEngine):
             return EngineDraining(news.engine_index, news.number)
         elif isinstance(news, Leaves):
             return EngineLeaving(news.engine_index)
-        elif isinstance(news, Gone):
+        elif isinstance(news, EngineRemoved):
             self._take_gone(news.engine_index)
         return None
 
-    def _take_seat(self, seat: Seat) -> EngineAvailable | None:
+    def _take_seat(self, seat: EngineAddress) -> EngineAvailable | None:
         index = seat.engine_index
         if (ending := self._ending.get(index)) is not None:
             self._mark_dead(ending[0])

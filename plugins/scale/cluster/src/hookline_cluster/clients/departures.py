@@ -32,7 +32,7 @@ class Departures:
         """Whether an engine's secondary clients are to leave, or have left."""
         return engine_index in self._numbers
 
-    def expelled(self, client: int, engines: Iterable[int]) -> None:
+    def force_detached(self, client: int, engines: Iterable[int]) -> None:
         """Notes that engines are told to abort the requests of a client that has ended.
 
         Each of them confirms it.

@@ -33,7 +33,7 @@ class Detach(msgspec.Struct, frozen=True, tag=True):
     """Removes the client that sends it, and aborts its requests, unheard by anyone."""
 
 
-class Expel(msgspec.Struct, frozen=True, tag=True):
+class ForceDetach(msgspec.Struct, frozen=True, tag=True):
     """Removes a secondary client that has ended; from the owner only.
 
     Its requests are aborted, and the owner gets their FINISHED.
@@ -45,17 +45,17 @@ class Expel(msgspec.Struct, frozen=True, tag=True):
     client: int
 
 
-class Depart(msgspec.Struct, frozen=True, tag=True):
+class DetachDrained(msgspec.Struct, frozen=True, tag=True):
     """Removes the client that sends it, which has nothing open; the owner is told.
 
     Attributes:
-        number: Number of the owner's `Vacate`.
+        number: Number of the owner's `DrainEngine`.
     """
 
     number: int
 
 
-ToEngine = Start | Attach | Detach | Depart | Expel | Add | Finish | Call
+ToEngine = Start | Attach | Detach | DetachDrained | ForceDetach | Add | Finish | Call
 
 
 class Overrun(msgspec.Struct, frozen=True, tag=True):
@@ -78,8 +78,8 @@ class SlowCall(msgspec.Struct, frozen=True, tag=True):
     is_open: bool
 
 
-class Expelled(msgspec.Struct, frozen=True, tag=True):
-    """The reply to `Expel`.
+class ForceDetached(msgspec.Struct, frozen=True, tag=True):
+    """The reply to `ForceDetach`.
 
     Attributes:
         client: Index of the secondary client.
@@ -90,12 +90,12 @@ class Expelled(msgspec.Struct, frozen=True, tag=True):
     recent: list[Finished]
 
 
-class Departed(msgspec.Struct, frozen=True, tag=True):
+class ClientDrained(msgspec.Struct, frozen=True, tag=True):
     """A secondary client has left as the owner wants; nothing of it is open any more.
 
     Attributes:
         client: Index of the secondary client.
-        number: Number of the owner's `Vacate`.
+        number: Number of the owner's `DrainEngine`.
     """
 
     client: int
@@ -146,11 +146,11 @@ class EngineStalled(msgspec.Struct, frozen=True, tag=True):
     is_final: bool = False
 
 
-class Vacate(msgspec.Struct, frozen=True, tag=True):
+class DrainEngine(msgspec.Struct, frozen=True, tag=True):
     """The owner wants to end an engine; to the secondary clients.
 
-    They send it no more requests, and leave it with `Depart` once those that it has
-    have ended. A `Seat` of the same process takes it back.
+    They send it no more requests, and leave it with `DetachDrained` once those that it
+    has have ended. An `EngineAddress` of the same process takes it back.
 
     Attributes:
         engine_index: Its index.
@@ -161,13 +161,13 @@ class Vacate(msgspec.Struct, frozen=True, tag=True):
     number: int
 
 
-class Gone(msgspec.Struct, frozen=True, tag=True):
+class EngineRemoved(msgspec.Struct, frozen=True, tag=True):
     """An engine is there no longer and is to be forgotten; from its owner."""
 
     engine_index: int
 
 
-class Seat(msgspec.Struct, frozen=True, tag=True):
+class EngineAddress(msgspec.Struct, frozen=True, tag=True):
     """An engine process to which a secondary client may attach; from its owner.
 
     Attributes:
@@ -203,7 +203,7 @@ class AttachDetails(msgspec.Struct, frozen=True):
     client_index: int
     owner_index: int
     key: bytes
-    seats: list[Seat]
+    seats: list[EngineAddress]
 
     @property
     def folders(self) -> set[Path]:
@@ -220,7 +220,7 @@ class AttachDetails(msgspec.Struct, frozen=True):
         )
 
 
-OfSecondaryClients = Expelled | Departed | SlowCall
+OfSecondaryClients = ForceDetached | ClientDrained | SlowCall
 """What an engine tells its owner of other clients."""
 
 ToClient = (
@@ -234,7 +234,7 @@ ToSecondaryClient = (
     | EngineDown
     | EngineStalled
     | Leaves
-    | Vacate
-    | Gone
-    | Seat
+    | DrainEngine
+    | EngineRemoved
+    | EngineAddress
 )

@@ -15,7 +15,7 @@ from hookline.transport.engine_client import (
 from hookline_cluster.capabilities import SecondaryClientNews
 from hookline_cluster.clients.messages import (
     AttachDetails,
-    Expel,
+    ForceDetach,
     OfSecondaryClients,
     Overrun,
     ToClient,
@@ -64,12 +64,12 @@ class OwnerClient(ProcessClient):
         """Lets another process attach to the engines, as this client."""
         return self._secondary.invite(client_index)
 
-    def expel(self, client_index: int) -> None:
+    def force_detach(self, client_index: int) -> None:
         """Has the engines abort the requests of a secondary client that has ended."""
         self._secondary.forget(client_index)
         for index in list(self._launched):
             if index not in self._deaths:
-                self._mailbox.send(Party(Role.ENGINE, index), Expel(client_index))
+                self._mailbox.send(Party(Role.ENGINE, index), ForceDetach(client_index))
 
     def close(self) -> None:
         is_first = not self._is_closed

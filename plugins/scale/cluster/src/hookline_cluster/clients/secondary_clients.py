@@ -14,16 +14,16 @@ from hookline.transport.engine_client import (
 from hookline_cluster.clients.departures import Departures
 from hookline_cluster.clients.messages import (
     AttachDetails,
-    Departed,
+    ClientDrained,
+    DrainEngine,
+    EngineAddress,
     EngineDown,
+    EngineRemoved,
     EngineStalled,
-    Expelled,
-    Gone,
+    ForceDetached,
     Leaves,
     OfSecondaryClients,
-    Seat,
     SlowCall,
-    Vacate,
 )
 from hookline_cluster.news import (
     EngineVerdict,
@@ -64,7 +64,7 @@ class SecondaryClients:
         self._send = send
         self._lock = threading.Lock()
         self._keys: dict[int, bytes] = {}
-        self._seats: dict[int, Seat] = {}
+        self._seats: dict[int, EngineAddress] = {}
         self._departures = Departures()
 
     def key_of(self, client: Party) -> bytes | None:
@@ -90,7 +90,7 @@ class SecondaryClients:
             host: Its machine, if that is another one.
         """
         usual = ipc_address(self._folder, Party(Role.ENGINE, engine_index))
-        seat = Seat(
+        seat = EngineAddress(
             engine_index, key, address or usual, info.facts, info.clock, host=host
         )
         with self._lock:
@@ -146,7 +146,7 @@ class SecondaryClients:
         with self._lock:
             self._departures.forget(engine_index)
             if self._seats.pop(engine_index, None) is not None:
-                self._tell(Gone(engine_index))
+                self._tell(EngineRemoved(engine_index))
 
     def leaves(self, engine_index: int) -> None:
         """Tells the clients that an engine ends by itself once it has nothing to do."""
@@ -189,11 +189,11 @@ class SecondaryClients:
             self._keys.pop(client_index, None)
             self.overrun.discard(client_index)
             up = [index for index, seat in self._seats.items() if seat.down is None]
-            self._departures.expelled(client_index, up)
+            self._departures.force_detached(client_index, up)
 
     def _ask_to_leave(self, engine_index: int) -> None:
         number = self._departures.begin(engine_index, self._keys)
-        self._tell(Vacate(engine_index, number))
+        self._tell(DrainEngine(engine_index, number))
 
     def _tell(self, news: msgspec.Struct) -> None:
         for client_index in self._keys:
@@ -205,9 +205,9 @@ def news_of_secondary_client(
 ) -> SecondaryClientEnded | SecondaryClientLeft | SecondaryClientCall:
     """Returns what an engine tells its owner of other clients."""
     match message:
-        case Expelled(client, recent):
+        case ForceDetached(client, recent):
             return SecondaryClientEnded(engine_index, client, recent)
-        case Departed(client, number):
+        case ClientDrained(client, number):
             return SecondaryClientLeft(engine_index, client, number)
         case SlowCall(is_open):
             return SecondaryClientCall(engine_index, is_open)

@@ -24,11 +24,11 @@ from hookline.events import StepOutput
 from hookline_cluster.clients.client_table import ClientTable
 from hookline_cluster.clients.messages import (
     Attach,
-    Depart,
-    Departed,
+    ClientDrained,
     Detach,
-    Expel,
-    Expelled,
+    DetachDrained,
+    ForceDetach,
+    ForceDetached,
     Overrun,
     SlowCall,
 )
@@ -41,7 +41,7 @@ SECONDARY_CLIENT_FRAMES = 10_000
 """Maximum number of frames queued for a secondary client; beyond it, it is detached."""
 _log = logging.getLogger(__name__)
 
-FromClient = Attach | Detach | Depart | Expel | Add | Finish | Call
+FromClient = Attach | Detach | DetachDrained | ForceDetach | Add | Finish | Call
 
 
 class SendMail(Protocol):
@@ -100,9 +100,9 @@ class ServedClients:
             self._attach(sender, message.address)
         elif isinstance(message, Detach):
             self._detach(sender)
-        elif isinstance(message, Depart):
+        elif isinstance(message, DetachDrained):
             self._depart(sender, message.number)
-        elif isinstance(message, Expel):
+        elif isinstance(message, ForceDetach):
             if sender == self._owner:
                 self._expel(message.client)
         elif sender in self._clients:
@@ -183,13 +183,13 @@ class ServedClients:
     def _expel(self, client: int) -> None:
         self._detach(Party(Role.CLIENT, client), is_expelled=True)
         recent = self._secondary.take_recent(client)
-        self._mail(self._owner, Expelled(client, recent))
+        self._mail(self._owner, ForceDetached(client, recent))
 
     def _depart(self, client: Party, number: int) -> None:
         if client != self._owner and client in self._clients:
             self._detach(client)
             # After all outputs of its requests, so that the owner has them by now.
-            self._mail(self._owner, Departed(client.index, number))
+            self._mail(self._owner, ClientDrained(client.index, number))
 
     def _detach(self, client: Party, *, is_expelled: bool = False) -> None:
         if client == self._owner or client not in self._clients:

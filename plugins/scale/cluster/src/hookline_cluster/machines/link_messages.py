@@ -11,9 +11,9 @@ from hookline.config import EngineConfig
 from hookline.core.commands import Add, Call, Finish, Reply
 from hookline_cluster.clients.messages import (
     Attach,
-    Depart,
     Detach,
-    Expel,
+    DetachDrained,
+    ForceDetach,
     OfSecondaryClients,
 )
 from hookline_process_engine.mailbox import KEY_BYTES
@@ -103,8 +103,8 @@ ToRemoteEngine = (
     | Goodbye
     | Attach
     | Detach
-    | Depart
-    | Expel
+    | DetachDrained
+    | ForceDetach
     | Add
     | Finish
     | Call

@@ -103,10 +103,10 @@ class MultiNodeClient:
         """Lets another process attach to the engines, as this client."""
         return self._remote.join_in(self._local.invite(client_index))
 
-    def expel(self, client_index: int) -> None:
+    def force_detach(self, client_index: int) -> None:
         """Has the engines abort the requests of a secondary client that has ended."""
-        self._local.expel(client_index)
-        self._remote.expel(client_index)
+        self._local.force_detach(client_index)
+        self._remote.force_detach(client_index)
 
     def send(self, engine_index: int, command: Command) -> None:
         self._part(engine_index).send(engine_index, command)

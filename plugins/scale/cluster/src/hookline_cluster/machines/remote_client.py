@@ -27,7 +27,11 @@ from hookline_cluster.capabilities import (
     RemoteEngines,
     SecondaryClientNews,
 )
-from hookline_cluster.clients.messages import AttachDetails, Expel, OfSecondaryClients
+from hookline_cluster.clients.messages import (
+    AttachDetails,
+    ForceDetach,
+    OfSecondaryClients,
+)
 from hookline_cluster.clients.secondary_clients import news_of_secondary_client
 from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.client_relay import ClientRelay
@@ -95,10 +99,8 @@ class RemoteClient:
         self.engines: dict[int, EngineInfo] = {}
         self._config = config
         self._hub = hub
-        self._seats = {
-            index: RemoteSeat(index)
-            for index in ClusterConfig.of(config).remote_indices
-        }
+        remote = ClusterConfig.of(config).remote_indices
+        self._seats = {index: RemoteSeat(index) for index in remote}
         digest = digest_of_folder(find_folder(config.model.model))
         self._admission = NodeAdmission(config, self._seats, digest)
         self._mailbox: Mailbox[ToHead] = Mailbox(
@@ -121,9 +123,8 @@ class RemoteClient:
         Raises:
             EngineDeadError: Some are not there in time, or this client was closed.
         """
-        seconds = (
-            ClusterConfig.of(self._config).machines.join_timeout + self.patience_seconds
-        )
+        machines = ClusterConfig.of(self._config).machines
+        seconds = machines.join_timeout + self.patience_seconds
         deadline = time.monotonic() + seconds
         reminder = 0.0
         while (missing := self._missing) or not (others is None or others.is_set()):
@@ -204,13 +205,13 @@ class RemoteClient:
         assert self._secondary is not None, "it has a relay"
         return self._secondary.join_in(invitation)
 
-    def expel(self, client_index: int) -> None:
+    def force_detach(self, client_index: int) -> None:
         """Has the engines abort the requests of a secondary client that has ended."""
         if self._secondary is not None:
             self._secondary.forget(client_index)
         for seat in list(self._seats.values()):
             if seat.presence is Presence.READY:
-                self._mailbox.send(seat.party, Expel(client_index))
+                self._mailbox.send(seat.party, ForceDetach(client_index))
 
     # -- messages ----------------------------------------------------------------
 

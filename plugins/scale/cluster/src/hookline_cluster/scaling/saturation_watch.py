@@ -3,25 +3,20 @@
 from collections.abc import Mapping
 
 from hookline.events import ClockPair, StepOutput
-from hookline.front_end_parts import FrontEndPart
-from hookline.frontend.observing import Observing, RemotePages
-from hookline.pages import RoutesOf
+from hookline.frontend.observing import Observing
 from hookline.payloads import (
     EngineFacts,
-    HttpAnswered,
-    RecordsLogged,
     StateChanged,
     StepFinished,
 )
 from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import IterationStats
-from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_cluster.clients.other_clients_load import OTHERS_WORK
+from hookline_cluster.forwarding_observers import ForwardingObservers
 from hookline_metrics.saturation import Saturation
-from hookline_registry import LaneStats
 
 
-class SaturationWatch:
+class SaturationWatch(ForwardingObservers):
     """Loggers, and the `hookline_saturation_ratio` of each engine that runs.
 
     It is computed from what loggers receive, as on `/metrics`, but without their delay.
@@ -29,11 +24,8 @@ class SaturationWatch:
 
     def __init__(self, observers: Observing) -> None:
         """Follows engines, and passes on to the loggers what it receives."""
-        self._observers = observers
+        super().__init__(observers)
         self._saturations: dict[int, Saturation] = {}
-        self.address = observers.address
-        self.requests_told = observers.requests_told
-        self.listens = observers.listens
 
     def value(self, engine_index: int) -> float:
         """Returns an engine's saturation; 0 if it does not run."""
@@ -44,13 +36,6 @@ class SaturationWatch:
     def is_listening(self) -> bool:
         return True
 
-    @property
-    def lanes(self) -> tuple[LaneStats, ...]:
-        return self._observers.lanes
-
-    def add_routes(self, routes_of: RoutesOf) -> RemotePages | None:
-        return self._observers.add_routes(routes_of)
-
     def started(
         self,
         facts: EngineFacts,
@@ -60,13 +45,13 @@ class SaturationWatch:
         resubmitted: int = 0,
     ) -> None:
         self._saturations[facts.engine_index] = Saturation(facts)
-        self._observers.started(
+        super().started(
             facts, clock, restart_cause=restart_cause, resubmitted=resubmitted
         )
 
     def stopped(self, engine_index: int, reason: str) -> None:
         self._saturations.pop(engine_index, None)
-        self._observers.stopped(engine_index, reason)
+        super().stopped(engine_index, reason)
 
     def failed(
         self,
@@ -77,7 +62,7 @@ class SaturationWatch:
         is_final: bool = True,
     ) -> None:
         self._saturations.pop(engine_index, None)
-        self._observers.failed(engine_index, reason, open_requests, is_final=is_final)
+        super().failed(engine_index, reason, open_requests, is_final=is_final)
 
     def observe(
         self,
@@ -95,24 +80,6 @@ class SaturationWatch:
                 saturation.others(others)
         if self._observers.is_listening:
             self._observers.observe(output, iteration, facts)
-
-    def front_end_ended(self, ended: SecondaryClientEnded) -> None:
-        self._observers.front_end_ended(ended)
-
-    def http_answered(self, answered: HttpAnswered) -> None:
-        self._observers.http_answered(answered)
-
-    def front_end_changed(self, parts: tuple[FrontEndPart, ...]) -> None:
-        self._observers.front_end_changed(parts)
-
-    def records_logged(self, logged: RecordsLogged) -> None:
-        self._observers.records_logged(logged)
-
-    def flush(self, timeout_seconds: float) -> bool:
-        return self._observers.flush(timeout_seconds)
-
-    def close(self, timeout_seconds: float) -> bool:
-        return self._observers.close(timeout_seconds)
 
 
 def _step(output: StepOutput, iteration: IterationStats) -> StepFinished:
