@@ -33,7 +33,13 @@ class ReadinessGate(Protocol):
     """A need that requests may have to wait for.
 
     All methods run on the engine's thread, must not block and raise nothing.
+
+    Attributes:
+        is_pending: Whether `take_ready` has to be called although no request is held.
+            An attribute, so that an idle gate costs a step no call.
     """
+
+    is_pending: bool
 
     @property
     def name(self) -> str:
@@ -52,7 +58,7 @@ class ReadinessGate(Protocol):
     def take_ready(self) -> Sequence[Readiness]:
         """Returns held requests whose wait has ended since the last call.
 
-        Called before each step is planned.
+        Called before a step is planned if any request is held, or if `is_pending`.
         """
 
     def cancel(self, request: Request) -> None:

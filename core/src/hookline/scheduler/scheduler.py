@@ -131,7 +131,10 @@ class Scheduler:
         self._lifecycle.expire(now)
         for planning in self._extensions.planning:
             planning(now)
-        if self._extensions.gates:
+        is_polled = bool(self._queues.held.counts)
+        for gate in self._extensions.gates:
+            is_polled |= gate.is_pending
+        if is_polled:
             self._lifecycle.resume_ready(now)
         pipeline = self._pipeline
         share = self._whole if pipeline is None else pipeline.share(self._queues)
