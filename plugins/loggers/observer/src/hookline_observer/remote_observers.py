@@ -47,14 +47,6 @@ from hookline_registry import LaneStats
 READY_SECONDS = 60.0
 HUNG_END_SECONDS = 2.0
 _LINGER_SECONDS = 1.0
-_OF_FRONT_END: Mapping[str, object] = {
-    "evictions": [],
-    "loads": [],
-    "connector_events": [],
-    "others": None,
-    "sections": NO_SECTIONS,
-}
-"""Fields of an output that are in the iteration's statistics, or for no logger."""
 _log = logging.getLogger(__name__)
 
 
@@ -186,7 +178,8 @@ class RemoteObservers:
         """Sends one step, or one state, without what no logger is told of."""
         observed = None
         if not self._hooks.isdisjoint(OUTPUT_HOOKS):
-            told = msgspec.structs.replace(output, **self._untold)
+            events = msgspec.structs.replace(output.events, **self._untold)
+            told = msgspec.structs.replace(output, events=events, sections=NO_SECTIONS)
             observed = Observed.made_of(told, iteration, facts)
         with self._lock:
             if (engine := self._engines.get(output.engine_index)) is not None:
@@ -269,7 +262,7 @@ def _alive(link: ObserverLink) -> Alive:
 
 
 def untold_fields(hooks: Collection[str]) -> Mapping[str, object]:
-    """Returns the fields of an output that stay here, each with its empty value.
+    """Returns the fields of an output's events that stay here, with empty values.
 
     All others are sent, so that none is lost that an output may get some day.
 
@@ -280,4 +273,4 @@ def untold_fields(hooks: Collection[str]) -> Mapping[str, object]:
         name: [] for name, hook in REQUEST_HOOKS.items() if hook not in hooks
     }
     changes = {} if "cache_changed" in hooks else {"cache_changes": None}
-    return {**_OF_FRONT_END, **unheard, **changes}
+    return {"evictions": [], **unheard, **changes}

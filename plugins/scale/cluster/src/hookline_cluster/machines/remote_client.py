@@ -99,10 +99,8 @@ class RemoteClient:
         self.engines: dict[int, EngineInfo] = {}
         self._config = config
         self._hub = hub
-        self._seats = {
-            index: RemoteSeat(index)
-            for index in ClusterConfig.of(config).remote_indices
-        }
+        remote = ClusterConfig.of(config).remote_indices
+        self._seats = {index: RemoteSeat(index) for index in remote}
         digest = digest_of_folder(find_folder(config.model.model))
         self._admission = NodeAdmission(config, self._seats, digest)
         self._mailbox: Mailbox[ToHead] = Mailbox(
@@ -125,9 +123,8 @@ class RemoteClient:
         Raises:
             EngineDeadError: Some are not there in time, or this client was closed.
         """
-        seconds = (
-            ClusterConfig.of(self._config).machines.join_timeout + self.patience_seconds
-        )
+        machines = ClusterConfig.of(self._config).machines
+        seconds = machines.join_timeout + self.patience_seconds
         deadline = time.monotonic() + seconds
         reminder = 0.0
         while (missing := self._missing) or not (others is None or others.is_set()):
