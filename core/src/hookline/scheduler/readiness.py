@@ -6,14 +6,12 @@ the waiting queue for a set where it is counted by the gate's name. Once the gat
 it takes the place in the queue again that its arrival or priority gives it.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Protocol
 
 from hookline.finish_cause import Failed, FinishCause
-from hookline.frozen import EMPTY
+from hookline.frozen import EMPTY, frozen_map
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.oldest_request import OldestRequest
 
@@ -35,7 +33,13 @@ class ReadinessGate(Protocol):
     """A need that requests may have to wait for.
 
     All methods run on the engine's thread, must not block and raise nothing.
+
+    Attributes:
+        is_pending: Whether `take_ready` has to be called although no request is held.
+            An attribute, so that an idle gate costs a step no call.
     """
+
+    is_pending: bool
 
     @property
     def name(self) -> str:
@@ -54,7 +58,7 @@ class ReadinessGate(Protocol):
     def take_ready(self) -> Sequence[Readiness]:
         """Returns held requests whose wait has ended since the last call.
 
-        Called before each step is planned.
+        Called before a step is planned if any request is held, or if `is_pending`.
         """
 
     def cancel(self, request: Request) -> None:
@@ -76,7 +80,8 @@ class HeldRequests:
 
     Attributes:
         oldest: The one that was queued first.
-        counts: Number of requests at each gate, by its name; replaced, never changed.
+        counts: Number of requests at each gate, by its name, none of them 0; replaced,
+            never changed.
     """
 
     def __init__(self, gates: Sequence[ReadinessGate] = ()) -> None:
@@ -86,7 +91,6 @@ class HeldRequests:
         timeouts = [gate.timeout_ns for gate in gates if gate.timeout_ns is not None]
         self._shortest_timeout = min(timeouts, default=None)
         self._held: dict[int, _Held] = {}
-        self._counts: Counter[str] = Counter()
         self.counts: Mapping[str, int] = EMPTY
 
     def __len__(self) -> int:
@@ -118,10 +122,10 @@ class HeldRequests:
         is_new = request.num_cached_tokens is None
         request.status = RequestStatus.WAITING if is_new else RequestStatus.PREEMPTED
 
-    def _count(self, gate: ReadinessGate, change: int) -> None:
-        self._counts[gate.name] += change
-        found = {name: count for name, count in self._counts.items() if count}
-        self.counts = MappingProxyType(found) if found else EMPTY
+    def _count(self, gate: ReadinessGate, more: int) -> None:
+        number = self.counts.get(gate.name, 0) + more
+        others = {name: n for name, n in self.counts.items() if name != gate.name}
+        self.counts = frozen_map({**others, gate.name: number} if number else others)
 
     def cancel(self, request: Request) -> None:
         """Lets a request go that ends while it waits."""
