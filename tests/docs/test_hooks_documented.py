@@ -24,6 +24,7 @@ from hookline.plugins.kinds import (
     QUANTIZATION_METHOD,
 )
 from hookline_kv_events.config import KVEventsConfig, KVEventsSection
+from hookline_metrics.front_end_parts import PARTS
 from hookline_registry import InstalledPlugin, PluginRegistry, installed
 from hookline_testing import RecordingLogger
 from hookline_testing.hook_types import types_of
@@ -70,7 +71,8 @@ TYPES_ONLY = {"EngineConfig": EngineConfig, "EngineFacts": EngineFacts}
 
 def fields_of(kind: type) -> list[str]:
     """Names of the public fields; none for anything but payloads and their parts."""
-    if not kind.__module__.startswith(("hookline.", "hookline_registry.")):
+    known = ("hookline.", "hookline_registry.", "hookline_metrics.front_end_parts")
+    if not kind.__module__.startswith(known):
         return []
     if kind.__module__.startswith(("hookline.kv_transfer", "hookline.spec_decode")):
         return []  # a connector's and a proposer's own, not loggers'
@@ -106,7 +108,8 @@ def payload_of(hook: FunctionType) -> type | None:
 def told_parts() -> list[type]:
     """The payloads' parts, without users' configuration."""
     payloads = {payload for hook in HOOKS if (payload := payload_of(hook))}
-    parts = {part for payload in payloads for part in parts_of(payload)}
+    tellers = payloads | set(PARTS.values())
+    parts = {part for teller in tellers for part in parts_of(teller)}
     undescribed = (
         "hookline.config",
         "hookline.sampling_params",

@@ -20,22 +20,10 @@ from hookline.events import StepRecord, VerifiedDrafts
 from hookline.exceptions import ConfigError
 from hookline.finish_cause import Aborted, Failed, Rejected
 from hookline.front_end_parts import (
-    ConnectionStats,
     EngineHealth,
-    EngineLink,
-    EventLoopStats,
-    LinkStats,
-    LogStats,
-    ObserverStats,
-    ParserFailures,
     PlacementStats,
-    ResponseStoreStats,
-    ScalingStats,
     SleepOperation,
-    TextQueueStats,
-    TextStats,
     TransportStats,
-    UnknownFieldStats,
 )
 from hookline.payloads import (
     EngineFailed,
@@ -72,6 +60,20 @@ from hookline_metrics.connector_events import (
     TierMove,
 )
 from hookline_metrics.drafts import DRAFT_USE, DraftUse
+from hookline_metrics.front_end_parts import (
+    ConnectionStats,
+    EngineLink,
+    EventLoopStats,
+    LinkStats,
+    LogStats,
+    ObserverStats,
+    ParserFailures,
+    ResponseStoreStats,
+    ScalingStats,
+    TextQueueStats,
+    TextStats,
+    UnknownFieldStats,
+)
 from hookline_metrics.transfer_stats import (
     KVLoad,
     TierStats,

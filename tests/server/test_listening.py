@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from hookline.config.readers import read_size
-from hookline.front_end_parts import ServerAddress
+from hookline_metrics.front_end_parts import ServerAddress
 from hookline_server.listening import (
     ListenError,
     bound_port,

@@ -5,22 +5,21 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from hookline.events import StepRecord
-from hookline.front_end_parts import (
+from hookline.front_end_parts import PlacementStats, TransportStats
+from hookline.payloads import EngineFacts, PageStats
+from hookline.stats.scheduler_stats import SchedulerStats
+from hookline_metrics.front_end_parts import (
     ConnectionStats,
     EventLoopStats,
     LinkStats,
     LogStats,
     ObserverStats,
     ParserFailures,
-    PlacementStats,
     ResponseStoreStats,
     ScalingStats,
     TextStats,
-    TransportStats,
     UnknownFieldStats,
 )
-from hookline.payloads import EngineFacts, PageStats
-from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.metric import Point
 from hookline_metrics.speculation import SpeculationReading
 from hookline_registry import LaneStats

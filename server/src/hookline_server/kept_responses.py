@@ -5,7 +5,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from hookline.front_end_parts import ResponseStoreStats
+from hookline_metrics.front_end_parts import ResponseStoreStats
 from hookline_server.response_store import Owner, ResponseStore, StoredResponse
 
 

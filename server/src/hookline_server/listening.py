@@ -5,7 +5,7 @@ import os
 import socket
 from dataclasses import dataclass
 
-from hookline.front_end_parts import ServerAddress
+from hookline_metrics.front_end_parts import ServerAddress
 
 BACKLOG = 1024
 

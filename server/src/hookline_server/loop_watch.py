@@ -8,7 +8,7 @@ import time
 import traceback
 from collections import deque
 
-from hookline.front_end_parts import EventLoopStats
+from hookline_metrics.front_end_parts import EventLoopStats
 
 STALL_SECONDS = 1.0
 """Lag above which the event loop counts as stalled."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from hookline.front_end_parts import ResponseEviction, ResponseStoreStats
+from hookline_metrics.front_end_parts import ResponseEviction, ResponseStoreStats
 from hookline_server.response_store_settings import ResponseStoreSettings
 
 ENTRY_BYTES = 1024

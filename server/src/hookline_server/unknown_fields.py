@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from hookline.front_end_parts import UnknownFieldStats
+from hookline_metrics.front_end_parts import UnknownFieldStats
 
 OTHER = "other"
 MAX_NAMES = 31

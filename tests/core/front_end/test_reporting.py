@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from hookline.front_end_parts import FrontEndPart, LogStats
+from hookline.front_end_parts import FrontEndPart
 from hookline.frontend import reporting
 from hookline.frontend.reporting import FrontEndReporter
+from hookline_metrics.front_end_parts import LogStats
 
 
 @pytest.fixture(autouse=True)

@@ -22,13 +22,13 @@ from hookline.events import (
     StepOutput,
 )
 from hookline.finish_cause import LengthReached
-from hookline.front_end_parts import LogStats
 from hookline.frontend import observation, sealing
 from hookline.frontend.observation import Observers
 from hookline.frozen import EMPTY
 from hookline.payloads import HttpAnswered, RecordsLogged
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
+from hookline_metrics.front_end_parts import LogStats
 from hookline_testing import PluginSite
 from hookline_testing.payloads import FACTS, RECORD
 

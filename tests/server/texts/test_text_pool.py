@@ -18,10 +18,10 @@ from hookline.exceptions import (
     PromptTooLongError,
     RequestError,
 )
-from hookline.front_end_parts import TextQueueName, TextQueueStats
 from hookline.frozen import EMPTY
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
+from hookline_metrics.front_end_parts import TextQueueName, TextQueueStats
 from hookline_processes.frames import frame
 from hookline_server.texts import text_queue
 from hookline_server.texts.errors import TextLimitError

@@ -1,6 +1,6 @@
 """Metrics of the connections of a server's clients."""
 
-from hookline.front_end_parts import ConnectionStats
+from hookline_metrics.front_end_parts import ConnectionStats
 from hookline_metrics.metric import Kind, Label, Metric, Scope
 from hookline_metrics.readings import Reading, one
 

@@ -1,6 +1,7 @@
 """Metrics of the server's event loop and of its messages to engine processes."""
 
-from hookline.front_end_parts import EventLoopStats, TransportStats
+from hookline.front_end_parts import TransportStats
+from hookline_metrics.front_end_parts import EventLoopStats
 from hookline_metrics.metric import Kind, Metric, Scope
 from hookline_metrics.readings import Reading, one
 

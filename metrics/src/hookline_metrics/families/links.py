@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from hookline.front_end_parts import EngineLink, LinkStats
+from hookline_metrics.front_end_parts import EngineLink, LinkStats
 from hookline_metrics.metric import Kind, Label, Metric, Point, Scope
 from hookline_metrics.readings import Reading, one
 

@@ -1,6 +1,6 @@
 """Metrics of the server's log."""
 
-from hookline.front_end_parts import LogStats
+from hookline_metrics.front_end_parts import LogStats
 from hookline_metrics.metric import Kind, Label, Metric, Scope
 from hookline_metrics.readings import Reading, by_label
 

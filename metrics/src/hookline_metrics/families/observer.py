@@ -1,6 +1,6 @@
 """Metrics of the observer process; without one they are 0."""
 
-from hookline.front_end_parts import ObserverStats
+from hookline_metrics.front_end_parts import ObserverStats
 from hookline_metrics.metric import Kind, Metric, Scope, Stability
 from hookline_metrics.readings import Reading, one
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hookline.front_end_parts import ScalingStats
+from hookline_metrics.front_end_parts import ScalingStats
 from hookline_metrics.metric import Kind, Label, Metric, Point, Scope
 from hookline_metrics.readings import Reading, by_label, one
 

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from hookline.front_end_parts import ResponseEviction, ResponseStoreStats
+from hookline_metrics.front_end_parts import ResponseEviction, ResponseStoreStats
 from hookline_metrics.metric import Kind, Label, Metric, Scope
 from hookline_metrics.readings import Reading, by_label, one
 

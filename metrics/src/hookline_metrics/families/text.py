@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import get_args
 
-from hookline.front_end_parts import (
+from hookline_metrics.front_end_parts import (
     ParserFailures,
     ParserKind,
     TextQueueName,

@@ -8,8 +8,8 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from hookline.front_end_parts import ResponseStoreStats
 from hookline.frontend.scaling_state import ScalingReport, ScalingState
+from hookline_metrics.front_end_parts import ResponseStoreStats
 from hookline_server.api_error import ApiError
 from hookline_server.api_servers.questions import (
     Answer,

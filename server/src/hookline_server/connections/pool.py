@@ -5,7 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from hookline.front_end_parts import ConnectionStats
+from hookline_metrics.front_end_parts import ConnectionStats
 from hookline_server.api_servers.share import Share
 from hookline_server.connections.connection import Connection
 from hookline_server.connections.limits import ConnectionLimits, connections_allowed

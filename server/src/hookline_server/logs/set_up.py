@@ -3,7 +3,7 @@
 import logging
 import os
 
-from hookline.front_end_parts import LogStats
+from hookline_metrics.front_end_parts import LogStats
 from hookline_processes.line_writer import LineWriter
 from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.logs.rate_limit import RateLimit

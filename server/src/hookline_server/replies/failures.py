@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 
-from hookline.front_end_parts import ParserFailures, ParserKind
+from hookline_metrics.front_end_parts import ParserFailures, ParserKind
 
 _logger = logging.getLogger(__name__)
 

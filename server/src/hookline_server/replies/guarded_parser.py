@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from hookline.front_end_parts import ParserKind
+from hookline_metrics.front_end_parts import ParserKind
 from hookline_registry import Failure, isolate
 from hookline_server.replies.failures import FailureCounts
 from hookline_server.reply_parsing.parts import (

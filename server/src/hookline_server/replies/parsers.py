@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from hookline.exceptions import ConfigError
-from hookline.front_end_parts import ParserKind
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import REASONING_PARSER, TOOL_PARSER
 from hookline.structured_outputs import ReasoningSpan
+from hookline_metrics.front_end_parts import ParserKind
 from hookline_registry import Failure, PluginKind, RegistryError, isolate
 from hookline_server.replies.failures import FailureCounts
 from hookline_server.replies.guarded_parser import GuardedParser

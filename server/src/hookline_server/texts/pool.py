@@ -13,10 +13,10 @@ from hookline.exceptions import (
     PromptTooLongError,
     RequestError,
 )
-from hookline.front_end_parts import TextQueueName, TextStats
 from hookline.frozen import EMPTY
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
+from hookline_metrics.front_end_parts import TextQueueName, TextStats
 from hookline_processes.supervised import Supervised
 from hookline_server.texts.messages import (
     Answer,

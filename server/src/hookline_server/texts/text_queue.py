@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hookline.exceptions import EngineDeadError
-from hookline.front_end_parts import TextQueueName, TextQueueStats
+from hookline_metrics.front_end_parts import TextQueueName, TextQueueStats
 from hookline_processes.fair_queue import FairQueue
 from hookline_processes.supervised import Supervised
 from hookline_registry import FailureLog

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from hookline.exceptions import EngineDeadError, RequestError
-from hookline.front_end_parts import TextStats
 from hookline.frontend.input_processor import distinct, spellings
 from hookline.frozen import EMPTY
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import ChatMessage, Tokenizer
+from hookline_metrics.front_end_parts import TextStats
 from hookline_server.texts.pool import TextPool
 
 MIN_TEXT_CHARS = 2**20

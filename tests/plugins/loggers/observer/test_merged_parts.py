@@ -1,28 +1,30 @@
 """Parts of several front ends are added up; a gauge ends with its front end."""
 
 from dataclasses import fields
-from typing import get_args
 
 import pytest
 
 from hookline.front_end_parts import (
-    ConnectionStats,
     EngineHealth,
+    FrontEndPart,
+    PlacementStats,
+    SleepOperation,
+    TransportStats,
+)
+from hookline_metrics.front_end_parts import (
+    PARTS,
+    ConnectionStats,
     EngineLink,
     EventLoopStats,
-    FrontEndPart,
     LinkStats,
     LogStats,
     ObserverStats,
     ParserFailures,
-    PlacementStats,
     ResponseStoreStats,
     ScalingStats,
     ServerAddress,
-    SleepOperation,
     TextQueueStats,
     TextStats,
-    TransportStats,
     UnknownFieldStats,
 )
 from hookline_observer.merged_parts import MergedParts
@@ -186,7 +188,7 @@ def test_every_part_can_be_added_up() -> None:
     """
     known = {type(one) for one, *_ in CASES}
 
-    assert known | {ServerAddress, ObserverStats} == set(get_args(FrontEndPart))
+    assert known | {ServerAddress, ObserverStats} == set(PARTS.values())
 
 
 def test_servers_of_one_address_tell_it_once() -> None:
@@ -225,7 +227,7 @@ NOT_SUMS = {"lag_seconds", "minimum", "maximum", "seconds", "stalled_seconds"}
 
 
 ADDED = sorted(
-    {*get_args(FrontEndPart)} - {ObserverStats, ServerAddress}, key=lambda k: k.__name__
+    {*PARTS.values()} - {ObserverStats, ServerAddress}, key=lambda k: k.__name__
 )
 """The parts that each front end has."""
 
@@ -241,7 +243,7 @@ def test_every_number_of_a_part_is_added(kind: type[FrontEndPart]) -> None:
     ]
     values = {field.name: () for field in fields(kind)} | dict.fromkeys(numbers, 2)
     indices = {"engine_index": 0} if "engine_index" in values else {}
-    part = kind(**values | indices)  # type: ignore[arg-type]
+    part = kind(**values | indices)
     parts = MergedParts()
     parts.take(0, (part,))
 

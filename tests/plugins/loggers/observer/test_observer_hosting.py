@@ -14,7 +14,7 @@ from hookline.config import EngineConfig, ObserverConfig
 from hookline.events import ClockPair, Finished, StepOutput
 from hookline.exceptions import ConfigError
 from hookline.finish_cause import Aborted
-from hookline.front_end_parts import ConnectionStats, ObserverStats, TransportStats
+from hookline.front_end_parts import TransportStats
 from hookline.frozen import frozen_map
 from hookline.llm import LLM
 from hookline.observer_context import ObserverAddress
@@ -29,6 +29,7 @@ from hookline.payloads import (
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline.transport.engine_client import SecondaryClientEnded
+from hookline_metrics.front_end_parts import ConnectionStats, ObserverStats
 from hookline_observer.link import OBSERVER
 from hookline_observer.messages import Join, Notices
 from hookline_observer.remote_observers import RemoteObservers

@@ -13,7 +13,7 @@ from hookline.config import (
 )
 from hookline.events import StepEvents
 from hookline.finish_cause import Rejected
-from hookline.front_end_parts import ObserverStats, ServerAddress, SleepOperation
+from hookline.front_end_parts import SleepOperation
 from hookline.frontend.observation import Observers
 from hookline.frontend.observing import OUTPUT_HOOKS
 from hookline.frozen import frozen_map
@@ -27,6 +27,7 @@ from hookline.payloads import (
 )
 from hookline.request import RequestFacts
 from hookline_metrics import Recorder
+from hookline_metrics.front_end_parts import ObserverStats, ServerAddress
 from hookline_observer.remote_observers import RemoteObservers, untold_fields
 from hookline_testing import PluginSite
 from hookline_testing.changeable import changeable

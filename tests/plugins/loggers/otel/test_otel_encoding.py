@@ -33,10 +33,10 @@ from hookline.finish_cause import (
     Rejected,
     StoppedByString,
 )
-from hookline.front_end_parts import ServerAddress
 from hookline.request import FinishReason, RequestFacts
 from hookline.stats.finished_request import FinishedRequest, RequestTimes
 from hookline_faults.otlp import CLIENT_SPAN, TRACE_ID, TRACED
+from hookline_metrics.front_end_parts import ServerAddress
 from hookline_otel.attributes import (
     cut,
     genai_attributes,

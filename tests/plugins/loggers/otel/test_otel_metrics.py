@@ -15,7 +15,6 @@ import hookline_otel
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.events import ClockPair
 from hookline.finish_cause import Rejected
-from hookline.front_end_parts import ServerAddress
 from hookline.payloads import (
     EngineFailed,
     EngineStarted,
@@ -31,6 +30,7 @@ from hookline.stats.iteration_stats import FirstScheduled, IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline_faults.otlp import SPAN_ID, START, TRACE_ID, TRACED, Receiver, ended
 from hookline_metrics import Kind
+from hookline_metrics.front_end_parts import ServerAddress
 from hookline_otel.endpoint import OtlpProtocol
 from hookline_otel.genai_metrics import MAX_ERRORS
 from hookline_otel.logger import OtelLogger

@@ -17,7 +17,6 @@ from hookline.finish_cause import (
     Rejected,
     StoppedByToken,
 )
-from hookline.front_end_parts import ServerAddress
 from hookline.payloads import (
     EngineStopped,
     FrontEndChanged,
@@ -40,6 +39,7 @@ from hookline_faults.otlp import (
     draw,
     ended,
 )
+from hookline_metrics.front_end_parts import ServerAddress
 from hookline_otel.attributes import genai_attributes, vllm_attributes
 from hookline_otel.completions import Completions
 from hookline_otel.endpoint import OtlpProtocol

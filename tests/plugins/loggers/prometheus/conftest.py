@@ -28,16 +28,7 @@ from hookline.config import (
 from hookline.config.extensions import KV_TRANSFER
 from hookline.events import VerifiedDrafts
 from hookline.finish_cause import Rejected
-from hookline.front_end_parts import (
-    EngineLink,
-    LinkStats,
-    ObserverStats,
-    ParserFailures,
-    PlacementStats,
-    ResponseStoreStats,
-    ScalingStats,
-    UnknownFieldStats,
-)
+from hookline.front_end_parts import PlacementStats
 from hookline.pages import PageRequest
 from hookline.payloads import (
     FrontEndChanged,
@@ -60,6 +51,15 @@ from hookline_metrics.connector_events import (
     TierAllocation,
     TierLookup,
     TierMove,
+)
+from hookline_metrics.front_end_parts import (
+    EngineLink,
+    LinkStats,
+    ObserverStats,
+    ParserFailures,
+    ResponseStoreStats,
+    ScalingStats,
+    UnknownFieldStats,
 )
 from hookline_metrics.transfer_stats import (
     KVLoad,

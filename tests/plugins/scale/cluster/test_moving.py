@@ -15,7 +15,6 @@ from hookline.config import EngineConfig
 from hookline.core.building import build_core, build_loop
 from hookline.core.commands import Add
 from hookline.exceptions import EngineDeadError
-from hookline.front_end_parts import EngineLink, LinkStats
 from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.front_end import FrontEnd
@@ -30,6 +29,7 @@ from hookline_cluster.capabilities import EngineLinks, RemoteEngines
 from hookline_cluster.config.cluster import local_engines
 from hookline_cluster.extension import extend
 from hookline_metrics import Recorder
+from hookline_metrics.front_end_parts import EngineLink, LinkStats
 from hookline_testing.oracle import Oracle
 
 WHY = "it fell"

@@ -7,23 +7,25 @@ from functools import reduce
 from typing import Any, TypeVar, cast
 
 from hookline.front_end_parts import (
-    ConnectionStats,
     EngineHealth,
+    FrontEndPart,
+    PlacementStats,
+    SleepOperation,
+    TransportStats,
+)
+from hookline_metrics.front_end_parts import (
+    ConnectionStats,
     EngineLink,
     EventLoopStats,
-    FrontEndPart,
     LinkStats,
     LogStats,
     ObserverStats,
     ParserFailures,
-    PlacementStats,
     ResponseStoreStats,
     ScalingStats,
     ServerAddress,
-    SleepOperation,
     TextQueueStats,
     TextStats,
-    TransportStats,
     UnknownFieldStats,
 )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from hookline.events import StepEvents, StepOutput
-from hookline.front_end_parts import FrontEndPart, ObserverStats
+from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observation import Observers
 from hookline.frontend.observing import REQUESTS
 from hookline.frontend.request_account import orphaned_request
@@ -16,6 +16,7 @@ from hookline.logged_record import LoggedRecord
 from hookline.payloads import HttpAnswered, HttpExchange, PageStats, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import IterationStats
+from hookline_metrics.front_end_parts import ObserverStats
 from hookline_observer.merged_parts import MergedParts
 from hookline_observer.messages import (
     Answered,

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import get_args
 
 import msgspec
 
@@ -15,6 +14,7 @@ from hookline.payloads import EngineFacts, HttpExchange, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.stats.finished_request import FinishedGroup
 from hookline.stats.iteration_stats import IterationStats
+from hookline_metrics.front_end_parts import PARTS
 
 
 class Started(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -247,9 +247,6 @@ class Begun(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-_PARTS: Mapping[str, type[FrontEndPart]] = {
-    kind.__name__: kind for kind in get_args(FrontEndPart)
-}
 _part_encoder = msgspec.msgpack.Encoder(enc_hook=plain)
 
 
@@ -267,7 +264,7 @@ def parts_of(message: Changed) -> tuple[FrontEndPart, ...]:
     """Returns the parts of a message; raises `ValueError` for unknown ones."""
     found: list[FrontEndPart] = []
     for name, state in message.parts:
-        if (kind := _PARTS.get(name)) is None:
+        if (kind := PARTS.get(name)) is None:
             raise ValueError(f"{name} is no part of a front end")
         found.append(msgspec.msgpack.decode(state, type=kind))
     return tuple(found)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.front_end_parts import ServerAddress
 from hookline.stats.finished_request import FinishedRequest
 from hookline_metrics import Exemplar, Family, HistogramValue, Kind, Sample
+from hookline_metrics.front_end_parts import ServerAddress
 from hookline_otel.attributes import PROVIDER
 from hookline_otel.outcome import OTHER, error_type, is_success
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hookline.clock import Clock
-from hookline.front_end_parts import ServerAddress
 from hookline.hookspecs import hookimpl
 from hookline.payloads import (
     EngineFailed,
@@ -18,6 +17,7 @@ from hookline.payloads import (
     StepFinished,
 )
 from hookline.stats.iteration_stats import IterationStats
+from hookline_metrics.front_end_parts import ServerAddress
 from hookline_otel.completions import Completions
 from hookline_otel.export_thread import INTERRUPT_SECONDS
 from hookline_otel.log_item import ScopedRecord

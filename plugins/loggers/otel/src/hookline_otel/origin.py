@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hookline.front_end_parts import ServerAddress
+from hookline_metrics.front_end_parts import ServerAddress
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from hookline.front_end_parts import LinkStats
 from hookline.transport.engine_client import EngineDied
 from hookline_cluster.news import EngineVerdict
+from hookline_metrics.front_end_parts import LinkStats
 
 
 class RemoteEngines(Protocol):

@@ -8,7 +8,6 @@ from typing import TypeVar, cast
 from hookline.core.commands import Command
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import EngineDeadError
-from hookline.front_end_parts import LinkStats
 from hookline.transport.cluster import AttachInfo, SharedEngines
 from hookline.transport.engine_client import (
     EngineDied,
@@ -25,6 +24,7 @@ from hookline_cluster.clients.messages import AttachDetails
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.machines.remote_client import RemoteClient
 from hookline_cluster.news import EngineVerdict
+from hookline_metrics.front_end_parts import LinkStats
 from hookline_processes.inspector import ProcessInspector
 
 T = TypeVar("T")

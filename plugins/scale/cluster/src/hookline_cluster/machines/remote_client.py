@@ -11,7 +11,6 @@ import msgspec
 from hookline.config import EngineConfig
 from hookline.core.commands import Command, Reply
 from hookline.exceptions import EngineDeadError, SchemaVersionError
-from hookline.front_end_parts import LinkStats
 from hookline.models.description import find_folder
 from hookline.transport.cluster import AttachInfo, SharedEngines
 from hookline.transport.engine_client import (
@@ -54,6 +53,7 @@ from hookline_cluster.machines.remote_seat import Presence, RemoteSeat
 from hookline_cluster.machines.remote_secondary_clients import RemoteSecondaryClients
 from hookline_cluster.machines.tcp import TcpHub
 from hookline_cluster.news import EngineLeaving, EngineVerdict
+from hookline_metrics.front_end_parts import LinkStats
 from hookline_process_engine.mailbox import Mail, Mailbox, make_key
 from hookline_process_engine.messages import Failed, Output, Ready, StartFailed
 from hookline_process_engine.transport import Party, Role

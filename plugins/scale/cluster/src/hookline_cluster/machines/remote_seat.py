@@ -3,8 +3,8 @@
 from dataclasses import replace
 from enum import Enum
 
-from hookline.front_end_parts import EngineLink
 from hookline_cluster.machines.link_messages import JOINING_KEY, Join
+from hookline_metrics.front_end_parts import EngineLink
 from hookline_process_engine.transport import Party, Role
 
 _MOST_FORMER_HOSTS = 8
