@@ -19,13 +19,12 @@ from hookline.config import (
     ObserverConfig,
     SchedulerConfig,
 )
-from hookline.config.extensions import KV_TRANSFER
+from hookline.config.extensions import GRAMMARS, KV_TRANSFER
 from hookline.events import Finished, NewTokens, Queued, Scheduled, StepOutput
 from hookline.finish_cause import LengthReached
 from hookline.outputs import RequestOutput
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
-from hookline.stats.grammars import GRAMMARS, GrammarCompiling, GrammarNews
 from hookline.stats.iteration_stats import IterationStats
 from hookline_metrics import CATALOGUE, HistogramValue, Kind, Recorder
 from hookline_metrics.connector_events import (
@@ -35,6 +34,7 @@ from hookline_metrics.connector_events import (
     TierLookup,
     TierMove,
 )
+from hookline_metrics.grammars import GrammarCompiling, GrammarNews
 from hookline_metrics.metric import Feature, Scope
 from hookline_metrics.transfer_stats import KVLoad, TransferNews
 from hookline_testing.observed import ObservedEngine

@@ -14,7 +14,7 @@ from hookline.config import (
     MetricsConfig,
     ObserverConfig,
 )
-from hookline.config.extensions import KV_TRANSFER
+from hookline.config.extensions import GRAMMARS, KV_TRANSFER
 from hookline.cost import ModelCost
 from hookline.events import StepRecord, VerifiedDrafts
 from hookline.exceptions import ConfigError
@@ -39,9 +39,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, Slo, SloMiss
 from hookline.startup_timer import StartupPhase
 from hookline.stats.block_eviction import BlockEviction, EvictionWork
-from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.finished_request import FinishedGroup
-from hookline.stats.grammars import GrammarCompiling, GrammarStats, GrammarUse
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline.stats.prefix_cache import PrefixCacheCounts
 from hookline.stats.scheduler_stats import (
@@ -60,6 +58,7 @@ from hookline_metrics.connector_events import (
     TierMove,
 )
 from hookline_metrics.drafts import DRAFT_USE, DraftUse
+from hookline_metrics.expert_stats import ExpertStats
 from hookline_metrics.front_end_parts import (
     ConnectionStats,
     EngineLink,
@@ -73,6 +72,12 @@ from hookline_metrics.front_end_parts import (
     TextQueueStats,
     TextStats,
     UnknownFieldStats,
+)
+from hookline_metrics.grammars import (
+    GrammarCompiling,
+    GrammarNews,
+    GrammarStats,
+    GrammarUse,
 )
 from hookline_metrics.transfer_stats import (
     KVLoad,
@@ -303,10 +308,13 @@ ANSWERED = HttpAnswered(
 )
 
 BUSY = SchedulerStats(
-    experts=ExpertStats(
-        tokens=(12, 4, 8, 8), busiest_tokens=40, dummy_steps=3, wait_ns=5 * MILLISECOND
-    ),
     sections={
+        "experts": ExpertStats(
+            tokens=(12, 4, 8, 8),
+            busiest_tokens=40,
+            dummy_steps=3,
+            wait_ns=5 * MILLISECOND,
+        ),
         "grammars": GrammarStats(
             hits=7,
             misses=3,
@@ -401,6 +409,7 @@ FIRST_STEP = IterationStats(
         ),
     ),
     sections={
+        GRAMMARS: GrammarNews([GrammarCompiling(0.008), GrammarCompiling(0.5)]),
         KV_TRANSFER: TransferNews(
             loads=(KVLoad(4 * MILLISECOND, 32), KVLoad(500 * MILLISECOND)),
             events=(
@@ -409,9 +418,8 @@ FIRST_STEP = IterationStats(
                 TierAllocation("cpu", 3),
                 TierMove("cpu", "in", 12_000, 4 * MILLISECOND),
             ),
-        )
+        ),
     },
-    compilings=(GrammarCompiling(0.008), GrammarCompiling(0.5)),
 )
 
 OUTSIDE_STEPS = IterationStats(

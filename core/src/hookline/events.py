@@ -14,7 +14,6 @@ from hookline.former_fields import former_fields
 from hookline.request import FinishReason, TokenLogprobs
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.block_eviction import NO_EVICTIONS, BlockEviction, EvictionWork
-from hookline.stats.grammars import GRAMMAR_USE, NO_GRAMMARS, GrammarUse
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.stats.step_work import NO_EXECUTION, NO_WORK, Execution, StepWork
 
@@ -257,13 +256,6 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     evictions: EvictionWork = NO_EVICTIONS
     verified: VerifiedDrafts = NO_DRAFTS
     sections: Sections = NO_SECTIONS
-
-    @property
-    def grammar_use(self) -> GrammarUse:
-        """What grammars did in it."""
-        if not self.sections:
-            return NO_GRAMMARS
-        return GRAMMAR_USE.read(self.sections) or NO_GRAMMARS
 
     @property
     def schedule_ns(self) -> int:

@@ -21,6 +21,7 @@ from hookline.payloads import (
 from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline_metrics.accumulators import TraceAt
+from hookline_metrics.grammars import GRAMMAR_NEWS
 from hookline_metrics.label_guard import LabelGuards
 from hookline_metrics.live import LiveEngine
 from hookline_metrics.metric import Labels, Scope
@@ -188,12 +189,11 @@ class Recorder:
 
     def _add(self, sums: Sums, iteration: IterationStats) -> None:
         sums.feed(iteration)
-        for part in chain(
-            iteration.finished_groups,
-            iteration.evictions,
-            iteration.compilings,
-        ):
+        for part in chain(iteration.finished_groups, iteration.evictions):
             sums.feed(part)
+        if iteration.sections and (ended := GRAMMAR_NEWS.read(iteration.sections)):
+            for compiling in ended.compilings:
+                sums.feed(compiling)
         if iteration.sections and (news := TRANSFER_NEWS.read(iteration.sections)):
             for part in chain(news.loads, news.events):
                 sums.feed(part)

@@ -8,9 +8,9 @@ from hookline.cost import ModelCost, sum_of_costs
 from hookline.events import StepEvents, StepOutput
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.slo import Slo
-from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.step_work import RankUse
 from hookline_cluster.clients.output_split import split_output
+from hookline_metrics.expert_stats import ExpertStats
 
 OWN_EVENTS = ("queued", "scheduled", "preempted", "new_tokens", "finished")
 """Fields of an output whose events belong to one client each."""

@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {50: "ead36824acfbde5bc7c03fb826b7585e781c0bf1ba2a506ea8d68d89b957d43a"}
+DIGESTS = {51: "df242d871a15eeba4b5c5a3239d7939e1fa1683221feb1e3af69476a463a1f8a"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

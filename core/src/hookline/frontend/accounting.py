@@ -30,7 +30,6 @@ from hookline.frozen import frozen_json
 from hookline.request import FinishReason, GenerateRequest, RequestFacts
 from hookline.request_ids import client_of
 from hookline.sections import NO_SECTIONS
-from hookline.stats.grammars import GRAMMAR_NEWS
 from hookline.stats.iteration_stats import IterationStats
 
 
@@ -207,8 +206,6 @@ class RequestAccounting:
         iteration = IterationBuilder(sections)
         events = output.events
         iteration.evictions += events.evictions
-        if output.sections and (news := GRAMMAR_NEWS.read(output.sections)):
-            iteration.compilings += news.compilings
         if output.clock is not None:
             self.wall.set_engine(output.clock)
             self.wall.set_front_end(self._clock)

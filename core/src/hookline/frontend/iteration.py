@@ -5,7 +5,6 @@ from hookline.frontend.request_account import RequestAccount
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.block_eviction import BlockEviction
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
-from hookline.stats.grammars import GrammarCompiling
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 
 
@@ -25,7 +24,6 @@ class IterationBuilder:
         self.finished_groups: list[FinishedGroup] = []
         self.evictions: list[BlockEviction] = []
         self._sections = sections
-        self.compilings: list[GrammarCompiling] = []
 
     def first_scheduled(self, account: RequestAccount) -> None:
         """Notes how long a request has waited for the engine."""
@@ -86,6 +84,5 @@ class IterationBuilder:
             finished=tuple(self.finished),
             finished_groups=tuple(self.finished_groups),
             evictions=tuple(self.evictions),
-            compilings=tuple(self.compilings),
             sections=self._sections,
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from hookline.config.engine import EngineConfig
 from hookline.config.extensions import (
     DRAFTING,
+    GRAMMARS,
     KV_TRANSFER,
     KV_TRANSFER_OPTION,
     OPTION,
@@ -22,7 +23,6 @@ from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import EXTENSION
 from hookline.pooling import POOLING
-from hookline.stats.grammars import GRAMMARS
 from hookline.step.capabilities import ExecutorCapabilities
 from hookline_registry import installed
 

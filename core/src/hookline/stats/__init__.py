@@ -7,9 +7,7 @@ from hookline.moved_modules import moved_name
 
 _MODULES = (
     "block_eviction",
-    "expert_stats",
     "finished_request",
-    "grammars",
     "iteration_stats",
     "prefix_cache",
     "scheduler_stats",

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.block_eviction import BlockEviction
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
-from hookline.stats.grammars import GrammarCompiling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +62,6 @@ class IterationStats:
         finished: Requests that ended.
         finished_groups: Clients' requests all of whose completions have ended.
         evictions: Evictions of sampled blocks from the prefix cache.
-        compilings: Grammars whose compiling has ended.
         received_correction: To be added to the engine's total of received requests, if
             several front ends share it: requests that ended before it confirmed them
             count, those that its new process got again do not count twice.
@@ -85,7 +83,6 @@ class IterationStats:
     finished: tuple[FinishedRequest, ...] = ()
     finished_groups: tuple[FinishedGroup, ...] = ()
     evictions: tuple[BlockEviction, ...] = ()
-    compilings: tuple[GrammarCompiling, ...] = ()
     received_correction: int = 0
     moved: int = 0
     migrated_in: int = 0

@@ -7,8 +7,6 @@ import msgspec
 from hookline.former_fields import former_fields
 from hookline.frozen import EMPTY
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats.expert_stats import ExpertStats
-from hookline.stats.grammars import GRAMMAR_STATS, GrammarStats
 from hookline.stats.prefix_cache import PrefixCacheCounts
 
 
@@ -112,7 +110,6 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
             name is empty for requests without a tenant.
         sleep_level: 0 while the engine is awake, 1 without the KV cache's memory, 2
             without the weights, too.
-        experts: What its whole experts have done, if it has any.
         is_at_rest: Whether nothing is in progress, whatever `sections` say: the engine
             has ended.
         sections: States and totals of extensions, by their names.
@@ -132,14 +129,8 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     totals: EngineTotals = EngineTotals()
     tenants: Mapping[str, TenantStats] = EMPTY
     sleep_level: int = 0
-    experts: ExpertStats = ExpertStats()
     is_at_rest: bool = False
     sections: Sections = NO_SECTIONS
-
-    @property
-    def grammars(self) -> GrammarStats:
-        """Grammars of structured outputs."""
-        return GRAMMAR_STATS.read(self.sections) or GrammarStats()
 
     @property
     def kv_usage(self) -> float:

@@ -4,19 +4,19 @@ from collections.abc import Callable, Iterable
 
 from hookline.clock import NANOSECONDS
 from hookline.config.parallel import MOST_RANKS
-from hookline.stats.expert_stats import ExpertStats
+from hookline_metrics.expert_stats import ExpertStats, expert_stats
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading, StepReading, one
 
 
 def _expert_tokens(state: StateReading) -> Iterable[Point]:
-    by_rank = state.stats.experts.tokens
+    by_rank = expert_stats(state.stats).tokens
     return [((str(rank),), tokens, 1) for rank, tokens in enumerate(by_rank)]
 
 
 def _of_experts(value: Callable[[ExpertStats], float]) -> Reading[StateReading]:
     """Reads a total of an engine's whole experts."""
-    return Reading(StateReading, lambda state: one(value(state.stats.experts)))
+    return Reading(StateReading, lambda state: one(value(expert_stats(state.stats))))
 
 
 RANK_METRICS: tuple[Metric, ...] = (

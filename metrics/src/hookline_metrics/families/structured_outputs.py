@@ -3,8 +3,13 @@
 from collections.abc import Callable, Iterable
 
 from hookline.clock import NANOSECONDS
-from hookline.stats.grammars import GrammarCompiling, GrammarStats
 from hookline_metrics.buckets import BucketFamily
+from hookline_metrics.grammars import (
+    GrammarCompiling,
+    GrammarStats,
+    grammar_stats,
+    grammar_use,
+)
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import (
     Reading,
@@ -43,7 +48,7 @@ STRUCTURED_OUTPUT_METRICS: tuple[Metric, ...] = (
         "fault of the backend).",
         labels=(Label("outcome", OUTCOMES),),
         value=Reading(
-            StateReading, lambda state: by_label(_ended(state.stats.grammars))
+            StateReading, lambda state: by_label(_ended(grammar_stats(state.stats)))
         ),
     ),
     Metric(
@@ -66,8 +71,8 @@ STRUCTURED_OUTPUT_METRICS: tuple[Metric, ...] = (
             StateReading,
             lambda state: by_label(
                 {
-                    "hit": state.stats.grammars.hits,
-                    "miss": state.stats.grammars.misses,
+                    "hit": grammar_stats(state.stats).hits,
+                    "miss": grammar_stats(state.stats).misses,
                 }
             ),
         ),
@@ -78,7 +83,7 @@ STRUCTURED_OUTPUT_METRICS: tuple[Metric, ...] = (
         unit="bytes",
         help="Memory of the compiled grammars that are kept.",
         value=Reading(
-            StateReading, lambda state: one(state.stats.grammars.cache_bytes)
+            StateReading, lambda state: one(grammar_stats(state.stats).cache_bytes)
         ),
     ),
     _of_step(
@@ -86,19 +91,19 @@ STRUCTURED_OUTPUT_METRICS: tuple[Metric, ...] = (
         "seconds",
         "Processor time of filling the masks of allowed tokens; the model runs "
         "meanwhile.",
-        lambda step: one(step.record.grammar_use.fill_ns / NANOSECONDS),
+        lambda step: one(grammar_use(step.record).fill_ns / NANOSECONDS),
     ),
     _of_step(
         "mask_apply_seconds",
         "seconds",
         "Time that applying masks to logits took.",
-        lambda step: one(step.record.grammar_use.apply_ns / NANOSECONDS),
+        lambda step: one(grammar_use(step.record).apply_ns / NANOSECONDS),
     ),
     _of_step(
         "forced_tokens",
         "tokens",
         "Accepted draft tokens that a grammar had forced, such as the names of a "
         "schema's properties; part of the accepted draft tokens.",
-        lambda step: one(step.record.grammar_use.forced_tokens),
+        lambda step: one(grammar_use(step.record).forced_tokens),
     ),
 )

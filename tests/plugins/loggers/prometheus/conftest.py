@@ -25,7 +25,7 @@ from hookline.config import (
     MetricsConfig,
     ObserverConfig,
 )
-from hookline.config.extensions import KV_TRANSFER
+from hookline.config.extensions import GRAMMARS, KV_TRANSFER
 from hookline.events import VerifiedDrafts
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import PlacementStats
@@ -39,9 +39,7 @@ from hookline.payloads import (
 from hookline.request import RequestFacts
 from hookline.startup_timer import StartupPhase
 from hookline.stats.block_eviction import BlockEviction
-from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.finished_request import FinishedGroup
-from hookline.stats.grammars import GrammarCompiling, GrammarStats
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats, TenantStats
 from hookline.stats.step_work import Execution, RankUse
@@ -52,6 +50,7 @@ from hookline_metrics.connector_events import (
     TierLookup,
     TierMove,
 )
+from hookline_metrics.expert_stats import ExpertStats
 from hookline_metrics.front_end_parts import (
     EngineLink,
     LinkStats,
@@ -61,6 +60,7 @@ from hookline_metrics.front_end_parts import (
     ScalingStats,
     UnknownFieldStats,
 )
+from hookline_metrics.grammars import GrammarCompiling, GrammarNews, GrammarStats
 from hookline_metrics.transfer_stats import (
     KVLoad,
     TierStats,
@@ -138,6 +138,7 @@ ITERATION = IterationStats(
     ),
     evictions=(BlockEviction(lifetime=NANOSECONDS, idle=5, reuse_gaps=(7, 9)),),
     sections={
+        GRAMMARS: GrammarNews([GrammarCompiling(0.5)]),
         KV_TRANSFER: TransferNews(
             loads=(KVLoad(nanoseconds=3_000_000, tokens=32),),
             events=(
@@ -150,16 +151,14 @@ ITERATION = IterationStats(
                     for direction in ("in", "out")
                 ),
             ),
-        )
+        ),
     },
-    compilings=(GrammarCompiling(0.5),),
     moved=1,
     migrated_in=1,
 )
 """Of everything there is, at least once."""
 
 SCHEDULER = SchedulerStats(
-    experts=ExpertStats(tokens=(12, 4), busiest_tokens=24, dummy_steps=3),
     running=2,
     waiting=3,
     kv_blocks=40,
@@ -167,6 +166,7 @@ SCHEDULER = SchedulerStats(
     tenants={"acme": TenantStats(waiting=2, lag_tokens=1.5)},
     evicted_blocks=7,
     sections={
+        "experts": ExpertStats(tokens=(12, 4), busiest_tokens=24, dummy_steps=3),
         "grammars": GrammarStats(
             hits=5, misses=2, ended={"compiled": 2}, cache_bytes=2048
         ),

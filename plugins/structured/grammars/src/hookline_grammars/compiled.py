@@ -2,8 +2,8 @@
 
 import msgspec
 
+from hookline.config.extensions import GRAMMARS
 from hookline.sections import Section
-from hookline.stats.grammars import GRAMMARS
 
 
 class CompiledGrammar(msgspec.Struct, frozen=True, array_like=True):

@@ -5,12 +5,12 @@ from dataclasses import replace
 from hookline.config import EngineConfig
 from hookline.payloads import EngineFacts
 from hookline.scheduler.extension import SchedulerPort, SchedulerSide
-from hookline.stats.grammars import GRAMMAR_USE, GrammarUse
 from hookline.worker.extension import WorkerContext, WorkerSide
 from hookline_grammars.config import StructuredOutputsConfig
 from hookline_grammars.gate import GrammarGate
 from hookline_grammars.grammar_service import GrammarService
 from hookline_grammars.settings import GrammarSettings
+from hookline_metrics.grammars import GRAMMAR_USE, GrammarUse
 
 
 class EngineExtension:

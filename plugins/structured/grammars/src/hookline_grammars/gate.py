@@ -11,13 +11,13 @@ from hookline.frozen import frozen_map
 from hookline.request import Request
 from hookline.scheduler.extension import SchedulerPort
 from hookline.scheduler.readiness import Readiness
-from hookline.stats.grammars import GrammarCompiling, GrammarNews, GrammarStats
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_grammars.cache import GrammarCache, Outcome
 from hookline_grammars.compiled import GRAMMAR, CompiledGrammar
 from hookline_grammars.config import StructuredOutputsConfig
 from hookline_grammars.grammar_service import Ended
 from hookline_grammars.spec import REFUSED, GrammarSpec, spec_of
+from hookline_metrics.grammars import GrammarCompiling, GrammarNews, GrammarStats
 
 
 class Grammars(Protocol):

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from hookline.finish_cause import Failed, FinishCause, Rejected
-from hookline.stats.grammars import GrammarUse
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.input_batch import InputBatch, Int32, Int64
 from hookline.worker.sampling.sampled_positions import SampledPositions
@@ -32,6 +31,7 @@ from hookline_grammars.own_backends import MatcherSource
 from hookline_grammars.row import GrammarRow
 from hookline_grammars.spec import REFUSED
 from hookline_kernels.token_mask import TokenMasking, choose_masking
+from hookline_metrics.grammars import GrammarUse
 from hookline_registry import Failure, isolate
 
 Parameters = ParamSpec("Parameters")

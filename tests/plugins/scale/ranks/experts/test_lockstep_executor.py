@@ -13,6 +13,7 @@ from hookline.core.engine_loop import EngineLoop
 from hookline.events import StepOutput
 from hookline.stats.step_work import RankUse
 from hookline.worker.executor import Executor
+from hookline_metrics.expert_stats import expert_stats
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.lockstep import Lockstep
 from hookline_ranks.experts.lockstep_executor import LockstepExecutor
@@ -39,7 +40,7 @@ class Engine:
 
     @property
     def dummies(self) -> int:
-        return self.core.report("test").stats.experts.dummy_steps
+        return expert_stats(self.core.report("test").stats).dummy_steps
 
     @property
     def is_rung(self) -> bool:
@@ -87,10 +88,10 @@ def test_an_engine_without_work_follows_one_that_has_some() -> None:
 
         assert outputs == [[]] * TOKENS
         assert first.dummies == 0
-        assert stats.experts.dummy_steps == TOKENS
-        assert stats.experts.tokens == (3 * TOKENS,)
-        assert stats.experts.busiest_tokens == 5 * TOKENS
-        assert stats.experts.wait_ns == 0
+        assert expert_stats(stats).dummy_steps == TOKENS
+        assert expert_stats(stats).tokens == (3 * TOKENS,)
+        assert expert_stats(stats).busiest_tokens == 5 * TOKENS
+        assert expert_stats(stats).wait_ns == 0
         assert stats.totals.computed_tokens == 0
         assert second.core.sharing is not None
         assert not second.core.sharing.assist_others()
@@ -160,7 +161,7 @@ def test_steps_of_other_executors_are_not_counted() -> None:
     output = core.step()
 
     assert isinstance(output, StepOutput)
-    assert output.stats.experts.tokens == ()
+    assert expert_stats(output.stats).tokens == ()
     assert core.sharing is None
 
 
@@ -179,4 +180,4 @@ def test_whole_experts_of_one_engine_are_counted_without_others() -> None:
     assert alone.bell is None
     assert not alone.assist_others()
     assert alone.rest()
-    assert core.report("test").stats.experts.tokens == (3,)
+    assert expert_stats(core.report("test").stats).tokens == (3,)

@@ -7,11 +7,11 @@ and one without, or a look for KV transfers, gives way to theirs.
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.stats.step_work import RankUse
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor, StartedStep
+from hookline_metrics.expert_stats import EXPERT_STATS, ExpertStats
 from hookline_ranks.experts.lockstep import Lockstep
 
 
@@ -111,7 +111,8 @@ class LockstepExecutor:
 
     def add_stats(self, stats: SchedulerStats) -> SchedulerStats:
         """Implements `SharingExecutor`."""
-        return msgspec.structs.replace(stats, experts=self._experts)
+        sections = {**stats.sections, EXPERT_STATS.name: self._experts}
+        return msgspec.structs.replace(stats, sections=sections)
 
 
 def counting(config: EngineConfig, executor: Executor) -> Executor:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from hookline.sections import Section
+from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.stats.step_work import RankUse
 
 
@@ -41,3 +43,14 @@ def _sum(before: tuple[int, ...], more: tuple[int, ...]) -> tuple[int, ...]:
     if not before or not more:
         return before or more
     return tuple(a + b for a, b in zip(before, more, strict=True))
+
+
+EXPERT_STATS = Section("experts", ExpertStats)
+"""The section of states."""
+
+_NO_EXPERTS = ExpertStats()
+
+
+def expert_stats(stats: SchedulerStats) -> ExpertStats:
+    """Returns what an engine's whole experts have done; zeros if it has none."""
+    return EXPERT_STATS.read(stats.sections) or _NO_EXPERTS

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from hookline.config.extensions import GRAMMARS
+from hookline.events import StepRecord
 from hookline.frozen import EMPTY
 from hookline.sections import Section
-
-GRAMMARS = "grammars"
-"""Name of the extension that follows grammars."""
+from hookline.stats.scheduler_stats import SchedulerStats
 
 
 class GrammarStats(msgspec.Struct, frozen=True, array_like=True):
@@ -53,10 +53,6 @@ class GrammarUse(msgspec.Struct, frozen=True, array_like=True, gc=False):
     forced_tokens: int = 0
 
 
-NO_GRAMMARS = GrammarUse()
-"""The use of a step without grammars."""
-
-
 class GrammarNews(msgspec.Struct, array_like=True):
     """What has happened to grammars since the last output.
 
@@ -71,3 +67,18 @@ GRAMMAR_STATS = Section(GRAMMARS, GrammarStats)
 GRAMMAR_USE = Section(GRAMMARS, GrammarUse)
 GRAMMAR_NEWS = Section(GRAMMARS, GrammarNews)
 """Sections of states, of records and results, and of outputs."""
+
+_NO_STATS = GrammarStats()
+_NO_USE = GrammarUse()
+
+
+def grammar_stats(stats: SchedulerStats) -> GrammarStats:
+    """Returns an engine's grammars; zeros without the extension."""
+    return GRAMMAR_STATS.read(stats.sections) or _NO_STATS
+
+
+def grammar_use(record: StepRecord) -> GrammarUse:
+    """Returns what grammars did in a step; zeros without the extension."""
+    if not record.sections:
+        return _NO_USE
+    return GRAMMAR_USE.read(record.sections) or _NO_USE
