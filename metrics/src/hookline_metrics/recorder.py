@@ -194,8 +194,8 @@ class Recorder:
             iteration.compilings,
         ):
             sums.feed(part)
-        if transfers := TRANSFER_NEWS.read(iteration.sections):
-            for part in chain(transfers.loads, transfers.events):
+        if iteration.sections and (news := TRANSFER_NEWS.read(iteration.sections)):
+            for part in chain(news.loads, news.events):
                 sums.feed(part)
         for begun in iteration.first_scheduled:
             sums.feed(begun, self._trace_at(begun))

@@ -33,6 +33,7 @@ class NeverGate:
     """A gate that stays closed."""
 
     name = "grammar"
+    is_pending = False
     timeout_ns = None
 
     def __init__(self) -> None:

@@ -32,6 +32,7 @@ class ScriptedGate:
     """Closed for some request ids until a test opens it for them."""
 
     name = "grammar"
+    is_pending = False
 
     def __init__(self, *closed: int, timeout_ns: int | None = None) -> None:
         self.timeout_ns = timeout_ns

@@ -63,7 +63,7 @@ class EngineLoop:
         self.core.check()
         while (command := receive(0)) is not None:
             self._take(command)
-        if (reply := self._sleep.advance()) is not None:
+        if self._sleep.is_changing and (reply := self._sleep.advance()) is not None:
             self._reply_with_state("sleep", reply)
         messages = self._run(receive, 0.0 if self._replies else timeout_seconds)
         if self._replies:
@@ -81,7 +81,7 @@ class EngineLoop:
         self.core.close()
 
     def _run(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
-        is_busy = self.core.has_work and not self._sleep.is_asleep
+        is_busy = self.core.has_work and self.core.sleep_level is None
         # A step lies between two states, however many commands ask for one.
         if self._due and (self._has_stepped or not is_busy):
             return self._state(self._due)

@@ -59,13 +59,18 @@ class Company(Protocol):
 
 
 class SleepControl:
-    """Carries out `Sleep` and `WakeUp` for an engine loop."""
+    """Carries out `Sleep` and `WakeUp` for an engine loop.
+
+    Attributes:
+        is_changing: Whether `advance` has to be called.
+    """
 
     def __init__(self, core: Sleepable, company: Company | None = None) -> None:
         """Controls a core, which other engines may need."""
         self._core, self._company = core, company
         self._pending: tuple[Call, SleepLevel] | None = None
         self._is_resuming = False
+        self.is_changing = False
 
     @property
     def is_asleep(self) -> bool:
@@ -90,6 +95,7 @@ class SleepControl:
         self._core.hold(command.mode)
         self._pending = (call, command.level)
         self._is_resuming = False
+        self.is_changing = True
         return None
 
     def advance(self) -> Reply | None:
@@ -101,7 +107,7 @@ class SleepControl:
         if self._core.has_steps_in_flight:
             return None
         if self._is_resuming:
-            self._is_resuming = False
+            self._is_resuming = self.is_changing = False
             self._core.resume()
             self._rise()
         if self._pending is None or self._core.has_running:
@@ -109,6 +115,7 @@ class SleepControl:
         if self._company is not None and not self._company.rest():
             return None
         (call, level), self._pending = self._pending, None
+        self.is_changing = False
         self._core.sleep(level)
         return Reply(call.client, call.number, self.state)
 
@@ -120,7 +127,7 @@ class SleepControl:
         if self._pending is None:
             return None
         (call, _), self._pending = self._pending, None
-        self._is_resuming = True
+        self._is_resuming = self.is_changing = True
         return Reply(call.client, call.number, error="cancelled by a wake-up")
 
     def _rise(self) -> None:

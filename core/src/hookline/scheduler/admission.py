@@ -15,7 +15,7 @@ from hookline.scheduler.external_prefix import (
     PrefixOffer,
 )
 from hookline.scheduler.lifecycle import RequestLifecycle
-from hookline.scheduler.pipeline import Pipeline, Share
+from hookline.scheduler.pipeline import Share
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.scheduler.request_queues import RequestQueues
 from hookline_registry import Failure, isolate
@@ -32,25 +32,36 @@ class BatchAdmission:
         config: "SchedulerConfig",
         cache: KVCacheManager,
         external: ExternalPrefix | None,
-        pipeline: Pipeline,
     ) -> None:
         self._config = config
         self._cache = cache
         self._external = external
-        self._pipeline = pipeline
 
     def admit(
-        self, lifecycle: RequestLifecycle, builder: PlanBuilder, share: Share, now: int
+        self,
+        lifecycle: RequestLifecycle,
+        builder: PlanBuilder,
+        share: Share,
+        *,
+        last_ended: int,
+        now: int,
     ) -> None:
         """Admits waiting requests in their order, until one does not fit.
 
         Requests that are not ready step aside and do not delay others.
+
+        Args:
+            lifecycle: The requests.
+            builder: The plan.
+            share: What the step may take.
+            last_ended: Number of the last step whose result is there.
+            now: Time, ns.
         """
         queues, external = lifecycle.queues, self._external
         while self._has_room(queues, builder, share):
             if (request := queues.next_waiting(now)) is None:
                 return
-            if self._pipeline.has(request):
+            if request.last_step > last_ended:
                 return  # it was preempted, and a step in flight may bring its token
             prefix = isolate(self._cache.find_prefix, request)
             if isinstance(prefix, Failure):

@@ -38,26 +38,18 @@ class Share:
 
 
 class Pipeline:
-    """The steps in flight, and the share of the next one.
+    """The steps in flight of several batches, and the share of the next one."""
 
-    With one batch a step takes all there is, and may build on the tokens in flight.
-
-    Attributes:
-        is_divided: Whether there are several batches.
-    """
-
-    def __init__(self, config: "SchedulerConfig", num_batches: int = 1) -> None:
+    def __init__(self, config: "SchedulerConfig", num_batches: int) -> None:
         """Creates a pipeline without steps in flight.
 
         Args:
             config: Limits of a step.
             num_batches: Number of batches that requests are divided among.
         """
-        self.is_divided = num_batches > 1
         self._config = config
         self._num_batches = num_batches
         self._tokens: deque[int] = deque()
-        self._last_ended = 0
 
     def started(self, plan: StepPlan) -> None:
         """Notes that a step is in flight."""
@@ -67,20 +59,13 @@ class Pipeline:
         """Notes that the oldest step's result is there; polls are none."""
         if self._tokens:
             self._tokens.popleft()
-            self._last_ended += 1
-
-    def has(self, request: Request) -> bool:
-        """Whether a step in flight computes tokens of the request."""
-        return request.last_step > self._last_ended
 
     def order(self, queues: RequestQueues) -> list[Request]:
         """Returns the running requests that the next step can compute, in order.
 
-        Single tokens come before prompts; among the batches of a pipeline, requests
-        that have been waiting for longest come first.
+        Single tokens come before prompts; among them, requests that have been waiting
+        for longest come first.
         """
-        if not self.is_divided:
-            return queues.running.decodes_first()
         ready = [each for each in queues.running if not each.num_pending_tokens]
         ready.sort(key=_longest_waiting_decodes_first)
         return ready
@@ -88,8 +73,6 @@ class Pipeline:
     def share(self, queues: RequestQueues) -> Share:
         """Returns the share of the next batch in all work, that in flight included."""
         limit, budget = self._config.max_num_seqs, self._config.max_num_batched_tokens
-        if not self.is_divided:
-            return Share(limit, limit, budget)
         running = len(queues.running)
         admissible = min(limit - running, len(queues.waiting))
         return Share(

@@ -6,14 +6,12 @@ the waiting queue for a set where it is counted by the gate's name. Once the gat
 it takes the place in the queue again that its arrival or priority gives it.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Protocol
 
 from hookline.finish_cause import Failed, FinishCause
-from hookline.frozen import EMPTY
+from hookline.frozen import EMPTY, frozen_map
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.oldest_request import OldestRequest
 
@@ -35,7 +33,13 @@ class ReadinessGate(Protocol):
     """A need that requests may have to wait for.
 
     All methods run on the engine's thread, must not block and raise nothing.
+
+    Attributes:
+        is_pending: Whether `take_ready` has to be called although no request is held.
+            An attribute, so that an idle gate costs a step no call.
     """
+
+    is_pending: bool
 
     @property
     def name(self) -> str:
@@ -54,7 +58,7 @@ class ReadinessGate(Protocol):
     def take_ready(self) -> Sequence[Readiness]:
         """Returns held requests whose wait has ended since the last call.
 
-        Called before each step is planned.
+        Called before a step is planned if any request is held, or if `is_pending`.
         """
 
     def cancel(self, request: Request) -> None:
@@ -76,6 +80,8 @@ class HeldRequests:
 
     Attributes:
         oldest: The one that was queued first.
+        counts: Number of requests at each gate, by its name, none of them 0; replaced,
+            never changed.
     """
 
     def __init__(self, gates: Sequence[ReadinessGate] = ()) -> None:
@@ -85,7 +91,7 @@ class HeldRequests:
         timeouts = [gate.timeout_ns for gate in gates if gate.timeout_ns is not None]
         self._shortest_timeout = min(timeouts, default=None)
         self._held: dict[int, _Held] = {}
-        self._counts: Counter[str] = Counter()
+        self.counts: Mapping[str, int] = EMPTY
 
     def __len__(self) -> int:
         return len(self._held)
@@ -93,12 +99,6 @@ class HeldRequests:
     def __contains__(self, request: Request) -> bool:
         held = self._held.get(request.request_id)
         return held is not None and held.request is request
-
-    def counts(self) -> Mapping[str, int]:
-        """Returns the number of requests at each gate, by its name; none if 0."""
-        if not self._held:
-            return EMPTY
-        return MappingProxyType({name: n for name, n in self._counts.items() if n})
 
     def closed_gate(self, request: Request) -> ReadinessGate | None:
         """Returns the first gate that the request has to wait at."""
@@ -111,16 +111,21 @@ class HeldRequests:
         """Sets a request aside, which must be in no queue."""
         request.status = RequestStatus.HELD
         self._held[request.request_id] = _Held(request, gate, now)
-        self._counts[gate.name] += 1
+        self._count(gate, 1)
         self.oldest.add(request)
 
     def release(self, request: Request) -> None:
         """Lets a request go whose wait is over; the caller queues or ends it."""
         held = self._held.pop(request.request_id)
-        self._counts[held.gate.name] -= 1
+        self._count(held.gate, -1)
         self.oldest.remove(request)
         is_new = request.num_cached_tokens is None
         request.status = RequestStatus.WAITING if is_new else RequestStatus.PREEMPTED
+
+    def _count(self, gate: ReadinessGate, more: int) -> None:
+        number = self.counts.get(gate.name, 0) + more
+        others = {name: n for name, n in self.counts.items() if name != gate.name}
+        self.counts = frozen_map({**others, gate.name: number} if number else others)
 
     def cancel(self, request: Request) -> None:
         """Lets a request go that ends while it waits."""

@@ -67,14 +67,14 @@ class Scheduler:
         self._lifecycle = RequestLifecycle(
             self._queues, cache, extensions, max_model_len=max_model_len
         )
-        self._pipeline = Pipeline(config, num_batches)
+        self._pipeline = Pipeline(config, num_batches) if num_batches > 1 else None
+        limit, budget = config.max_num_seqs, config.max_num_batched_tokens
+        self._whole = Share(limit, limit, budget)
         self._max_model_len = max_model_len
         self._update = ResultUpdate(self._lifecycle, cache, extensions)
         start_sides(extensions, self._update, self._lifecycle, cache)
-        self._admission = BatchAdmission(
-            config, cache, extensions.external_prefix, self._pipeline
-        )
-        self._steps = 0
+        self._admission = BatchAdmission(config, cache, extensions.external_prefix)
+        self._steps = self._last_ended = 0
         self.is_held = False
 
     # -- requests ----------------------------------------------------------------
@@ -131,15 +131,22 @@ class Scheduler:
         self._lifecycle.expire(now)
         for planning in self._extensions.planning:
             planning(now)
-        self._lifecycle.resume_ready(now)
-        share = self._pipeline.share(self._queues)
+        is_polled = bool(self._queues.held.counts)
+        for gate in self._extensions.gates:
+            is_polled |= gate.is_pending
+        if is_polled:
+            self._lifecycle.resume_ready(now)
+        pipeline = self._pipeline
+        share = self._whole if pipeline is None else pipeline.share(self._queues)
         builder = PlanBuilder(share.tokens)
         has_preempted = self._schedule_running(builder, share, now)
         for entry in builder.entries:
             computed = entry.request.num_computed_tokens + entry.num_tokens
             self._cache.cache_full_blocks(entry.request, computed)
         if not has_preempted and not self.is_held:
-            self._admission.admit(self._lifecycle, builder, share, now)
+            self._admission.admit(
+                self._lifecycle, builder, share, last_ended=self._last_ended, now=now
+            )
         builder.budget += self._config.max_num_batched_tokens - share.tokens
         if drafts := self._lifecycle.drafts:
             plan_drafts(drafts, builder, self._cache, self._max_model_len)
@@ -150,14 +157,15 @@ class Scheduler:
         plan = builder.plan(
             self._steps,
             released,
-            has_tokens=self._pipeline.is_divided,
+            has_tokens=pipeline is not None,
             sections=self._extensions.planned(builder)
             if self._extensions.plans
             else NO_SECTIONS,
         )
         for entry in builder.entries:
             count_planned(entry, self._lifecycle.ledger, self._steps)
-        self._pipeline.started(plan)
+        if pipeline is not None:
+            pipeline.started(plan)
         return plan
 
     def plan_poll(self) -> StepPlan:
@@ -171,13 +179,20 @@ class Scheduler:
         Returns:
             What extensions tell observers of it, and the outcome of its drafts.
         """
-        self._pipeline.ended()
+        if self._last_ended < self._steps:  # polls have no number of their own
+            self._last_ended += 1
+        if self._pipeline is not None:
+            self._pipeline.ended()
         return self._update.update(result, now)
 
     def _schedule_running(self, builder: PlanBuilder, share: Share, now: int) -> bool:
         """Plans each running request's tokens; returns whether any was preempted."""
         has_preempted = False
-        for request in self._pipeline.order(self._queues):
+        if self._pipeline is None:
+            order = self._queues.running.decodes_first()
+        else:
+            order = self._pipeline.order(self._queues)
+        for request in order:
             if len(builder.entries) == share.running:
                 break
             if request.status is not RequestStatus.RUNNING or request.is_complete:

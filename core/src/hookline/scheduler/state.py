@@ -17,7 +17,7 @@ def stats_of(
     return SchedulerStats(
         running=len(queues.running),
         waiting=len(queues.waiting),
-        held=queues.held.counts(),
+        held=queues.held.counts,
         waiting_tokens=queues.waiting.num_tokens,
         preempted=len(queues.preempted),
         oldest_waiting_at=queues.oldest_waiting_at,

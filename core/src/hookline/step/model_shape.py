@@ -44,7 +44,7 @@ class ModelShape:
     isa: str = ""
     kv_cache_spec_kind: str = "full_attention"
     sliding_window: int | None = None
-    rank_sections: Sequence[Sections] = ()
+    rank_sections: tuple[Sections, ...] = ()
 
     def of_ranks(self, ranks: Sequence[Self], tensor_parallel_size: int) -> Self:
         """Returns the whole model's shape, if this is that of the output rank.
@@ -59,5 +59,5 @@ class ModelShape:
             self,
             cost=sum_of_costs([each.cost for each in stages]),
             sliding_window=max(windows, default=None),
-            rank_sections=[one for each in ranks for one in each.rank_sections],
+            rank_sections=tuple(one for each in ranks for one in each.rank_sections),
         )

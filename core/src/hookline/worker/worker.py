@@ -306,5 +306,5 @@ class Worker:
             kernels=maker.kernels_in_use(forward, kept.cache),
             isa=maker.isa,
             kv_cache_spec_kind=kept.cache.spec_kind,
-            rank_sections=[self._extensions.describe()],
+            rank_sections=(self._extensions.describe(),),
         )

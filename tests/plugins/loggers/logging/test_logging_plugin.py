@@ -14,6 +14,7 @@ from hookline.exceptions import ConfigError
 from hookline.payloads import LoggerContext
 from hookline_logging import StateLogger, create_stat_logger
 from hookline_logging.options import LineFormat, Options
+from hookline_testing.hook_types import types_of
 from hookline_testing.payloads import make_started
 
 
@@ -34,7 +35,7 @@ def test_plugin_agrees_with_the_specs() -> None:
     for plugin in plugins.get_plugins():
         for caller in plugins.get_hookcallers(plugin) or []:
             assert caller.spec is not None
-            expected = inspect.get_annotations(caller.spec.function, eval_str=True)
+            expected = types_of(caller.spec.function)
             for implementation in caller.get_hookimpls():
                 found = inspect.get_annotations(implementation.function, eval_str=True)
                 found.pop("return")

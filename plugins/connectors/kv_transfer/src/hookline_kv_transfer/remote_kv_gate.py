@@ -14,6 +14,7 @@ class RemoteKVGate:
     """
 
     name = "remote_kv"
+    is_pending = False
     timeout_ns = None
 
     def __init__(

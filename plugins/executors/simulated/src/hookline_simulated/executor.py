@@ -56,7 +56,7 @@ class SimulatedExecutor:
         """
         self.shape = shape
         if cache is not None:
-            self.shape = replace(shape, rank_sections=[cache.sections])
+            self.shape = replace(shape, rank_sections=(cache.sections,))
         self._cache = cache
         self._extensions = extensions
         self._config = config

@@ -59,8 +59,8 @@ def simulated_shape(config: EngineConfig) -> ModelShape:
     needed = -(-max_model_len // config.cache.block_size)
     return ModelShape(
         architecture=description.architecture,
-        dtype=config.model.dtype,
-        cache_dtype=config.cache.kv_cache_dtype,
+        dtype=config.model.dtype.value,
+        cache_dtype=config.cache.kv_cache_dtype.value,
         vocab_size=description.vocab_size,
         max_model_len=max_model_len,
         num_kv_blocks=config.cache.num_kv_blocks or max(SIMULATED_BLOCKS, needed),

@@ -9,7 +9,7 @@ import msgspec
 from hookline.config import EngineConfig
 from hookline.events import ClockPair, Finished, StepOutput
 from hookline.front_end_parts import FrontEndPart
-from hookline.frozen import plain
+from hookline.frozen import frozen_json, plain
 from hookline.pages import PageRoute
 from hookline.payloads import EngineFacts, HttpExchange, RecordsLogged
 from hookline.request import RequestFacts
@@ -86,15 +86,16 @@ class Observed(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     @property
     def whole_iteration(self) -> IterationStats:
-        """The statistics with all finished groups."""
+        """The statistics with all finished groups; nothing in them can be changed."""
+        sections = frozen_json(self.iteration.sections)
         if not self.groups:
-            return self.iteration
+            return replace(self.iteration, sections=sections)
         finished = self.iteration.finished
         groups = tuple(
             FinishedGroup(requests=tuple(finished[at] for at in places))
             for places in self.groups
         )
-        return replace(self.iteration, finished_groups=groups)
+        return replace(self.iteration, finished_groups=groups, sections=sections)
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -41,6 +41,9 @@ class GrammarGate:
 
     Requests with the same grammar wait for it together. What has been compiled, or
     refused, is kept for later requests.
+
+    Attributes:
+        is_pending: Whether a grammar is being compiled.
     """
 
     name = "grammar"
@@ -53,6 +56,7 @@ class GrammarGate:
         self._cache = GrammarCache(config.cache_size)
         self._waiting: dict[bytes, dict[int, Request]] = {}
         self._known: list[Readiness] = []
+        self.is_pending = False
         self._hits = self._misses = 0
         self._port: SchedulerPort | None = None
         self._num_ended: Counter[str] = Counter()
@@ -82,12 +86,13 @@ class GrammarGate:
         if key not in self._waiting:
             self._grammars.begin(key, spec, request.facts.tenant or "")
         self._waiting.setdefault(key, {})[request.request_id] = request
+        self.is_pending = True
         return False
 
     def take_ready(self) -> Sequence[Readiness]:
         """Returns requests whose grammar has been compiled, or cannot be."""
         found, self._known = self._known, []
-        if not self._waiting:  # nothing is being compiled
+        if not self.is_pending:
             return found
         for ended in self._grammars.take_ended():
             waiting = self._waiting.pop(ended.key, {})
@@ -97,6 +102,7 @@ class GrammarGate:
             self._report(GrammarCompiling(ended.seconds))
             for request in waiting.values():
                 found.append(Readiness(request, _take(request, ended)))
+        self.is_pending = bool(self._waiting)
         return found
 
     def cancel(self, request: Request) -> None:
@@ -109,6 +115,7 @@ class GrammarGate:
         waiting.pop(request.request_id, None)
         if not waiting and self._grammars.drop(key):
             del self._waiting[key]
+            self.is_pending = bool(self._waiting)
 
     def close(self) -> None:
         """Ends the compiling of grammars."""
