@@ -151,12 +151,12 @@ class Cluster:
             assert engine.stats.totals.residue == Residue()
             counts = {
                 name: self.metric(f"hookline_requests_{name}", index)
-                for name in ("received", "migrated_in", "moved", "finished")
+                for name in ("received", "taken_over", "moved", "finished")
             }
             assert counts["received"] == books.received == engine.stats.totals.received
-            assert counts["migrated_in"] == books.migrated_in
+            assert counts["taken_over"] == books.migrated_in
             assert counts["moved"] == books.moved
-            came = counts["received"] + counts["migrated_in"]
+            came = counts["received"] + counts["taken_over"]
             assert came == counts["finished"] + counts["moved"] + books.num_in_flight
             total += books.received
         assert total == received

@@ -59,6 +59,9 @@ def _targets(sources: Sources, module: Module, statement: Import) -> Iterator[st
             yield inner
         elif base in sources:
             yield base
+            exported = sources[base].lazy_exports.get(each.name)
+            if exported is not None and exported in sources:
+                yield exported
 
 
 def _base(module: Module, statement: ast.ImportFrom) -> str:

@@ -19,12 +19,14 @@ class Statements:
     Attributes:
         imports: Those that run when the module is imported.
         lazy_imports: Those inside of functions.
+        type_imports: Those for type checkers, outside of functions.
         functions: Also methods, and functions inside of others.
         classes: Also those inside of others.
     """
 
     imports: list[Import]
     lazy_imports: list[Import]
+    type_imports: list[Import]
     functions: list[Function]
     classes: list[ast.ClassDef]
 
@@ -36,7 +38,10 @@ class Statements:
             elif isinstance(statement, Function):
                 self.functions.append(statement)
                 self.collect(statement.body, is_lazy=True)
-            elif not _is_for_types(statement):
+            elif isinstance(statement, ast.If) and _is_for_types(statement):
+                found = (each for each in statement.body if isinstance(each, Import))
+                self.type_imports.extend(found)
+            else:
                 if isinstance(statement, ast.ClassDef):
                     self.classes.append(statement)
                 for name in _BLOCKS:
@@ -63,9 +68,24 @@ class Module:
 
     @cached_property
     def statements(self) -> "Statements":
-        found = Statements([], [], [], [])
+        found = Statements([], [], [], [], [])
         found.collect(ast.parse(self.text).body, is_lazy=False)
         return found
+
+    @cached_property
+    def lazy_exports(self) -> Mapping[str, str]:
+        """Modules of the names that a package imports on first access, by these names.
+
+        It imports them for type checkers only (PEP 562).
+        """
+        if not self.is_package:
+            return {}
+        return {
+            name.name: each.module
+            for each in self.statements.type_imports
+            if isinstance(each, ast.ImportFrom) and each.module
+            for name in each.names
+        }
 
     @property
     def top(self) -> str:
@@ -110,5 +130,5 @@ def _modules(folder: Path) -> Iterator[Module]:
         yield Module(name, path, path.read_text("utf-8"))
 
 
-def _is_for_types(statement: ast.AST) -> bool:
-    return isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test)
+def _is_for_types(statement: ast.If) -> bool:
+    return "TYPE_CHECKING" in ast.dump(statement.test)
