@@ -154,7 +154,7 @@ def test_every_field_of_a_payload_is_documented(hook: FunctionType) -> None:
     """The hook's section names its payload and each field of it."""
     payload = payload_of(hook)
     section = SECTIONS[hook.__name__]
-    if payload is None:
+    if payload is None or payload is object:  # the plugin's base library has it
         return
     fields = [] if payload is EngineConfig else fields_of(payload)
 

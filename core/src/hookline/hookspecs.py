@@ -30,7 +30,6 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
         FrontEndChanged,
         HttpAnswered,
         LoggerContext,
-        QuantizationContext,
         RecordsLogged,
         RequestsFinished,
         RequestsPreempted,
@@ -40,7 +39,7 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
         StepFinished,
         TokensGenerated,
     )
-    from hookline.quantization import QuantizationMethod
+    from hookline.quantization import QuantizationContext, QuantizationMethod
 
 hookspec = pluggy.HookspecMarker("hookline")
 hookimpl = pluggy.HookimplMarker("hookline")

@@ -63,6 +63,7 @@ MOVED_NAMES: Mapping[str, Mapping[str, str]] = {
     "hookline.payloads": {
         "ConnectorContext": "hookline_kv_transfer",
         "ProposerContext": "hookline_drafting",
+        "QuantizationContext": "hookline.quantization",
         "TrainingContext": "hookline_drafting",
         "TrainingReport": "hookline_drafting",
     },

@@ -6,7 +6,6 @@ from typing import Protocol
 
 from hookline.cache_facts import CacheFacts
 from hookline.config.engine import EngineConfig
-from hookline.config.model import ModelConfig
 from hookline.events import (
     CacheChanges,
     ClockPair,
@@ -31,20 +30,6 @@ from hookline.stats.step_work import Execution, StepWork
 from hookline.step.model_shape import ModelShape
 from hookline_registry import LaneStats
 
-_FORMER_FACTS = (
-    "architecture",
-    "dtype",
-    "cache_dtype",
-    "vocab_size",
-    "max_model_len",
-    "num_kv_blocks",
-    "eos_token_ids",
-    "cost",
-    "kernels",
-    "isa",
-    "kv_cache_spec_kind",
-)
-
 # Only loggers of others read these, so the types themselves do not know them.
 former_fields(
     work=StepWork,
@@ -55,7 +40,7 @@ former_fields(
 former_fields(totals=EngineTotals)(SchedulerStats)
 
 
-@former_fields(model={name: name for name in _FORMER_FACTS})
+@former_fields(model=ModelShape)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFacts:
     """Facts about a started engine.
@@ -395,21 +380,6 @@ class ExtensionFacts:
     """
 
     section: object
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuantizationContext:
-    """Payload of `create_quantization_method`: the model to load.
-
-    Attributes:
-        name: Name of the method: that of the checkpoint, or of `--quantization`.
-        config: The model's configuration.
-        entries: What config.json says of quantized weights; empty if they are plain.
-    """
-
-    name: str
-    config: ModelConfig
-    entries: Mapping[str, object] = field(default_factory=dict)
 
 
 class CliOptions(Protocol):

@@ -1,13 +1,30 @@
 """The interface of quantization methods, which read or make quantized weights."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import TYPE_CHECKING, Protocol
+
+from hookline.config.model import ModelConfig
 
 if TYPE_CHECKING:  # hooks are specified without torch
     import torch
     from transformers import PreTrainedModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantizationContext:
+    """Payload of `create_quantization_method`: the model to load.
+
+    Attributes:
+        name: Name of the method: that of the checkpoint, or of `--quantization`.
+        config: The model's configuration.
+        entries: What config.json says of quantized weights; empty if they are plain.
+    """
+
+    name: str
+    config: ModelConfig
+    entries: Mapping[str, object] = field(default_factory=dict)
 
 
 class ReadTensor(Protocol):

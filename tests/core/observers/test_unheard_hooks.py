@@ -30,14 +30,23 @@ from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline_metrics.front_end_parts import LogStats
 from hookline_testing import PluginSite
+from hookline_testing.hook_types import types_of
 from hookline_testing.payloads import FACTS, RECORD
 
+
+def argument(spec: FunctionType) -> inspect.Parameter:
+    """The argument of a hook, with its type."""
+    (name,) = inspect.signature(spec).parameters
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, kind, annotation=types_of(spec)[name])
+
+
 HOOKS = {
-    name: next(iter(inspect.signature(spec).parameters.values()))
+    name: argument(spec)
     for name, spec in vars(hookspecs).items()
     if isinstance(spec, FunctionType)
     and hasattr(spec, "hookline_spec")
-    and inspect.signature(spec).return_annotation is None
+    and types_of(spec)["return"] is None
     and not name.startswith("add_")
 }
 """Each hook that tells of what happens, with its argument."""

@@ -9,10 +9,9 @@ from transformers import PreTrainedConfig
 
 from hookline.config.model import ModelConfig, Quantization
 from hookline.exceptions import ModelLoadError
-from hookline.payloads import QuantizationContext
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import QUANTIZATION_METHOD
-from hookline.quantization import QuantizationMethod
+from hookline.quantization import QuantizationContext, QuantizationMethod
 from hookline_registry import all_installed
 
 _USUAL = "hookline-quantized"

@@ -8,8 +8,7 @@ Importing it is cheap: torch is imported when a method is made.
 """
 
 from hookline.hookspecs import hookimpl
-from hookline.payloads import QuantizationContext
-from hookline.quantization import QuantizationMethod
+from hookline.quantization import QuantizationContext, QuantizationMethod
 
 __all__ = ["create_quantization_method"]
 
