@@ -8,7 +8,7 @@ import pytest
 
 from hookline import SamplingParams
 from hookline.finish_cause import Failed, Rejected
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline.structured_outputs import ReasoningSpan
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.sampling.sampled_positions import SampledPositions

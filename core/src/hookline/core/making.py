@@ -10,7 +10,7 @@ from hookline.kv_cache.residency import MeasuredBlockPool
 from hookline.scheduler.fair_queue import FairQueue
 from hookline.scheduler.pipeline import Pipeline
 from hookline.scheduler.scheduler import SchedulerParts
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.engine import EngineConfig

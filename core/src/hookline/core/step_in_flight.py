@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from hookline.events import StepRecord, VerifiedDrafts
 from hookline.sections import Sections
-from hookline.stats.block_eviction import EvictionWork
+from hookline.stats.prefix_cache import EvictionWork
 from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import StartedStep
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from hookline.clock import Clock, SystemClock
-from hookline.stats.block_eviction import EvictionWork
+from hookline.stats.prefix_cache import EvictionWork
 
 
 class Block:

@@ -19,7 +19,7 @@ from random import Random
 from hookline.clock import Clock
 from hookline.kv_cache.block_pool import BlockPool
 from hookline.kv_cache.free_list import Block
-from hookline.stats.block_eviction import BlockEviction
+from hookline.stats.prefix_cache import BlockEviction
 
 _USES = 4
 """Number of last uses kept of a block: at most three gaps."""

@@ -29,9 +29,9 @@ from hookline.scheduler.plan_builder import (
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.result_update import ResultUpdate
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats.block_eviction import EvictionWork
+from hookline.stats.prefix_cache import EvictionWork
 from hookline.stats.scheduler_stats import SchedulerStats
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.scheduler import SchedulerConfig

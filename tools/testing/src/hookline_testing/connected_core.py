@@ -18,7 +18,7 @@ from hookline.core.engine_core import WAIT, EngineCore
 from hookline.core.engine_facts import engine_facts
 from hookline.core.making import make_scheduler_parts
 from hookline.events import StepOutput
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 from hookline_kv_transfer.config import KVTransferConfig
 from hookline_kv_transfer.connector import SchedulerConnector, WorkerConnector
 from hookline_kv_transfer.transfers import Transfers

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tokenizers import Tokenizer
 
 from hookline.models.description import find_folder
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 
 if TYPE_CHECKING:  # `hookline plugins` loads this module, and torch takes seconds
     import torch

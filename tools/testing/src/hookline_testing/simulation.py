@@ -22,7 +22,7 @@ from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.extension import SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 from hookline.worker.executor import Executor
 from hookline_drafting.control import DraftControl
 from hookline_drafting.guard import ProposerGuard

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import torch
 
 from hookline.finish_cause import FinishCause
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline.worker.input_batch import Int64
 from hookline.worker.sampling.sampled_positions import SampledPositions
 

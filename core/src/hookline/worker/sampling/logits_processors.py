@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from hookline.finish_cause import FinishCause
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline.worker.sampling.logits_processor import (
     LogitsProcessor,
     ReportingProcessor,
