@@ -45,14 +45,10 @@ def build_core(
     with timer.phase("start engine"):
         extensions = _extensions(config)
         executor = build_executor(config, clock, timer, adapt, extensions=extensions)
-        core = EngineCore(
-            config,
-            executor,
-            clock,
-            engine_facts(config, executor.shape),
-            make_scheduler_parts(config, executor.shape, clock),
-            extensions=scheduler_sides(extensions),
-        )
+        sides = scheduler_sides(extensions)
+        parts = make_scheduler_parts(config, executor.shape, clock, sides)
+        facts = engine_facts(config, executor.shape)
+        core = EngineCore(config, executor, clock, facts, parts)
     core.facts = replace(
         core.facts,
         rank_pids=executor.pids,

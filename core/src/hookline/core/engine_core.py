@@ -1,7 +1,7 @@
 """The engine core: schedule, execute, update, emit."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,11 +11,8 @@ from hookline.core.commands import SleepMode
 from hookline.core.step_in_flight import StepInFlight
 from hookline.events import ClockPair, StepOutput, StepRecord, VerifiedDrafts
 from hookline.finish_cause import Aborted, FinishCause
-from hookline.frozen import EMPTY
 from hookline.request import GenerateRequest
 from hookline.scheduler import Scheduler
-from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
-from hookline.scheduler.readiness import ReadinessGate
 from hookline.scheduler.scheduler import SchedulerParts
 from hookline.sections import Sections
 from hookline.stats.scheduler_stats import SchedulerStats
@@ -53,9 +50,6 @@ class EngineCore:
         clock: Clock,
         facts: "EngineFacts",
         parts: SchedulerParts,
-        *,
-        gates: Sequence[ReadinessGate] = (),
-        extensions: Mapping[str, SchedulerSide] = EMPTY,
     ) -> None:
         """Builds an engine around an executor whose model is ready.
 
@@ -65,17 +59,15 @@ class EngineCore:
             clock: Time source.
             facts: Description of the engine; extensions add to it.
             parts: Parts of its scheduler.
-            gates: Conditions for the admission of requests.
-            extensions: Scheduler's sides of extensions, by their names.
 
         Raises:
             ConfigError: An extension cannot serve the model.
         """
         shape = executor.shape
         self.clock = clock
-        sides = SchedulerExtensions(extensions, gates)
-        sides.loaded(shape)
-        self.facts = sides.described(facts)
+        self._sides = parts.extensions
+        self._sides.loaded(shape)
+        self.facts = self._sides.described(facts)
         self._executor = executor
         self.sharing = executor if isinstance(executor, SharingExecutor) else None
         self.has_ranks, self.check = bool(executor.pids), executor.check
@@ -84,12 +76,8 @@ class EngineCore:
         self._in_flight: deque[StepInFlight] = deque()
         self._last_executed = clock.now()
         self.sleep_level: SleepLevel | None = None
-        self._sides = sides
         self._scheduler = Scheduler(
-            config.scheduler,
-            parts,
-            max_model_len=shape.max_model_len,
-            extensions=sides,
+            config.scheduler, parts, max_model_len=shape.max_model_len
         )
 
     # -- requests ----------------------------------------------------------------

@@ -149,14 +149,9 @@ def connected_core(
     transfers = Transfers(
         transfer, for_scheduler, clock=lambda: clock.now() / NANOSECONDS
     )
-    core = EngineCore(
-        config,
-        executor,
-        clock,
-        engine_facts(config, executor.shape),
-        make_scheduler_parts(config, executor.shape, clock),
-        extensions={KV_TRANSFER: transfers},
-    )
+    extensions = {KV_TRANSFER: transfers}
+    parts = make_scheduler_parts(config, shape, clock, extensions)
+    core = EngineCore(config, executor, clock, engine_facts(config, shape), parts)
     return ConnectedCore(core, clock, transfers)
 
 

@@ -105,15 +105,9 @@ def simulated_core(
         simulation, clock, shape, extensions=drafting, stages=stages
     )
     executor = wrap(executor) if wrap else executor
-    return EngineCore(
-        config,
-        executor,
-        clock,
-        engine_facts(config, executor.shape),
-        make_scheduler_parts(config, executor.shape, clock),
-        gates=gates,
-        extensions=extensions,
-    )
+    parts = make_scheduler_parts(config, executor.shape, clock, extensions, gates)
+    facts = engine_facts(config, executor.shape)
+    return EngineCore(config, executor, clock, facts, parts)
 
 
 def engine_request(
