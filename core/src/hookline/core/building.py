@@ -9,7 +9,11 @@ from hookline.config.engine import EngineConfig
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_facts import engine_facts
 from hookline.core.engine_loop import EngineLoop
-from hookline.core.engine_recorder import EngineRecorder, EngineRecorderContext
+from hookline.core.engine_recorder import (
+    EngineRecorder,
+    EngineRecorderContext,
+    GuardedRecorder,
+)
 from hookline.core.making import make_scheduler_parts
 from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY
@@ -78,7 +82,8 @@ def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
             config=config, facts=core.facts, clock=core.clock_pair()
         )
         made = call_plugin(ENGINE_RECORDER, "file", context, option="record")
-        recorder = cast("EngineRecorder | None", made)
+        if made is not None:
+            recorder = GuardedRecorder(cast("EngineRecorder", made))
     return EngineLoop(core, observers.heartbeat_seconds, recorder)
 
 

@@ -12,8 +12,8 @@ from hookline.step import AdmittedSequence
 from hookline.worker.sampling.logits_processor import (
     LogitsProcessor,
     ReportingProcessor,
+    SampledPositions,
 )
-from hookline.worker.sampling.sampled_positions import SampledPositions
 from hookline_registry import isolate
 
 P = TypeVar("P", bound=LogitsProcessor)

@@ -16,8 +16,10 @@ from hookline.step import AdmittedSequence
 if TYPE_CHECKING:  # `hookline plugins` loads this module, and torch takes seconds
     import torch
 
-    from hookline.worker.sampling.logits_processor import LogitsProcessorContext
-    from hookline.worker.sampling.sampled_positions import SampledPositions
+    from hookline.worker.sampling.logits_processor import (
+        LogitsProcessorContext,
+        SampledPositions,
+    )
 
 ARGUMENT = "thinking_token_budget"
 """Name of the request's argument in `vllm_xargs`, or `extra_args`."""

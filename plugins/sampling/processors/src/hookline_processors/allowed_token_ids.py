@@ -5,8 +5,10 @@ import numpy.typing as npt
 import torch
 
 from hookline.step import AdmittedSequence
-from hookline.worker.sampling.logits_processor import LogitsProcessorContext
-from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline.worker.sampling.logits_processor import (
+    LogitsProcessorContext,
+    SampledPositions,
+)
 from hookline_processors.scatter import NEGATIVE_INFINITY
 from hookline_processors.shared import Shared
 

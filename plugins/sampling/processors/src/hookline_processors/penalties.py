@@ -5,8 +5,10 @@ import numpy.typing as npt
 import torch
 
 from hookline.step import AdmittedSequence
-from hookline.worker.sampling.logits_processor import LogitsProcessorContext
-from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline.worker.sampling.logits_processor import (
+    LogitsProcessorContext,
+    SampledPositions,
+)
 from hookline.worker.sampling.sampling_state import positive_float32
 
 LARGEST_LOGIT = torch.finfo(torch.float32).max
