@@ -9,7 +9,7 @@ import msgspec
 from hookline.events import StepOutput
 from hookline.finish_cause import FinishCause
 from hookline.request import GenerateRequest
-from hookline.step.sleep_level import SleepLevel
+from hookline.step import SleepLevel
 
 SCHEMA_VERSION = 50
 """Version of all structs that cross a process boundary or are recorded.

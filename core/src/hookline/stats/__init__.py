@@ -6,8 +6,6 @@ from importlib import import_module
 from hookline.moved_modules import moved_name
 
 _MODULES = (
-    "block_eviction",
-    "expert_stats",
     "finished_request",
     "grammars",
     "iteration_stats",

@@ -6,9 +6,9 @@ import msgspec
 
 from hookline.frozen import EMPTY
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.grammars import GRAMMAR_STATS, GrammarStats
 from hookline.stats.prefix_cache import PrefixCacheCounts
+from hookline.stats.step_work import RankUse
 
 
 class Residue(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -80,6 +80,38 @@ class RunningTotals(msgspec.Struct, array_like=True):
 
 class EngineTotals(RunningTotals, frozen=True, array_like=True):  # type: ignore[misc]
     """What an engine has counted since its start, at one moment."""
+
+
+class ExpertStats(msgspec.Struct, frozen=True, array_like=True):
+    """Totals since the engine's start, its dummy steps included.
+
+    Attributes:
+        tokens: Number of pairs of a token and an expert that each rank computed, by
+            rank; empty without whole experts.
+        busiest_tokens: Number of such pairs that the ranks could have computed in the
+            time of the busiest one, of any engine that shares the experts.
+        dummy_steps: Steps without work, in which only other engines had tokens.
+        wait_ns: Time that the engine's own steps waited for other engines.
+    """
+
+    tokens: tuple[int, ...] = ()
+    busiest_tokens: int = 0
+    dummy_steps: int = 0
+    wait_ns: int = 0
+
+    def with_step(self, use: RankUse) -> "ExpertStats":
+        """Returns the totals after a step with work."""
+        return msgspec.structs.replace(
+            self,
+            tokens=_sum(self.tokens, use.expert_tokens),
+            busiest_tokens=self.busiest_tokens + use.expert_busiest_tokens,
+            wait_ns=self.wait_ns + use.expert_wait_ns,
+        )
+
+    def with_dummy_step(self, use: RankUse) -> "ExpertStats":
+        """Returns the totals after a dummy step, whose waiting delays nobody."""
+        added = self.with_step(msgspec.structs.replace(use, expert_wait_ns=0))
+        return msgspec.structs.replace(added, dummy_steps=self.dummy_steps + 1)
 
 
 MOST_TENANTS = 64
@@ -160,3 +192,9 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
             tenants=dict.fromkeys(self.tenants, TenantStats()),
             is_at_rest=True,
         )
+
+
+def _sum(before: tuple[int, ...], more: tuple[int, ...]) -> tuple[int, ...]:
+    if not before or not more:
+        return before or more
+    return tuple(a + b for a, b in zip(before, more, strict=True))

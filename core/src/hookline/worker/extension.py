@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from hookline.clock import Clock
 from hookline.finish_cause import FinishCause
-from hookline.step.model_shape import ModelShape
-from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.step import AdmittedSequence, ModelShape, StepPlan
 
 if TYPE_CHECKING:  # need torch, which the scheduler's side of an extension does not
     import numpy as np

@@ -6,7 +6,7 @@ import torch
 
 from hookline.sections import Sections
 from hookline.startup_timer import StartupTimer
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline.worker.extension import (
     CacheShape,
     LoadedParts,

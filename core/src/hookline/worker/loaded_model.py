@@ -8,7 +8,7 @@ import torch
 
 from hookline.models.layer_shapes import LayerAttention, LayerCache
 from hookline.startup_timer import StartupTimer
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
 from hookline.worker.rank_context import RankContext

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 
 from hookline.stats.step_work import NO_RANKS, RankUse
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows

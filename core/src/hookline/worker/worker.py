@@ -22,9 +22,7 @@ from typing import TYPE_CHECKING, NoReturn
 from hookline.exceptions import ModelLoadError
 from hookline.startup_timer import StartupTimer
 from hookline.stats.step_work import RankUse
-from hookline.step.model_shape import ModelShape
-from hookline.step.plan import StepPlan
-from hookline.step.sleep_level import SleepLevel
+from hookline.step import ModelShape, SleepLevel, StepPlan
 from hookline.worker.allocation import Allocation
 from hookline.worker.executor import Compute, ExecutorContext
 from hookline.worker.extension import worker_sides

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from hookline.clock import NANOSECONDS
 from hookline.config.parallel import MOST_RANKS
-from hookline.stats.expert_stats import ExpertStats
+from hookline.stats.scheduler_stats import ExpertStats
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading, StepReading, one
 

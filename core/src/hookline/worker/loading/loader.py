@@ -17,7 +17,7 @@ from hookline.models.layer_span import span_of
 from hookline.models.loading import load_model
 from hookline.models.probe import Probed, probe
 from hookline.startup_timer import StartupTimer
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 from hookline.worker.compiling.first_forward import first_forward
 from hookline.worker.extension import LoadedParts
 from hookline.worker.followed_rows import FollowedRows

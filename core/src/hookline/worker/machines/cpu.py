@@ -8,7 +8,7 @@ from functools import partial
 from hookline.config.engine import EngineConfig
 from hookline.startup_timer import StartupTimer
 from hookline.stats.step_work import ThreadUse
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 from hookline.worker.allocation import Allocation
 from hookline.worker.compiling.compiler_process import CompilerProcess
 from hookline.worker.compiling.upgrade import KernelUpgrade

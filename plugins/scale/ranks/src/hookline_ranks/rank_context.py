@@ -7,7 +7,7 @@ from transformers import PreTrainedConfig
 from hookline.config.engine import EngineConfig
 from hookline.models.model_part import ModelPart
 from hookline.stats.step_work import NO_RANKS, RankUse
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows

@@ -7,8 +7,7 @@ and one without, or a look for KV transfers, gives way to theirs.
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.stats.expert_stats import ExpertStats
-from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.scheduler_stats import ExpertStats, SchedulerStats
 from hookline.stats.step_work import RankUse
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor, StartedStep
