@@ -77,6 +77,12 @@ EXECUTOR = PluginKind(
     hook="executor_factory",
     bare="value",
 )
+BACKGROUND_COMPILER = PluginKind(
+    name="background_compiler",
+    group="hookline.background_compilers",
+    hook="background_compiler",
+    bare="value",
+)
 CONFIG_SECTION = PluginKind(
     name="config_section",
     group="hookline.config_sections",
@@ -108,6 +114,7 @@ KINDS = (
     CLUSTER,
     ENGINE_NODES,
     EXECUTOR,
+    BACKGROUND_COMPILER,
     CONFIG_SECTION,
     COMMAND,
     MODEL,

@@ -1,11 +1,19 @@
 """Builds a worker that loads model files, on the machine that a configuration names."""
 
+from typing import cast
+
+from hookline.plugins.calling import hook_of
+from hookline.plugins.kinds import BACKGROUND_COMPILER
 from hookline.worker.executor import ExecutorContext
+from hookline.worker.loaded_model import StartForward, final_forward
 from hookline.worker.loading.loader import load
 from hookline.worker.loading.logits_processors import logits_processors
 from hookline.worker.machines.choosing import init_device
 from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline.worker.worker import Worker, WorkerSetup
+from hookline_registry import UnknownPluginError
+
+_COMPILER = "background_compiling"
 
 
 def build_worker(context: ExecutorContext, ranks: RankContext = SINGLE_RANK) -> Worker:
@@ -15,4 +23,13 @@ def build_worker(context: ExecutorContext, ranks: RankContext = SINGLE_RANK) -> 
         context: The engine's configuration and parts.
         ranks: What the worker has of other ranks: of other engines', or in trials.
     """
-    return Worker(context, WorkerSetup(init_device, load, logits_processors), ranks)
+    setup = WorkerSetup(init_device, load, logits_processors, _first_forward())
+    return Worker(context, setup, ranks)
+
+
+def _first_forward() -> StartForward:
+    """Returns what is installed, or what compiles kernels before the first step."""
+    try:
+        return cast("StartForward", hook_of(BACKGROUND_COMPILER, _COMPILER)())
+    except UnknownPluginError:
+        return final_forward

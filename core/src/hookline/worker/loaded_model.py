@@ -14,8 +14,77 @@ from hookline.worker.forward import Forward
 from hookline.worker.rank_context import RankContext
 from hookline_kernels import Platform
 
-if TYPE_CHECKING:  # it is only read
+if TYPE_CHECKING:  # it is only read, and a machine knows this module
     from hookline.config.engine import EngineConfig
+    from hookline.worker.executor import Compute
+    from hookline.worker.machine import Serving
+
+
+class Upgrade(Protocol):
+    """Brings kernels to a worker that serves without them. Called by its thread."""
+
+    def begin(self, worker: "Serving") -> "Compute":
+        """Begins to prepare them; returns what computes the steps until then.
+
+        What it returns calls `worker.use` between two steps, once they are there.
+        """
+        ...
+
+    def end(self) -> None:
+        """Ends what has begun: the worker goes to sleep or ends. Valid at any time."""
+        ...
+
+
+class ChooseForward(Protocol):
+    """Chooses a model's forward pass; `why_torch` says why kernels may not compute.
+
+    It can be called again after a kernel was missing.
+    """
+
+    def __call__(self, *, may_compile: bool, why_torch: str = ...) -> Forward: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelToRun:
+    """A model whose forward pass is to be chosen.
+
+    Attributes:
+        config: The engine's configuration.
+        platform: The model's platform.
+        layers: Shape of each layer's KV cache.
+        dtype: Data type of weights and activations.
+        cache_dtype: Data type of the KV cache.
+        may_change: Whether the forward pass may be replaced between two steps.
+    """
+
+    config: "EngineConfig"
+    platform: Platform
+    layers: tuple[LayerCache, ...]
+    dtype: torch.dtype
+    cache_dtype: torch.dtype
+    may_change: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FirstForward:
+    """A forward pass to start with.
+
+    Attributes:
+        forward: Computes the first steps.
+        upgrade: Replaces it by kernels later; None if it is the final one.
+    """
+
+    forward: Forward
+    upgrade: Upgrade | None = None
+
+
+StartForward = Callable[[ModelToRun, ChooseForward], FirstForward]
+"""Chooses the forward pass to start with."""
+
+
+def final_forward(model: ModelToRun, choose: ChooseForward) -> FirstForward:
+    """Compiles missing kernels before the first step. Implements `StartForward`."""
+    return FirstForward(choose(may_compile=model.config.executor.may_compile))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +103,7 @@ class LoadedModel:
         own_layers: The indices, in the whole model, of the layers that it has.
         feature_layers: Layers whose inputs an extension needs on this rank.
         fingerprint: Digest of weights and configuration; empty if nobody needs it.
-        with_kernels: Makes the forward pass with kernels, once they are compiled; None
-            if `forward` is the final one.
+        upgrade: Replaces `forward` by kernels later; None if it is the final one.
     """
 
     shape: ModelShape
@@ -49,7 +117,7 @@ class LoadedModel:
     own_layers: range
     feature_layers: tuple[int, ...]
     fingerprint: bytes
-    with_kernels: Callable[[], Forward] | None = None
+    upgrade: Upgrade | None = None
 
     @property
     def cache_key(self) -> tuple[object, ...]:
@@ -79,6 +147,7 @@ class LoadModel(Protocol):
         *,
         extensions: FollowedRows,
         ranks: RankContext = ...,
+        first_forward: StartForward = ...,
     ) -> LoadedModel:
         """Loads the configured model and prepares extensions for it.
 
@@ -89,6 +158,7 @@ class LoadModel(Protocol):
             extensions: The worker's sides of extensions. If one is shown the KV cache,
                 `fingerprint` is computed, which reads all weights.
             ranks: What this rank has of those that share the model's layers.
+            first_forward: Chooses the forward pass to start with.
 
         Raises:
             ModelLoadError: The model cannot be loaded or served.

@@ -29,7 +29,7 @@ from hookline.worker.allocation import Allocation
 from hookline.worker.executor import Compute, ExecutorContext
 from hookline.worker.extension import worker_sides
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.loaded_model import LoadModel
+from hookline.worker.loaded_model import LoadModel, StartForward, final_forward
 from hookline.worker.machine import Machine
 from hookline.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
 from hookline.worker.runner_maker import MakeProcessors, RunnerMaker
@@ -49,11 +49,13 @@ class WorkerSetup:
             may raise `ConfigError`.
         load_model: Loads the configured model.
         make_processors: Makes the logits processors.
+        first_forward: Chooses the forward pass to start with.
     """
 
     init_device: Callable[["EngineConfig"], Machine]
     load_model: LoadModel
     make_processors: MakeProcessors
+    first_forward: StartForward = final_forward
 
 
 def _sleeping(_: StepPlan) -> NoReturn:
@@ -92,9 +94,6 @@ class Worker:
         self._extensions = FollowedRows(
             worker_sides(context.extensions.values(), context.config.parallel)
         )
-        if self._extensions.uses_cache:  # and must not be shown another one later
-            executor = replace(self.config.executor, serve_while_compiling=False)
-            self.config = replace(self.config, executor=executor)
         self._machine: Machine | None = None
         self._feature_layers: tuple[int, ...] = ()
         self._maker: RunnerMaker | None = None
@@ -128,6 +127,7 @@ class Worker:
             self._timer,
             extensions=self._extensions,
             ranks=self._ranks,
+            first_forward=self._setup.first_forward,
         )
         if self._allocated is not None and (
             model.cache_key != self._allocated.cache_key
@@ -226,6 +226,7 @@ class Worker:
         At level `WEIGHTS` extensions drop their weights, too.
         """
         assert self._machine is not None
+        self._end_upgrade()
         self._machine.rest()
         self._runner = None
         self.compute = self.execute = _sleeping
@@ -255,6 +256,7 @@ class Worker:
 
     def close(self) -> None:
         """Ends the threads of plugins and drops the model; valid in every phase."""
+        self._end_upgrade()
         if self._machine is not None:
             self._machine.close()
         if self._allocated is not None:
@@ -287,7 +289,13 @@ class Worker:
         assert self._runner is not None
         self.compute = self._ranks.around_step(self._runner.execute)
         self.execute = self._machine.tune(self)
+        if (upgrade := self.maker.model.upgrade) is not None:
+            self.execute = upgrade.begin(self)
         return shape
+
+    def _end_upgrade(self) -> None:
+        if self._maker is not None and self._maker.model.upgrade is not None:
+            self._maker.model.upgrade.end()
 
     def _build_runner(self, kept: Allocation) -> ModelShape:
         maker = self.maker

@@ -18,10 +18,14 @@ from hookline.models.loading import load_model
 from hookline.models.probe import Probed, probe
 from hookline.startup_timer import StartupTimer
 from hookline.step.model_shape import ModelShape
-from hookline.worker.compiling.first_forward import first_forward
 from hookline.worker.extension import LoadedParts
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.loaded_model import LoadedModel
+from hookline.worker.loaded_model import (
+    LoadedModel,
+    ModelToRun,
+    StartForward,
+    final_forward,
+)
 from hookline.worker.loading.cache_dtype import eight_bit_dtype
 from hookline.worker.loading.forward_choice import choose_forward
 from hookline.worker.rank_context import SINGLE_RANK, RankContext
@@ -38,6 +42,7 @@ def load(
     *,
     extensions: FollowedRows,
     ranks: RankContext = SINGLE_RANK,
+    first_forward: StartForward = final_forward,
 ) -> LoadedModel:
     """Implements `LoadModel`."""
     eight_bits = eight_bit_dtype(config.cache, platform)
@@ -91,9 +96,16 @@ def load(
         _shape(model, description, probed, cache_dtype, max_model_len),
         cost=cost.on_ranks(ranks.num_sharers),
     )
-    dtypes = (model.dtype, cache_dtype)
+    to_run = ModelToRun(
+        config=config,
+        platform=platform,
+        layers=probed.layers,
+        dtype=model.dtype,
+        cache_dtype=cache_dtype,
+        may_change=ranks.is_alone and not extensions.keeps_forward,
+    )
     with timer.phase("adapt model"):  # takes the model apart
-        first = first_forward(config, platform, choose, probed, *dtypes)
+        first = first_forward(to_run, choose)
     return LoadedModel(
         shape=shape,
         layers=probed.layers,
@@ -106,7 +118,7 @@ def load(
         feature_layers=extensions.feature_layers,
         fingerprint=fingerprint,
         forward=ranks.whole_logits(first.forward, vocab_size),
-        with_kernels=first.with_kernels,
+        upgrade=first.upgrade,
     )
 
 
