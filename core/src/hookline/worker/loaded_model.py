@@ -1,6 +1,5 @@
 """A model as a worker gets it, and what loads it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,77 +13,9 @@ from hookline.worker.forward import Forward
 from hookline.worker.rank_context import RankContext
 from hookline_kernels import Platform
 
-if TYPE_CHECKING:  # it is only read, and a machine knows this module
+if TYPE_CHECKING:  # they are only read
     from hookline.config.engine import EngineConfig
-    from hookline.worker.executor import Compute
-    from hookline.worker.machine import Serving
-
-
-class Upgrade(Protocol):
-    """Brings kernels to a worker that serves without them. Called by its thread."""
-
-    def begin(self, worker: "Serving") -> "Compute":
-        """Begins to prepare them; returns what computes the steps until then.
-
-        What it returns calls `worker.use` between two steps, once they are there.
-        """
-        ...
-
-    def end(self) -> None:
-        """Ends what has begun: the worker goes to sleep or ends. Valid at any time."""
-        ...
-
-
-class ChooseForward(Protocol):
-    """Chooses a model's forward pass; `why_torch` says why kernels may not compute.
-
-    It can be called again after a kernel was missing.
-    """
-
-    def __call__(self, *, may_compile: bool, why_torch: str = ...) -> Forward: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelToRun:
-    """A model whose forward pass is to be chosen.
-
-    Attributes:
-        config: The engine's configuration.
-        platform: The model's platform.
-        layers: Shape of each layer's KV cache.
-        dtype: Data type of weights and activations.
-        cache_dtype: Data type of the KV cache.
-        may_change: Whether the forward pass may be replaced between two steps.
-    """
-
-    config: "EngineConfig"
-    platform: Platform
-    layers: tuple[LayerCache, ...]
-    dtype: torch.dtype
-    cache_dtype: torch.dtype
-    may_change: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FirstForward:
-    """A forward pass to start with.
-
-    Attributes:
-        forward: Computes the first steps.
-        upgrade: Replaces it by kernels later; None if it is the final one.
-    """
-
-    forward: Forward
-    upgrade: Upgrade | None = None
-
-
-StartForward = Callable[[ModelToRun, ChooseForward], FirstForward]
-"""Chooses the forward pass to start with."""
-
-
-def final_forward(model: ModelToRun, choose: ChooseForward) -> FirstForward:
-    """Compiles missing kernels before the first step. Implements `StartForward`."""
-    return FirstForward(choose(may_compile=model.config.executor.may_compile))
+    from hookline.worker.loading.first_forward import Upgrade
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +48,7 @@ class LoadedModel:
     own_layers: range
     feature_layers: tuple[int, ...]
     fingerprint: bytes
-    upgrade: Upgrade | None = None
+    upgrade: "Upgrade | None" = None
 
     @property
     def cache_key(self) -> tuple[object, ...]:
@@ -147,7 +78,6 @@ class LoadModel(Protocol):
         *,
         extensions: FollowedRows,
         ranks: RankContext = ...,
-        first_forward: StartForward = ...,
     ) -> LoadedModel:
         """Loads the configured model and prepares extensions for it.
 
@@ -158,7 +88,6 @@ class LoadModel(Protocol):
             extensions: The worker's sides of extensions. If one is shown the KV cache,
                 `fingerprint` is computed, which reads all weights.
             ranks: What this rank has of those that share the model's layers.
-            first_forward: Chooses the forward pass to start with.
 
         Raises:
             ModelLoadError: The model cannot be loaded or served.

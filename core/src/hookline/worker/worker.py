@@ -29,7 +29,7 @@ from hookline.worker.allocation import Allocation
 from hookline.worker.executor import Compute, ExecutorContext
 from hookline.worker.extension import worker_sides
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.loaded_model import LoadModel, StartForward, final_forward
+from hookline.worker.loaded_model import LoadModel
 from hookline.worker.machine import Machine
 from hookline.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
 from hookline.worker.runner_maker import MakeProcessors, RunnerMaker
@@ -49,13 +49,11 @@ class WorkerSetup:
             may raise `ConfigError`.
         load_model: Loads the configured model.
         make_processors: Makes the logits processors.
-        first_forward: Chooses the forward pass to start with.
     """
 
     init_device: Callable[["EngineConfig"], Machine]
     load_model: LoadModel
     make_processors: MakeProcessors
-    first_forward: StartForward = final_forward
 
 
 def _sleeping(_: StepPlan) -> NoReturn:
@@ -127,7 +125,6 @@ class Worker:
             self._timer,
             extensions=self._extensions,
             ranks=self._ranks,
-            first_forward=self._setup.first_forward,
         )
         if self._allocated is not None and (
             model.cache_key != self._allocated.cache_key

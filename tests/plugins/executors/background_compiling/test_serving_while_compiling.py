@@ -14,7 +14,7 @@ from hookline.models.few_layers import keep_few_layers
 from hookline.models.layer_shapes import LayerCache
 from hookline.worker.extension import WorkerSide
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.loaded_model import ModelToRun
+from hookline.worker.loading.first_forward import ModelToRun
 from hookline.worker.loading.module_forward import ModuleForward
 from hookline.worker.paged_cache import PagedCache
 from hookline_background_compiling.config import BackgroundCompilingConfig

@@ -20,13 +20,13 @@ from hookline.startup_timer import StartupTimer
 from hookline.step.model_shape import ModelShape
 from hookline.worker.extension import LoadedParts
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.loaded_model import (
-    LoadedModel,
+from hookline.worker.loaded_model import LoadedModel
+from hookline.worker.loading.cache_dtype import eight_bit_dtype
+from hookline.worker.loading.first_forward import (
     ModelToRun,
     StartForward,
     final_forward,
 )
-from hookline.worker.loading.cache_dtype import eight_bit_dtype
 from hookline.worker.loading.forward_choice import choose_forward
 from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline_kernels import Platform
@@ -44,7 +44,7 @@ def load(
     ranks: RankContext = SINGLE_RANK,
     first_forward: StartForward = final_forward,
 ) -> LoadedModel:
-    """Implements `LoadModel`."""
+    """Implements `LoadModel`; `first_forward` chooses what computes the first steps."""
     eight_bits = eight_bit_dtype(config.cache, platform)
     with timer.phase("read config"):
         description = describe(config.model)

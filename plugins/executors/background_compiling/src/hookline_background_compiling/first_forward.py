@@ -4,7 +4,11 @@ import logging
 from functools import partial
 
 from hookline.config.executor import Kernels
-from hookline.worker.loaded_model import ChooseForward, FirstForward, ModelToRun
+from hookline.worker.loading.first_forward import (
+    ChooseForward,
+    FirstForward,
+    ModelToRun,
+)
 from hookline.worker.paged_cache import PagedCache
 from hookline_background_compiling.config import BackgroundCompilingConfig
 from hookline_background_compiling.upgrade import WorkerUpgrade
