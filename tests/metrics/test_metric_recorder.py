@@ -45,10 +45,10 @@ from hookline.payloads import (
     HttpExchange,
     PageStats,
 )
-from hookline.request import RequestFacts
+from hookline.request import RequestFacts, Slo
 from hookline.request_limits import LIMITS
 from hookline.sampling_params import SamplingParams
-from hookline.slo import Phase, Slo, SloMiss
+from hookline.slo import Phase, SloMiss
 from hookline.startup_timer import StartupPhase
 from hookline.stats.block_eviction import BlockEviction, EvictionWork
 from hookline.stats.expert_stats import ExpertStats

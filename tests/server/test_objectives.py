@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookline.slo import Slo
+from hookline.request import Slo
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 COMPLETION = ("/v1/completions", {"model": "fake", "prompt": "a"})

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hookline.config import DetailedTrace, EngineConfig
-from hookline.slo import Slo
+from hookline.request import Slo
 from hookline_server.cli import main
 from hookline_server.cli.options.arguments import (
     Arguments,

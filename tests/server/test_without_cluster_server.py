@@ -47,7 +47,5 @@ def test_several_api_servers_need_it(tmp_path: Path) -> None:
 
 def test_engines_of_another_machines_server_need_it() -> None:
     """`--headless` is refused."""
-    config = EngineConfig.from_options(data_parallel_size=2, data_parallel_size_local=1)
-
     with pytest.raises(ConfigError, match=r"headless: .*hookline-cluster"):
-        run_headless(config, ServerSettings())
+        run_headless(EngineConfig(), ServerSettings())

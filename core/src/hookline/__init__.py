@@ -6,8 +6,7 @@ transformers.
 
 from typing import TYPE_CHECKING
 
-from hookline.lazy_exports import lazy_exports
-from hookline.moved_modules import find_moved_modules
+from hookline.moved_modules import find_moved_modules, lazy_exports
 
 if TYPE_CHECKING:
     from hookline.config.engine import EngineConfig

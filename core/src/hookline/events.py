@@ -10,7 +10,6 @@ from enum import StrEnum
 import msgspec
 
 from hookline.finish_cause import FinishCause
-from hookline.former_fields import former_fields
 from hookline.request import FinishReason, TokenLogprobs
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.block_eviction import NO_EVICTIONS, BlockEviction, EvictionWork
@@ -211,12 +210,6 @@ class VerifiedDrafts(msgspec.Struct, frozen=True, array_like=True):
 NO_DRAFTS = VerifiedDrafts()
 
 
-@former_fields(
-    work=StepWork,
-    execution=Execution,
-    verified=VerifiedDrafts,
-    evictions={"evicted_blocks": "blocks", "eviction_ns": "nanoseconds"},
-)
 class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     """One step of the engine.
 

@@ -1,9 +1,12 @@
-"""Old names of documented modules that have moved; they work for one more release."""
+"""Names that a package finds on first access (PEP 562), also those that have moved.
+
+Old names of documented modules work for one more release.
+"""
 
 import importlib
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -76,6 +79,25 @@ def moved_name(module: str, name: str) -> object:
         stacklevel=3,
     )
     return getattr(importlib.import_module(new), name)
+
+
+def lazy_exports(
+    package: str, homes: Mapping[str, Sequence[str]]
+) -> Callable[[str], object]:
+    """Returns the package's `__getattr__`.
+
+    Args:
+        package: Its name.
+        homes: Its names, by the modules that define them.
+    """
+    modules = {name: module for module, names in homes.items() for name in names}
+
+    def find(name: str) -> object:
+        if (module := modules.get(name)) is None:
+            return moved_name(package, name)
+        return getattr(importlib.import_module(module), name)
+
+    return find
 
 
 class _AliasLoader(Loader):

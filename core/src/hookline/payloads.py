@@ -16,6 +16,7 @@ from hookline.events import (
     Queued,
     Scheduled,
     StepRecord,
+    VerifiedDrafts,
 )
 from hookline.former_fields import former_fields
 from hookline.front_end_parts import FrontEndPart
@@ -25,7 +26,8 @@ from hookline.request import RequestFacts
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.startup_timer import StartupPhase
 from hookline.stats.iteration_stats import IterationStats
-from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
+from hookline.stats.step_work import Execution, StepWork
 from hookline.step.model_shape import ModelShape
 from hookline_registry import LaneStats
 
@@ -42,6 +44,15 @@ _FORMER_FACTS = (
     "isa",
     "kv_cache_spec_kind",
 )
+
+# Only loggers of others read these, so the types themselves do not know them.
+former_fields(
+    work=StepWork,
+    execution=Execution,
+    verified=VerifiedDrafts,
+    evictions={"evicted_blocks": "blocks", "eviction_ns": "nanoseconds"},
+)(StepRecord)
+former_fields(totals=EngineTotals)(SchedulerStats)
 
 
 @former_fields(model={name: name for name in _FORMER_FACTS})

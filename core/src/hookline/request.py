@@ -10,7 +10,6 @@ from msgspec.structs import force_setattr
 from hookline.frozen import EMPTY, frozen_map
 from hookline.sampling_params import SamplingParams
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.slo import Slo
 
 Weight = Annotated[float, msgspec.Meta(ge=0.001, le=1000.0)]
 """A tenant's share under the policy `fair`, relative to the others'."""
@@ -32,6 +31,28 @@ class FinishReason(StrEnum):
     ERROR = "error"
     REJECTED = "rejected"
     TIMEOUT = "timeout"
+
+
+class Slo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Service-level objectives: upper bounds in seconds; None sets none.
+
+    Attributes:
+        ttft: Time to first token.
+        tpot: Time per output token.
+        e2e: End-to-end latency.
+    """
+
+    ttft: float | None = None
+    tpot: float | None = None
+    e2e: float | None = None
+
+    def over(self, base: "Slo | None") -> "Slo":
+        """Returns these objectives, with those of `base` where these are None."""
+        if base is None:
+            return self
+        limits = msgspec.structs.asdict(self)
+        given = {name: each for name, each in limits.items() if each is not None}
+        return msgspec.structs.replace(base, **given)
 
 
 class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,6 +5,8 @@ from typing import Protocol
 
 import msgspec
 
+from hookline.request import Slo
+
 OBJECTIVES = ("ttft", "tpot", "e2e")
 
 
@@ -16,48 +18,6 @@ class Phase(StrEnum):
     PREFILL = "prefill"
     PREEMPTED = "preempted"
     DECODE = "decode"
-
-
-class Slo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Upper bounds in seconds; None sets no objective.
-
-    Attributes:
-        ttft: Time to first token.
-        tpot: Time per output token.
-        e2e: End-to-end latency.
-    """
-
-    ttft: float | None = None
-    tpot: float | None = None
-    e2e: float | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> "Slo":
-        """Reads `ttft=0.5,tpot=0.05,e2e=10`.
-
-        Raises:
-            ValueError: An objective is unknown, repeated, or not a positive number.
-        """
-        limits: dict[str, float] = {}
-        for part in text.split(","):
-            name, equals, value = (piece.strip() for piece in part.partition("="))
-            if not equals or name not in OBJECTIVES:
-                known = ", ".join(OBJECTIVES)
-                raise ValueError(
-                    f"{part.strip()!r} is not NAME=SECONDS; names: {known}"
-                )
-            if name in limits:
-                raise ValueError(f"{name} is given twice")
-            limits[name] = _seconds(name, value)
-        return cls(**limits)
-
-    def over(self, base: "Slo | None") -> "Slo":
-        """Returns these objectives, with those of `base` where these are None."""
-        if base is None:
-            return self
-        limits = msgspec.structs.asdict(self)
-        given = {name: each for name, each in limits.items() if each is not None}
-        return msgspec.structs.replace(base, **given)
 
 
 class SloMiss(msgspec.Struct, frozen=True):
@@ -74,6 +34,24 @@ class SloMiss(msgspec.Struct, frozen=True):
     phase: Phase
     seconds: float
     limit: float
+
+
+def parse_slo(text: str) -> Slo:
+    """Reads objectives, as in `ttft=0.5,tpot=0.05,e2e=10`.
+
+    Raises:
+        ValueError: An objective is unknown, repeated, or not a positive number.
+    """
+    limits: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or name not in OBJECTIVES:
+            known = ", ".join(OBJECTIVES)
+            raise ValueError(f"{part.strip()!r} is not NAME=SECONDS; names: {known}")
+        if name in limits:
+            raise ValueError(f"{name} is given twice")
+        limits[name] = _seconds(name, value)
+    return Slo(**limits)
 
 
 def _seconds(name: str, text: str) -> float:

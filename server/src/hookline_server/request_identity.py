@@ -7,8 +7,8 @@ from aiohttp import web
 
 from hookline.exceptions import RequestError
 from hookline.payloads import EngineFacts
-from hookline.request import SESSION_ID, RequestFacts
-from hookline.slo import Slo
+from hookline.request import SESSION_ID, RequestFacts, Slo
+from hookline.slo import parse_slo
 from hookline.trace_parent import TraceParent
 from hookline_server.dialects import (
     EMBEDDINGS_PATH,
@@ -78,7 +78,7 @@ def requested_slo(request: web.Request) -> Slo | None:
     if text is None:
         return None
     try:
-        return Slo.parse(text)
+        return parse_slo(text)
     except ValueError as error:
         raise RequestError(f"{SLO_HEADER}: {error}", param=SLO_HEADER) from error
 

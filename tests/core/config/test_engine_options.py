@@ -12,7 +12,7 @@ from hookline.config import (
 )
 from hookline.config.options import build, check_options, option, options_of
 from hookline.exceptions import ConfigError
-from hookline.slo import Slo
+from hookline.request import Slo
 from hookline_kv_transfer.config import KVTransferConfig
 
 

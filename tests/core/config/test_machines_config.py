@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hookline.config import EngineConfig, ParallelConfig
-from hookline.core.config_hash import config_hash
+from hookline.core.engine_facts import config_hash
 from hookline.exceptions import ConfigError
 from hookline_cluster.config.cluster import ClusterConfig, local_engines
 from hookline_cluster.machines.local_options import (

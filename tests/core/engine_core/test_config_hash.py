@@ -6,7 +6,7 @@ import sys
 
 from hookline.config import EngineConfig, ModelConfig
 from hookline.config.observers import MetricsConfig
-from hookline.core.config_hash import config_hash
+from hookline.core.engine_facts import config_hash
 
 CONFIG = EngineConfig(kv_transfer={"kv_connector": "cpu_offload"})
 
@@ -46,7 +46,7 @@ def test_another_process_finds_the_same_hash() -> None:
     """
     program = (
         "from hookline.config import EngineConfig\n"
-        "from hookline.core.config_hash import config_hash\n"
+        "from hookline.core.engine_facts import config_hash\n"
         "print(config_hash(EngineConfig()))"
     )
 

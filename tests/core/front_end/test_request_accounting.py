@@ -27,9 +27,9 @@ from hookline.finish_cause import (
 )
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.request_account import RequestAccount
-from hookline.request import FinishReason, GenerateRequest, RequestFacts
+from hookline.request import FinishReason, GenerateRequest, RequestFacts, Slo
 from hookline.sampling_params import SamplingParams
-from hookline.slo import Phase, Slo
+from hookline.slo import Phase
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline.stats.step_work import Execution

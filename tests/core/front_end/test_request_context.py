@@ -7,8 +7,7 @@ import pytest
 from hookline import LLM, EngineConfig, SamplingParams
 from hookline.config import DetailedTrace, ExecutorConfig, ObserverConfig
 from hookline.frontend.request_context import RequestContext
-from hookline.request import RequestFacts
-from hookline.slo import Slo
+from hookline.request import RequestFacts, Slo
 from hookline_metrics import HistogramValue
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -12,10 +12,9 @@ from hookline.config.extensions import KV_TRANSFER
 from hookline.exceptions import RequestError
 from hookline.frontend.type_check import check_types
 from hookline.frozen import frozen_json, plain
-from hookline.request import GenerateRequest, RequestFacts
+from hookline.request import GenerateRequest, RequestFacts, Slo
 from hookline.sampling_params import SamplingParams
 from hookline.sections import present
-from hookline.slo import Slo
 from hookline.structured_outputs import StructuredOutputsParams
 
 ODD: tuple[object, ...] = (

@@ -7,7 +7,7 @@ import msgspec
 from hookline.cost import ModelCost, sum_of_costs
 from hookline.events import StepEvents, StepOutput
 from hookline.outputs import CompletionOutput, RequestOutput
-from hookline.slo import Slo
+from hookline.request import Slo
 from hookline.stats.expert_stats import ExpertStats
 from hookline.stats.step_work import RankUse
 from hookline_cluster.clients.output_split import split_output

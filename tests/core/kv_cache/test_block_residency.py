@@ -4,10 +4,13 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
+from hookline.config.engine import EngineConfig
+from hookline.core.making import make_scheduler_parts
 from hookline.exceptions import ConfigError
-from hookline.kv_cache import BlockPool, KVCacheManager
+from hookline.kv_cache import BlockPool
 from hookline.kv_cache.residency import MeasuredBlockPool
 from hookline.stats.block_eviction import BlockEviction
+from hookline.step.model_shape import ModelShape
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 
@@ -181,12 +184,26 @@ def test_memory_is_bounded_by_the_blocks() -> None:
     assert all(len(life.uses) == 4 for life in measured.pool._lives.values())
 
 
-def test_off_is_the_plain_pool() -> None:
+@pytest.mark.parametrize(
+    ("share", "pool"), [(0.0, BlockPool), (0.5, MeasuredBlockPool)]
+)
+def test_off_is_the_plain_pool(share: float, pool: type[BlockPool]) -> None:
     """Without a share there is nothing that measures."""
-    cache = KVCacheManager(CacheConfig(residency_sample=0.0), 4, VirtualClock())
+    config = EngineConfig(cache=CacheConfig(residency_sample=share))
+    shape = ModelShape(
+        architecture="Simulated",
+        dtype="float32",
+        cache_dtype="float32",
+        vocab_size=8,
+        max_model_len=16,
+        num_kv_blocks=4,
+        eos_token_ids=(),
+    )
 
-    assert type(cache.pool) is BlockPool
-    assert cache.drain_evictions() == []
+    cache = make_scheduler_parts(config, shape, VirtualClock()).cache
+
+    assert type(cache.pool) is pool
+    assert (cache.measured is None) == (share == 0.0)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from hypothesis.stateful import (
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, HashAlgorithm
 from hookline.kv_cache import KVCacheManager
+from hookline.kv_cache.residency import MeasuredBlockPool
 from hookline.request import Request
 from hookline_testing.essential import examples
 from hookline_testing.simulation import engine_request
@@ -76,14 +77,15 @@ class CacheMachine(RuleBasedStateMachine):
         algorithm: HashAlgorithm,
         sample: float,
     ) -> None:
-        config = CacheConfig(
-            block_size=block_size, hash_algorithm=algorithm, residency_sample=sample
-        )
+        config = CacheConfig(block_size=block_size, hash_algorithm=algorithm)
         self.size = block_size
         self.sample = sample
         self.evictions = 0
         self.clock = VirtualClock()
-        self.cache = KVCacheManager(config, num_blocks, self.clock)
+        measured = None
+        if sample > 0:
+            measured = MeasuredBlockPool(num_blocks, share=sample, clock=self.clock)
+        self.cache = KVCacheManager(config, num_blocks, self.clock, measured=measured)
         self.plain = PlainPool(num_blocks)
         self.tables: dict[int, list[int]] = {}
         self.requests: dict[int, Request] = {}
@@ -170,7 +172,8 @@ class CacheMachine(RuleBasedStateMachine):
         """As many as there were, or a share of them; none lasts longer than time."""
         if not hasattr(self, "cache"):
             return
-        told = self.cache.drain_evictions()
+        measured = self.cache.measured
+        told = [] if measured is None else measured.drain_evictions()
         self.evictions += len(told)
         for eviction in told:
             used = eviction.idle + sum(eviction.reuse_gaps)

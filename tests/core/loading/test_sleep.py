@@ -22,6 +22,7 @@ from hookline.config import (
 from hookline.core.building import build_core, build_executor
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_facts import engine_facts
+from hookline.core.making import make_scheduler_parts
 from hookline.exceptions import ModelLoadError
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
@@ -273,7 +274,9 @@ def test_simulated_executor_computes_nothing_during_sleep(llama: Oracle) -> None
         executor=ExecutorConfig(name="simulated"),
     )
     executor = build_executor(config, clock, StartupTimer(clock))
-    core = EngineCore(config, executor, clock, engine_facts(config, executor.shape))
+    facts = engine_facts(config, executor.shape)
+    parts = make_scheduler_parts(config, executor.shape, clock)
+    core = EngineCore(config, executor, clock, facts, parts)
     executor.sleep(SleepLevel.KV_CACHE)
     core.add(engine_request(1, PROMPTS[0], TOKENS))
 

@@ -9,6 +9,7 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig, SchedulerConfig, SimulationConfig
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_facts import engine_facts
+from hookline.core.making import make_scheduler_parts
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.threaded import ThreadedExecutor
@@ -61,7 +62,9 @@ def start_core(
     config = EngineConfig(scheduler=SchedulerConfig(async_scheduling=True))
     executor = ThreadedExecutor(build)
     facts = engine_facts(config, executor.shape)
-    return EngineCore(config, executor, SystemClock(), facts), made[0]
+    clock = SystemClock()
+    parts = make_scheduler_parts(config, executor.shape, clock)
+    return EngineCore(config, executor, clock, facts, parts), made[0]
 
 
 def threads() -> list[str]:

@@ -7,6 +7,7 @@ from hookline.config import CacheConfig, SchedulerConfig
 from hookline.finish_cause import Failed, FinishCause
 from hookline.kv_cache import KVCacheManager
 from hookline.scheduler import Scheduler
+from hookline.scheduler.scheduler import SchedulerParts
 from hookline.stats.scheduler_stats import Residue
 from hookline.step.plan import StepResult
 from hookline_testing.simulation import engine_request
@@ -16,7 +17,9 @@ from hookline_testing.simulation import engine_request
 def test_a_failed_request_ends_with_its_cause(lead: int) -> None:
     """Its tokens of this step and of one in flight are dropped; others keep theirs."""
     cache = KVCacheManager(CacheConfig(block_size=4), 16, VirtualClock())
-    scheduler = Scheduler(SchedulerConfig(), cache, max_model_len=32)
+    scheduler = Scheduler(
+        SchedulerConfig(), SchedulerParts(cache=cache), max_model_len=32
+    )
     for request_id in (1, 2):
         scheduler.add(engine_request(request_id, [5, 6, 7], 4), 0)
     tokens = {1: [9], 2: [9]}

@@ -7,6 +7,7 @@ from hookline.config import CacheConfig, SchedulerConfig
 from hookline.finish_cause import Aborted
 from hookline.kv_cache import KVCacheManager
 from hookline.scheduler import Scheduler
+from hookline.scheduler.scheduler import SchedulerParts
 from hookline.stats.scheduler_stats import Residue
 from hookline_testing.simulation import engine_request
 
@@ -14,7 +15,9 @@ from hookline_testing.simulation import engine_request
 def test_what_another_engine_has_received_is_taken_over() -> None:
     """Also if it is refused; the books balance with it and after it."""
     cache = KVCacheManager(CacheConfig(block_size=4), 16, VirtualClock())
-    scheduler = Scheduler(SchedulerConfig(), cache, max_model_len=32)
+    scheduler = Scheduler(
+        SchedulerConfig(), SchedulerParts(cache=cache), max_model_len=32
+    )
     moved = msgspec.structs.replace(engine_request(1, [5, 6], 4), is_moved=True)
     unfit = msgspec.structs.replace(moved, request_id=2)
     scheduler.add(engine_request(3, [5], 4), 0)

@@ -6,7 +6,7 @@ here are for users; each part of the engine imports the module of its own sectio
 
 from typing import TYPE_CHECKING
 
-from hookline.lazy_exports import lazy_exports
+from hookline.moved_modules import lazy_exports
 
 if TYPE_CHECKING:
     from hookline.config.cache import CacheConfig, HashAlgorithm, KVCacheDtype

@@ -11,7 +11,8 @@ from hookline.config.readers import (
     read_size,
 )
 from hookline.exceptions import ConfigError
-from hookline.slo import Slo
+from hookline.request import Slo
+from hookline.slo import parse_slo
 
 MOST_TENANTS = 100
 """Limit of `--max-tenants`: each tenant adds about fifty series to a page."""
@@ -138,7 +139,7 @@ class ObserverConfig:
         "ttft=0.5,tpot=0.05,e2e=10.",
         default=None,
         metavar="NAME=SECONDS,…",
-        read=Slo.parse,
+        read=parse_slo,
     )
     detailed_traces: tuple[DetailedTrace, ...] = option(
         "Measure the model's forward pass (model) and the executor (worker) for "

@@ -10,6 +10,7 @@ from hookline.core.engine_core import EngineCore
 from hookline.core.engine_facts import engine_facts
 from hookline.core.engine_loop import EngineLoop
 from hookline.core.engine_recorder import EngineRecorder, EngineRecorderContext
+from hookline.core.making import make_scheduler_parts
 from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY
 from hookline.plugin_loading.extensions import load_extensions
@@ -49,6 +50,7 @@ def build_core(
             executor,
             clock,
             engine_facts(config, executor.shape),
+            make_scheduler_parts(config, executor.shape, clock),
             extensions=scheduler_sides(extensions),
         )
     core.facts = replace(

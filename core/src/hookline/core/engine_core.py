@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookline.clock import Clock
-from hookline.core.capacity import check_capacity
 from hookline.core.commands import SleepMode
-from hookline.core.making import make_scheduler
 from hookline.core.step_in_flight import StepInFlight
 from hookline.events import ClockPair, StepOutput, StepRecord, VerifiedDrafts
 from hookline.finish_cause import Aborted, FinishCause
 from hookline.frozen import EMPTY
 from hookline.request import GenerateRequest
+from hookline.scheduler import Scheduler
 from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
+from hookline.scheduler.scheduler import SchedulerParts
 from hookline.sections import Sections
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.step import SleepLevel, StepPlan, StepResult
@@ -52,6 +52,7 @@ class EngineCore:
         executor: Executor,
         clock: Clock,
         facts: "EngineFacts",
+        parts: SchedulerParts,
         *,
         gates: Sequence[ReadinessGate] = (),
         extensions: Mapping[str, SchedulerSide] = EMPTY,
@@ -63,14 +64,14 @@ class EngineCore:
             executor: Runs the model.
             clock: Time source.
             facts: Description of the engine; extensions add to it.
+            parts: Parts of its scheduler.
             gates: Conditions for the admission of requests.
             extensions: Scheduler's sides of extensions, by their names.
 
         Raises:
-            ConfigError: Block pool or token budget are too small for one request.
+            ConfigError: An extension cannot serve the model.
         """
         shape = executor.shape
-        check_capacity(config, shape)
         self.clock = clock
         sides = SchedulerExtensions(extensions, gates)
         sides.loaded(shape)
@@ -84,7 +85,12 @@ class EngineCore:
         self._last_executed = clock.now()
         self.sleep_level: SleepLevel | None = None
         self._sides = sides
-        self._scheduler = make_scheduler(config, shape, clock, sides)
+        self._scheduler = Scheduler(
+            config.scheduler,
+            parts,
+            max_model_len=shape.max_model_len,
+            extensions=sides,
+        )
 
     # -- requests ----------------------------------------------------------------
 

@@ -1,16 +1,21 @@
 """Facts of an engine core at its start."""
 
+import hashlib
 from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hookline.cache_facts import CacheFacts
-from hookline.core.config_hash import config_hash
+from hookline.frozen import plain
 from hookline.payloads import EngineFacts
 from hookline.step import ModelShape
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.engine import EngineConfig
+
+_HASH_DIGITS = 12
 
 
 def engine_facts(config: "EngineConfig", shape: ModelShape) -> EngineFacts:
@@ -44,3 +49,16 @@ def engine_facts(config: "EngineConfig", shape: ModelShape) -> EngineFacts:
             configured_bytes=config.cache.kv_cache_memory,
         ),
     )
+
+
+def config_hash(config: "EngineConfig") -> str:
+    """Returns a hash of an engine's options, but not of its index and its machine.
+
+    It is equal for equal options, in every process and for every engine of a server.
+    """
+    shared = msgspec.to_builtins(config, enc_hook=plain)
+    for name in ("engine_index", "engines_here", "sections", "server_indices"):
+        del shared[name]
+    del shared["cache"]["sibling_blocks"]
+    text = msgspec.json.encode(shared, order="deterministic")
+    return hashlib.sha256(text).hexdigest()[:_HASH_DIGITS]

@@ -43,7 +43,7 @@ class EngineLoop:
     ) -> None:
         self.core = core
         self._recorder = GuardedRecorder(recorder) if recorder is not None else None
-        self._sleep = SleepControl(core, core.sharing)
+        self._sleep = SleepControl(core)
         self._heartbeat = round(heartbeat_seconds * NANOSECONDS)
         self._last_state = core.clock.now()
         self._changed = ""

@@ -1,35 +1,64 @@
-"""Makes the scheduler of an engine core, with its KV cache."""
+"""Makes the parts of a scheduler that an engine's configuration asks for."""
 
 from typing import TYPE_CHECKING
 
 from hookline.clock import Clock
+from hookline.exceptions import ConfigError
 from hookline.kv_cache import KVCacheManager
 from hookline.kv_cache.cache_events import CacheEventLog
-from hookline.scheduler import Scheduler
-from hookline.scheduler.extension import SchedulerExtensions
+from hookline.kv_cache.residency import MeasuredBlockPool
+from hookline.scheduler.fair_queue import FairQueue
+from hookline.scheduler.pipeline import Pipeline
+from hookline.scheduler.scheduler import SchedulerParts
 from hookline.step.model_shape import ModelShape
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.engine import EngineConfig
 
 
-def make_scheduler(
-    config: "EngineConfig",
-    shape: ModelShape,
-    clock: Clock,
-    extensions: SchedulerExtensions,
-) -> Scheduler:
-    """Returns a scheduler without requests.
+def make_scheduler_parts(
+    config: "EngineConfig", shape: ModelShape, clock: Clock
+) -> SchedulerParts:
+    """Makes the KV cache, and what only some configurations need.
 
-    In a pipeline, batches in flight divide the requests; otherwise a step takes all.
+    Raises:
+        ConfigError: Block pool or token budget are too small for one request.
     """
-    has_stages = config.parallel.pipeline_parallel_size > 1
-    events = CacheEventLog(config.cache.block_size) if config.follows_cache else None
-    cache = KVCacheManager(config.cache, shape.num_kv_blocks, clock, events)
-    return Scheduler(
-        config.scheduler,
-        cache,
-        max_model_len=shape.max_model_len,
-        extensions=extensions,
-        num_batches=config.num_steps_ahead + 1 if has_stages else 1,
+    _check_capacity(config, shape)
+    num_blocks, share = shape.num_kv_blocks, config.cache.residency_sample
+    cache = KVCacheManager(
+        config.cache,
+        num_blocks,
+        clock,
+        events=CacheEventLog(config.cache.block_size) if config.follows_cache else None,
+        measured=MeasuredBlockPool(num_blocks, share=share, clock=clock)
+        if share > 0
+        else None,
     )
+    has_stages = config.parallel.pipeline_parallel_size > 1
+    return SchedulerParts(
+        cache=cache,
+        fair=FairQueue() if config.scheduler.is_fair else None,
+        pipeline=Pipeline(config.scheduler, config.num_steps_ahead + 1)
+        if has_stages
+        else None,
+    )
+
+
+def _check_capacity(config: "EngineConfig", shape: ModelShape) -> None:
+    """Raises `ConfigError` if a request of the maximum length could never finish."""
+    pool_tokens = shape.num_kv_blocks * config.cache.block_size
+    if pool_tokens < shape.max_model_len:
+        raise ConfigError(
+            "num-kv-blocks",
+            f"the KV cache's {shape.num_kv_blocks} blocks hold {pool_tokens} tokens, "
+            f"but one request may have {shape.max_model_len}: give the KV cache more "
+            f"memory or lower max-model-len",
+        )
+    budget = config.scheduler.max_num_batched_tokens
+    if not config.scheduler.enable_chunked_prefill and budget < shape.max_model_len:
+        raise ConfigError(
+            "max-num-batched-tokens",
+            f"without chunked prefill a step must hold a whole prompt: {budget} is "
+            f"less than max-model-len ({shape.max_model_len})",
+        )

@@ -1,61 +1,12 @@
 """Puts an engine core to sleep and wakes it up, possibly over several steps."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from hookline.core.commands import Call, Reply, Sleep, SleepMode, SleepState
+from hookline.core.commands import Call, Reply, Sleep, SleepState
 from hookline.step.sleep_level import SleepLevel
 
-
-class Sleepable(Protocol):
-    """The part of an engine core that sleep and wake-up need."""
-
-    @property
-    def sleep_level(self) -> SleepLevel | None:
-        """None while the core is awake."""
-        ...
-
-    @property
-    def sleep_obstacle(self) -> str | None:
-        """Why this core can never sleep; None if it can."""
-        ...
-
-    @property
-    def has_steps_in_flight(self) -> bool:
-        """Whether a started step has not been awaited."""
-        ...
-
-    @property
-    def has_running(self) -> bool:
-        """Whether requests are in the running batch."""
-        ...
-
-    def hold(self, mode: SleepMode) -> None:
-        """Stops admission, and preempts, keeps or aborts the running requests."""
-        ...
-
-    def resume(self) -> None:
-        """Admits requests again; no step may be in flight after `hold`."""
-        ...
-
-    def sleep(self, level: SleepLevel) -> None:
-        """Releases memory; nothing may run or be in flight."""
-        ...
-
-    def wake_up(self) -> None:
-        """Allocates what `sleep` released and admits requests again."""
-        ...
-
-
-class Company(Protocol):
-    """Other engines, which may need this one."""
-
-    def rest(self) -> bool:
-        """Returns whether none needs it any more; it begins no step until `rise`."""
-        ...
-
-    def rise(self) -> None:
-        """Tells them that it may begin steps again."""
-        ...
+if TYPE_CHECKING:  # they are only called
+    from hookline.core.engine_core import EngineCore
 
 
 class SleepControl:
@@ -65,9 +16,9 @@ class SleepControl:
         is_changing: Whether `advance` has to be called.
     """
 
-    def __init__(self, core: Sleepable, company: Company | None = None) -> None:
-        """Controls a core, which other engines may need."""
-        self._core, self._company = core, company
+    def __init__(self, core: "EngineCore") -> None:
+        """Controls a core, whose executor other engines may need."""
+        self._core, self._company = core, core.sharing
         self._pending: tuple[Call, SleepLevel] | None = None
         self._is_resuming = False
         self.is_changing = False

@@ -6,33 +6,35 @@ from typing import TYPE_CHECKING
 from hookline.clock import Clock
 from hookline.kv_cache.block_pool import BlockPool
 from hookline.kv_cache.hashing import BlockHasher
-from hookline.kv_cache.residency import MeasuredBlockPool
-from hookline.stats.block_eviction import BlockEviction
 
 if TYPE_CHECKING:  # the cache only reads requests, and passes events on
     from hookline.config.cache import CacheConfig
-    from hookline.events import CacheEvent
     from hookline.kv_cache.cache_events import CacheEventLog, CacheListener
+    from hookline.kv_cache.residency import MeasuredBlockPool
     from hookline.request import Request
 
 
 class KVCacheManager:
-    """Keeps each request's `block_ids` long enough for its computed tokens."""
+    """Keeps each request's `block_ids` long enough for its computed tokens.
+
+    Attributes:
+        pool: The blocks.
+        block_size: Number of tokens in a block.
+        events: Changes of the prefix cache, if they are published.
+        measured: `pool`, if it measures its blocks' lives.
+    """
 
     def __init__(
         self,
         config: "CacheConfig",
         num_blocks: int,
         clock: Clock,
+        *,
         events: "CacheEventLog | None" = None,
+        measured: "MeasuredBlockPool | None" = None,
     ) -> None:
-        self._events = events
-        self._measured: MeasuredBlockPool | None = None
-        if config.residency_sample > 0:
-            self._measured = MeasuredBlockPool(
-                num_blocks, share=config.residency_sample, clock=clock
-            )
-        self.pool = self._measured or BlockPool(num_blocks, clock)
+        self.events, self.measured = events, measured
+        self.pool = BlockPool(num_blocks, clock) if measured is None else measured
         self.block_size = config.block_size
         self._is_caching = config.enable_prefix_caching
         if events is not None:
@@ -210,16 +212,8 @@ class KVCacheManager:
     @property
     def has_news(self) -> bool:
         """Whether there are events or measured evictions to take."""
-        has_evictions = self._measured is not None and self._measured.has_evictions
-        return has_evictions or bool(self._events)
-
-    def take_events(self) -> list["CacheEvent"]:
-        """Returns changes of the prefix cache since the last call."""
-        return [] if self._events is None else self._events.take()
-
-    def drain_evictions(self) -> list[BlockEviction]:
-        """Returns measured evictions since the last call."""
-        return [] if self._measured is None else self._measured.drain_evictions()
+        has_evictions = self.measured is not None and self.measured.has_evictions
+        return has_evictions or bool(self.events)
 
     # -- helpers -----------------------------------------------------------------
 

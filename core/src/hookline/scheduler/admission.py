@@ -15,8 +15,7 @@ from hookline.scheduler.external_prefix import (
     PrefixOffer,
 )
 from hookline.scheduler.lifecycle import RequestLifecycle
-from hookline.scheduler.pipeline import Share
-from hookline.scheduler.plan_builder import PlanBuilder
+from hookline.scheduler.plan_builder import PlanBuilder, Share
 from hookline.scheduler.request_queues import RequestQueues
 from hookline_registry import Failure, isolate
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from hookline.request import Request
-from hookline.scheduler.oldest_request import OldestRequest
+from hookline.scheduler.request_times import OldestRequest
 from hookline.scheduler.tenant_shares import (
     OUTPUT_COST,
     PROMPT_COST,

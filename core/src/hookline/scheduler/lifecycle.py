@@ -13,10 +13,10 @@ from hookline.events import (
 from hookline.finish_cause import Failed, FinishCause, TimedOut
 from hookline.kv_cache import KVCacheManager
 from hookline.request import GenerateRequest, Request, RequestFacts, RequestStatus
-from hookline.scheduler.deadlines import Deadlines
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
+from hookline.scheduler.request_times import Deadlines
 from hookline.sections import NO_SECTIONS, Sections
 
 _log = logging.getLogger(__name__)
@@ -55,8 +55,10 @@ class RequestLifecycle:
     def take_events(self) -> StepEvents:
         """Returns the events since the last call."""
         events, self.events = self.events, StepEvents()
-        events.evictions = self._cache.drain_evictions()
-        if changes := self._cache.take_events():
+        cache = self._cache
+        if cache.measured is not None:
+            events.evictions = cache.measured.drain_evictions()
+        if cache.events is not None and (changes := cache.events.take()):
             self._cache_changes += 1
             events.cache_changes = CacheChanges(self._cache_changes, changes)
         return events

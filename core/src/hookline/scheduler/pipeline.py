@@ -8,10 +8,10 @@ need no sampled token.
 """
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hookline.request import Request
+from hookline.scheduler.plan_builder import Share
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.step.plan import StepPlan
 
@@ -20,21 +20,6 @@ if TYPE_CHECKING:  # it is only read
 
 LEAST_TOKENS = 256
 """A share is no smaller: products of fewer tokens take nearly as long."""
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The part of the work that the next batch may take.
-
-    Attributes:
-        running: Maximum number of requests that have been in the batch before.
-        requests: Maximum number of requests, with those that it admits.
-        tokens: Maximum number of tokens, without drafts.
-    """
-
-    running: int
-    requests: int
-    tokens: int
 
 
 class Pipeline:

@@ -1,9 +1,11 @@
-"""Builds a step plan: tokens and blocks for requests under one budget."""
+"""Plans a step: tokens and blocks for requests, and drafts, under one budget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hookline.kv_cache import KVCacheManager
 from hookline.request import Request
+from hookline.scheduler.ledger import Ledger
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.step_work import StepWork
 from hookline.step.plan import AdmittedSequence, StepPlan
@@ -24,6 +26,21 @@ class Entry:
     num_tokens: int
     blocks: Sequence[int]
     drafts: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of the work that the next batch may take.
+
+    Attributes:
+        running: Maximum number of requests that have been in the batch before.
+        requests: Maximum number of requests, with those that it admits.
+        tokens: Maximum number of tokens, without drafts.
+    """
+
+    running: int
+    requests: int
+    tokens: int
 
 
 class PlanBuilder:
@@ -112,6 +129,52 @@ class PlanBuilder:
             },
             sections=sections,
         )
+
+
+def plan_drafts(
+    drafts: dict[int, list[int]],
+    builder: PlanBuilder,
+    cache: KVCacheManager,
+    max_model_len: int,
+) -> None:
+    """Gives drafts what the step has left of tokens and free blocks.
+
+    Args:
+        drafts: Draft tokens by request id; those of the plan's requests are taken out.
+        builder: The plan.
+        cache: Allocates their blocks.
+        max_model_len: Maximum number of tokens per request.
+    """
+    for entry in builder.entries:
+        request = entry.request
+        if (given := drafts.pop(request.request_id, None)) is None:
+            continue
+        room = min(
+            builder.budget,
+            max_model_len - request.num_tokens,
+            cache.room_for(request) - 1,
+        )
+        if (count := min(len(given), room)) > 0:
+            blocks = cache.allocate_more(request, 1 + count)
+            assert blocks is not None
+            builder.add_drafts(entry, given[:count], blocks)
+
+
+def count_planned(entry: Entry, ledger: Ledger, step: int) -> None:
+    """Counts a plan's tokens as computed; drafts only once they are accepted."""
+    request = entry.request
+    request.num_drafts = len(entry.drafts)
+    request.last_step = step
+    request.num_planned_tokens = request.num_tokens
+    before = request.num_computed_tokens
+    after = before + entry.num_tokens - request.num_drafts
+    again = min(after, request.max_computed_tokens) - before
+    ledger.computed_tokens += entry.num_tokens
+    ledger.recomputed_tokens += max(0, again)
+    request.num_computed_tokens = after
+    request.max_computed_tokens = max(after, request.max_computed_tokens)
+    if not request.num_missing_tokens:
+        request.num_pending_tokens += 1  # the step samples the one that follows
 
 
 def _kind(entry: Entry) -> tuple[bool, bool]:

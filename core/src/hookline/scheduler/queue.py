@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hookline.clock import NANOSECONDS
 from hookline.request import Request
-from hookline.scheduler.oldest_request import OldestRequest
+from hookline.scheduler.request_times import OldestRequest
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.scheduler import SchedulerConfig

@@ -1,17 +1,59 @@
 """The requests of an engine: waiting, held by a gate, or running."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hookline.request import Request, RequestStatus
-from hookline.scheduler.fair_queue import FairQueue
 from hookline.scheduler.queue import Order, WaitingQueue
 from hookline.scheduler.readiness import HeldRequests, ReadinessGate
-from hookline.scheduler.running_batch import RunningBatch
+from hookline.scheduler.request_times import OldestRequest
 from hookline.stats.scheduler_stats import TenantStats
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.scheduler import SchedulerConfig
+    from hookline.scheduler.fair_queue import FairQueue
+
+
+class RunningBatch:
+    """Requests that hold blocks and are computed by steps, in order of admission.
+
+    Attributes:
+        num_followers: Number of requests with `is_follower`.
+        oldest: The one that was queued first.
+    """
+
+    def __init__(self) -> None:
+        self.num_followers = 0
+        self.oldest = OldestRequest()
+        self._requests: list[Request] = []
+        self._released: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(self._requests)
+
+    def add(self, request: Request) -> None:
+        self._requests.append(request)
+        self.oldest.add(request)
+        self.num_followers += request.is_follower
+
+    def remove(self, request: Request) -> None:
+        """Removes a request; the next plan releases it in the worker."""
+        self._requests.remove(request)
+        self.oldest.remove(request)
+        self.num_followers -= request.is_follower
+        self._released.append(request.request_id)
+
+    def decodes_first(self) -> list[Request]:
+        """Returns the requests: those with one token to compute before the others."""
+        return sorted(self._requests, key=_is_prefilling)
+
+    def take_released(self) -> list[int]:
+        """Returns ids of requests that have left since the last call."""
+        released, self._released = self._released, []
+        return released
 
 
 class RequestQueues:
@@ -28,11 +70,14 @@ class RequestQueues:
     """
 
     def __init__(
-        self, config: "SchedulerConfig", gates: Sequence[ReadinessGate] = ()
+        self,
+        config: "SchedulerConfig",
+        gates: Sequence[ReadinessGate] = (),
+        fair: "FairQueue | None" = None,
     ) -> None:
-        self.fair = FairQueue() if config.is_fair else None
+        self.fair = fair
         self.waiting: WaitingQueue | FairQueue = (
-            WaitingQueue(Order.of(config)) if self.fair is None else self.fair
+            WaitingQueue(Order.of(config)) if fair is None else fair
         )
         self.held = HeldRequests(gates)
         self.running = RunningBatch()
@@ -88,3 +133,7 @@ class RequestQueues:
     def oldest_running_at(self) -> int | None:
         """Time when the oldest running request was queued, ns; None if none."""
         return self.running.oldest.queued_at
+
+
+def _is_prefilling(request: Request) -> bool:
+    return request.is_prefilling

@@ -1,12 +1,16 @@
-"""Processes a step's result: new tokens and ends of requests."""
+"""Processes a step's result: new tokens and ends of requests.
+
+Stop strings are found in the front end, where the text is.
+"""
+
+from collections.abc import Sequence
 
 from hookline.events import NO_DRAFTS, NewTokens, VerifiedDrafts
-from hookline.finish_cause import FinishCause
+from hookline.finish_cause import FinishCause, LengthReached, StoppedByToken
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.lifecycle import RequestLifecycle
-from hookline.scheduler.stopping import stop_after
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.step.plan import StepResult
 
@@ -71,7 +75,7 @@ class ResultUpdate:
         """Gives a request its new tokens, and ends it if they end it."""
         is_first = request.num_output_tokens == 0
         request.num_pending_tokens -= 1
-        kept, cause = stop_after(request, token_ids)
+        kept, cause = _stop_after(request, token_ids)
         if request.status is RequestStatus.RUNNING:
             request.token_ids += kept
         else:  # preempted since; it is recomputed with this token
@@ -135,3 +139,24 @@ class ResultUpdate:
                 continue
             if request.status is RequestStatus.RUNNING or request.num_pending_tokens:
                 request.prompt_logprobs += entries
+
+
+def _stop_after(
+    request: Request, token_ids: Sequence[int]
+) -> tuple[list[int], FinishCause | None]:
+    """Cuts new tokens after the first that ends the request.
+
+    Returns:
+        The tokens to keep, and why the request ends with them; None if it goes on.
+    """
+    output = request.num_output_tokens
+    # Sampled before `min_tokens` only if the grammar allows nothing else.
+    params = request.params
+    least = params.min_tokens if params.structured_outputs is None else 0
+    for index, token_id in enumerate(token_ids):
+        count = output + index + 1
+        if token_id in request.stop_token_ids and count >= least:
+            return list(token_ids[: index + 1]), StoppedByToken(token_id)
+        if count >= request.max_tokens:
+            return list(token_ids[: index + 1]), LengthReached()
+    return list(token_ids), None

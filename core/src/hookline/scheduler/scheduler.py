@@ -8,6 +8,7 @@ Drafts get what is left of it and of the free blocks.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -16,16 +17,17 @@ from hookline.finish_cause import FinishCause
 from hookline.kv_cache import KVCacheManager
 from hookline.request import GenerateRequest, Request, RequestStatus
 from hookline.scheduler.admission import BatchAdmission, chunk
-from hookline.scheduler.draft_planning import plan_drafts
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.extension_port import start_sides
 from hookline.scheduler.lifecycle import RequestLifecycle
-from hookline.scheduler.pipeline import Pipeline, Share
-from hookline.scheduler.plan_builder import PlanBuilder
-from hookline.scheduler.planned import count_planned
+from hookline.scheduler.plan_builder import (
+    PlanBuilder,
+    Share,
+    count_planned,
+    plan_drafts,
+)
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.result_update import ResultUpdate
-from hookline.scheduler.state import stats_of
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.block_eviction import EvictionWork
 from hookline.stats.scheduler_stats import SchedulerStats
@@ -33,6 +35,23 @@ from hookline.step.plan import StepPlan, StepResult
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.scheduler import SchedulerConfig
+    from hookline.scheduler.fair_queue import FairQueue
+    from hookline.scheduler.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerParts:
+    """What an engine's configuration chooses for its scheduler.
+
+    Attributes:
+        cache: Allocates KV blocks.
+        fair: The waiting queue of the policy `fair`; None under the others.
+        pipeline: Divides requests among batches in flight; None if a step takes all.
+    """
+
+    cache: KVCacheManager
+    fair: "FairQueue | None" = None
+    pipeline: "Pipeline | None" = None
 
 
 class Scheduler:
@@ -45,29 +64,27 @@ class Scheduler:
     def __init__(
         self,
         config: "SchedulerConfig",
-        cache: KVCacheManager,
+        parts: SchedulerParts,
         *,
         max_model_len: int,
         extensions: SchedulerExtensions | None = None,
-        num_batches: int = 1,
     ) -> None:
         """Creates a scheduler without requests.
 
         Args:
             config: How requests share a step.
-            cache: Allocates KV blocks.
+            parts: The KV cache, and what only some configurations need.
             max_model_len: Maximum number of tokens per request.
             extensions: Sides of extensions, and their gates; None without any.
-            num_batches: Number of batches in flight that requests are divided among.
         """
         self._config = config
-        self._cache = cache
+        cache = self._cache = parts.cache
         extensions = self._extensions = extensions or SchedulerExtensions()
-        self._queues = RequestQueues(config, extensions.gates)
+        self._queues = RequestQueues(config, extensions.gates, parts.fair)
         self._lifecycle = RequestLifecycle(
             self._queues, cache, extensions, max_model_len=max_model_len
         )
-        self._pipeline = Pipeline(config, num_batches) if num_batches > 1 else None
+        self._pipeline = parts.pipeline
         limit, budget = config.max_num_seqs, config.max_num_batched_tokens
         self._whole = Share(limit, limit, budget)
         self._max_model_len = max_model_len
@@ -249,12 +266,24 @@ class Scheduler:
 
     def stats(self) -> SchedulerStats:
         """Returns the state now, and totals since the start."""
-        extensions = self._extensions
-        return stats_of(
-            self._queues,
-            self._cache.pool,
-            self._lifecycle.ledger,
-            extensions.statistics() if extensions.asked else extensions.reported,
+        extensions, queues, pool = self._extensions, self._queues, self._cache.pool
+        return SchedulerStats(
+            running=len(queues.running),
+            waiting=len(queues.waiting),
+            held=queues.held.counts,
+            waiting_tokens=queues.waiting.num_tokens,
+            preempted=len(queues.preempted),
+            oldest_waiting_at=queues.oldest_waiting_at,
+            oldest_running_at=queues.oldest_running_at,
+            kv_blocks=pool.num_blocks,
+            kv_blocks_used=pool.num_used,
+            kv_blocks_cached=pool.num_reusable,
+            evicted_blocks=pool.evictions.total,
+            totals=self._lifecycle.ledger.totals(),
+            tenants=queues.tenants,
+            sections=extensions.statistics()
+            if extensions.asked
+            else extensions.reported,
         )
 
     def audit(self) -> None:

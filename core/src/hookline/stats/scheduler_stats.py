@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from hookline.former_fields import former_fields
 from hookline.frozen import EMPTY
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.expert_stats import ExpertStats
@@ -87,7 +86,6 @@ MOST_TENANTS = 64
 """Maximum number of tenants in `SchedulerStats`."""
 
 
-@former_fields(totals=EngineTotals)
 class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     """The engine's state at one moment; totals count from the engine's start.
 

@@ -13,6 +13,8 @@ from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan
 
 if TYPE_CHECKING:  # need torch, which the scheduler's side of an extension does not
+    import numpy as np
+    import numpy.typing as npt
     import torch
     from transformers import PreTrainedModel
 
@@ -26,7 +28,6 @@ if TYPE_CHECKING:  # need torch, which the scheduler's side of an extension does
         LogitsProcessorContext,
     )
     from hookline.worker.sampling.step_sampler import DrawnDrafts
-    from hookline.worker.shown_cache import ShownCache
     from hookline.worker.verification import DraftTree, Verified
     from hookline_kernels import Platform
 
@@ -48,6 +49,39 @@ class LoadedParts:
     attention: "Sequence[LayerAttention]"
     platform: "Platform"
     has_whole_tables: bool
+
+
+class BlockMemory(Protocol):
+    """The memory of a KV cache."""
+
+    def sides(self) -> "Sequence[Sequence[torch.Tensor | npt.NDArray[np.int64]]]":
+        """Returns the arrays that own each layer's memory, such as keys and values.
+
+        Their first dimension is the block; each block is contiguous.
+        """
+
+    def call_around(
+        self, before: Callable[[int], None], after: Callable[[int], None]
+    ) -> None:
+        """Calls both with each layer's index, before and after its attention."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownCache:
+    """A KV cache, before any step is computed with it.
+
+    Attributes:
+        memory: Its memory.
+        num_blocks: Number of blocks in it.
+        dtype: Type of keys and values.
+        content: Everything that keys and values depend on besides tokens, block size
+            and hashes: the model, and the memory layout.
+    """
+
+    memory: BlockMemory
+    num_blocks: int
+    dtype: str
+    content: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +219,7 @@ class WorkerSide:
         """Returns its logits processors, for the worker's whole life."""
         raise NotImplementedError
 
-    def allocated(self, cache: "ShownCache") -> None:
+    def allocated(self, cache: ShownCache) -> None:
         """The KV cache is allocated; called once, if `uses_cache`.
 
         Its memory stays the same for the worker's whole life.

@@ -12,6 +12,7 @@ from hookline.worker.extension import (
     LoadedParts,
     OwnLayers,
     RunnerParts,
+    ShownCache,
     WorkerSide,
     WorkerStep,
 )
@@ -21,7 +22,6 @@ from hookline.worker.sampling.logits_processor import (
     LogitsProcessorContext,
 )
 from hookline.worker.sampling.step_sampler import DrawnDrafts
-from hookline.worker.shown_cache import ShownCache
 from hookline.worker.verification import DraftTree
 
 

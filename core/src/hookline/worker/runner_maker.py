@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
-from hookline.worker.extension import CacheShape, RunnerParts
+from hookline.worker.extension import CacheShape, RunnerParts, ShownCache
 from hookline.worker.feed import Feed, HostFeed
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
@@ -20,7 +20,6 @@ from hookline.worker.sampling.logits_processor import (
 from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
-from hookline.worker.shown_cache import ShownCache
 from hookline_kernels import Platform
 from hookline_kernels.cache_numbers import dtype_name
 from hookline_kernels.runtime.stopwatch import stopwatch_for

@@ -10,10 +10,9 @@ from aiohttp import web
 
 from hookline.config.extensions import KV_TRANSFER
 from hookline.pooling import POOLING, PoolingParams
-from hookline.request import GenerateRequest
+from hookline.request import GenerateRequest, Slo
 from hookline.sampling_params import SamplingParams
 from hookline.sections import present
-from hookline.slo import Slo
 from hookline_server.answers.answer import Identity
 from hookline_server.auth.permissions import check_permissions
 from hookline_server.engine import ServingEngine

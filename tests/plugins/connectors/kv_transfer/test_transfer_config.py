@@ -24,8 +24,8 @@ from hookline.exceptions import ConfigError
 from hookline.models.fingerprint import fingerprint_of
 from hookline.models.layer_shapes import LayerCache
 from hookline.plugin_loading import extensions
+from hookline.worker.extension import ShownCache
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.shown_cache import ShownCache
 from hookline_kernels.cache_numbers import dtype_name
 from hookline_kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline_kv_transfer.layout import KV_LAYOUT

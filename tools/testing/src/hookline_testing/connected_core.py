@@ -16,6 +16,7 @@ from hookline.config import (
 from hookline.config.extensions import KV_TRANSFER
 from hookline.core.engine_core import WAIT, EngineCore
 from hookline.core.engine_facts import engine_facts
+from hookline.core.making import make_scheduler_parts
 from hookline.events import StepOutput
 from hookline.step.model_shape import ModelShape
 from hookline_kv_transfer.config import KVTransferConfig
@@ -153,6 +154,7 @@ def connected_core(
         executor,
         clock,
         engine_facts(config, executor.shape),
+        make_scheduler_parts(config, executor.shape, clock),
         extensions={KV_TRANSFER: transfers},
     )
     return ConnectedCore(core, clock, transfers)

@@ -15,6 +15,7 @@ from hookline.config import EngineConfig
 from hookline.core.building import build_executor
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_facts import engine_facts
+from hookline.core.making import make_scheduler_parts
 from hookline.startup_timer import StartupTimer
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.sharing import keep_step
@@ -65,7 +66,9 @@ def _core(config: EngineConfig, links: ExpertLinks) -> EngineCore:
     clock = SystemClock()
     timer, adapt = StartupTimer(clock), partial(keep_step, links)
     executor = build_executor(config, clock, timer, adapt=adapt)
-    return EngineCore(config, executor, clock, engine_facts(config, executor.shape))
+    facts = engine_facts(config, executor.shape)
+    parts = make_scheduler_parts(config, executor.shape, clock)
+    return EngineCore(config, executor, clock, facts, parts)
 
 
 def run_together(engines: Sequence[DrivenEngine]) -> None:

@@ -14,6 +14,7 @@ from hookline.config import (
 from hookline.config.extensions import DRAFTING
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_facts import engine_facts
+from hookline.core.making import make_scheduler_parts
 from hookline.cost import ModelCost
 from hookline.events import StepOutput
 from hookline.frozen import EMPTY
@@ -109,6 +110,7 @@ def simulated_core(
         executor,
         clock,
         engine_facts(config, executor.shape),
+        make_scheduler_parts(config, executor.shape, clock),
         gates=gates,
         extensions=extensions,
     )

@@ -7,8 +7,7 @@ from hookline.config import EngineConfig
 from hookline.config.extensions import KV_TRANSFER
 from hookline.sections import Section
 from hookline.step.plan import StepPlan
-from hookline.worker.extension import WorkerSide
-from hookline.worker.shown_cache import ShownCache
+from hookline.worker.extension import ShownCache, WorkerSide
 from hookline_kv_transfer.blocks import KVBlocks
 from hookline_kv_transfer.config import KVTransferConfig
 from hookline_kv_transfer.connector import WorkerConnector

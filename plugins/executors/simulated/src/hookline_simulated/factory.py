@@ -7,8 +7,12 @@ from hookline.models.description import describe
 from hookline.step.model_shape import ModelShape
 from hookline.worker.executor import ExecutorContext
 from hookline.worker.executor_factory import ExecutorFactory
-from hookline.worker.extension import CacheExtension, SimulatedExtension, WorkerSide
-from hookline.worker.shown_cache import ShownCache
+from hookline.worker.extension import (
+    CacheExtension,
+    ShownCache,
+    SimulatedExtension,
+    WorkerSide,
+)
 from hookline_simulated.executor import SimulatedExecutor
 from hookline_simulated.memory import SimulatedCache, SimulatedMemory
 

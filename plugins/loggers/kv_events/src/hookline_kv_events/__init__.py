@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from hookline.lazy_exports import lazy_exports
+from hookline.moved_modules import lazy_exports
 
 if TYPE_CHECKING:
     from hookline_kv_events.logger import KVEventsLogger, LostBatchesError
