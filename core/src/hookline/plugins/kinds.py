@@ -81,7 +81,6 @@ BACKGROUND_COMPILER = PluginKind(
     name="background_compiler",
     group="hookline.background_compilers",
     hook="background_compiler",
-    bare="value",
 )
 CONFIG_SECTION = PluginKind(
     name="config_section",

@@ -223,7 +223,7 @@ class Worker:
         At level `WEIGHTS` extensions drop their weights, too.
         """
         assert self._machine is not None
-        self._end_upgrade()
+        self._abandon_upgrade()
         self._machine.rest()
         self._runner = None
         self.compute = self.execute = _sleeping
@@ -253,7 +253,7 @@ class Worker:
 
     def close(self) -> None:
         """Ends the threads of plugins and drops the model; valid in every phase."""
-        self._end_upgrade()
+        self._abandon_upgrade()
         if self._machine is not None:
             self._machine.close()
         if self._allocated is not None:
@@ -287,12 +287,12 @@ class Worker:
         self.compute = self._ranks.around_step(self._runner.execute)
         self.execute = self._machine.tune(self)
         if (upgrade := self.maker.model.upgrade) is not None:
-            self.execute = upgrade.begin(self)
+            self.execute = upgrade.serve_meanwhile(self)
         return shape
 
-    def _end_upgrade(self) -> None:
+    def _abandon_upgrade(self) -> None:
         if self._maker is not None and self._maker.model.upgrade is not None:
-            self._maker.model.upgrade.end()
+            self._maker.model.upgrade.abandon()
 
     def _build_runner(self, kept: Allocation) -> ModelShape:
         maker = self.maker

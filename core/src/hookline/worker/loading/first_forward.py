@@ -17,14 +17,14 @@ from hookline_kernels import Platform
 class Upgrade(Protocol):
     """Brings kernels to a worker that serves without them. Called by its thread."""
 
-    def begin(self, worker: Serving) -> Compute:
+    def serve_meanwhile(self, worker: Serving) -> Compute:
         """Begins to prepare them; returns what computes the steps until then.
 
         What it returns calls `worker.use` between two steps, once they are there.
         """
         ...
 
-    def end(self) -> None:
+    def abandon(self) -> None:
         """Ends what has begun: the worker goes to sleep or ends. Valid at any time."""
         ...
 

@@ -125,14 +125,14 @@ class WorkerUpgrade:
         self._make_forward = make_forward
         self._running: KernelUpgrade[tuple[RunnerMaker, Allocation]] | None = None
 
-    def begin(self, worker: Serving) -> Compute:
+    def serve_meanwhile(self, worker: Serving) -> Compute:
         """Implements `Upgrade`."""
         compiler = CompilerProcess(worker.config, is_background=True)
         upgrade = KernelUpgrade(compiler, partial(self._build, worker))
         self._running = upgrade
         return partial(self._compute_meanwhile, worker, upgrade, worker.execute)
 
-    def end(self) -> None:
+    def abandon(self) -> None:
         """Implements `Upgrade`."""
         if self._running is not None:
             self._running.close()
@@ -150,7 +150,7 @@ class WorkerUpgrade:
             is_compiling = upgrade.is_running
             return compute(plan).with_execution(kernels_compiling=is_compiling)
         gc.unfreeze()
-        self.end()
+        self.abandon()
         worker.use(*built)
         maker, kept = worker.maker, worker.allocated
         forward = maker.model.forward

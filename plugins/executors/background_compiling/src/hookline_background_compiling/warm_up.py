@@ -5,13 +5,10 @@ import time
 from hookline.config import EngineConfig, Kernels
 from hookline_background_compiling.compiler_process import CompilerProcess
 from hookline_background_compiling.messages import CompilationRefused, KernelCompiled
-from hookline_server.cli.command import Command
 from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.options.arguments import engine_config, read_arguments
 from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.output import say
-
-COMMAND = Command("compile the kernels that a model needs", __name__)
 
 
 def run(argv: list[str]) -> int:
