@@ -29,7 +29,7 @@ from hookline_background_compiling.upgrade import KernelUpgrade, WorkerUpgrade
 from hookline_kernels import CPU
 from hookline_kernels.cpu import jit
 
-WAITS = {
+WAITS: dict[str, object] = {
     BackgroundCompilingConfig.key: BackgroundCompilingConfig(
         serve_while_compiling=False
     )

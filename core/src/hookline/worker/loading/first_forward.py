@@ -38,7 +38,7 @@ class ChooseForward(Protocol):
     def __call__(self, *, may_compile: bool, why_torch: str = ...) -> Forward: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ModelToRun:
     """A model whose forward pass is to be chosen.
 

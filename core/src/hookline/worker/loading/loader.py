@@ -96,14 +96,9 @@ def load(
         _shape(model, description, probed, cache_dtype, max_model_len),
         cost=cost.on_ranks(ranks.num_sharers),
     )
-    to_run = ModelToRun(
-        config=config,
-        platform=platform,
-        layers=probed.layers,
-        dtype=model.dtype,
-        cache_dtype=cache_dtype,
-        may_change=ranks.is_alone and not extensions.keeps_forward,
-    )
+    may_change = ranks.is_alone and not extensions.keeps_forward
+    dtypes = (model.dtype, cache_dtype)
+    to_run = ModelToRun(config, platform, probed.layers, *dtypes, may_change)
     with timer.phase("adapt model"):  # takes the model apart
         first = first_forward(to_run, choose)
     return LoadedModel(
