@@ -179,7 +179,9 @@ class WorkerSide:
         draft_tree: The shape of its drafts, set by `prepare`; None for chains.
         own_layers: Its own attention layers, set by `prepare`; None without any.
         uses_cache: Whether it is shown the KV cache, once, and needs the model's
-            fingerprint. The engine then does not start without compiled kernels.
+            fingerprint.
+        keeps_forward: Whether it must not see other kernels later, so that the engine
+            does not start without them; implied by `uses_cache`.
         graph_obstacle: Why steps cannot be captured in CUDA graphs; empty if they can.
     """
 
@@ -190,6 +192,7 @@ class WorkerSide:
     draft_tree: "DraftTree | None" = None
     own_layers: OwnLayers | None = None
     uses_cache: bool = False
+    keeps_forward: bool = False
     graph_obstacle: str = ""
 
     def prepare(self, parts: LoadedParts) -> None:

@@ -113,6 +113,11 @@ class FollowedRows:
         return any(side.uses_cache for side in self._sides)
 
     @property
+    def keeps_forward(self) -> bool:
+        """Whether a side must not see another forward pass or cache later."""
+        return self.uses_cache or any(side.keeps_forward for side in self._sides)
+
+    @property
     def graph_obstacle(self) -> str:
         """Why a side forbids CUDA graphs; empty if none does."""
         found = (side.graph_obstacle for side in self._sides if side.graph_obstacle)

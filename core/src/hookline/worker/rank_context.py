@@ -38,9 +38,11 @@ class RankContext:
     Attributes:
         num_sharers: Number of ranks that share each layer.
         has_whole_tables: Embedding and output layer are whole on this rank.
+        is_alone: No other rank makes the same calls: this one may change its kernels.
     """
 
     num_sharers = 1
+    is_alone = True
     has_whole_tables = True
 
     # -- the model ---------------------------------------------------------------

@@ -36,6 +36,7 @@ class DividedRankContext(RankContext):
             parts: What lies between it and the others.
         """
         parallel, self._parts = config.parallel, parts
+        self.is_alone = parallel.world_size == 1 and not config.spreads_experts
         self._stage = Stage(parallel.stage, parallel.pipeline_parallel_size)
         self._has_whole_experts = parallel.enable_expert_parallel
         self._reduce: RankReduction | None = None

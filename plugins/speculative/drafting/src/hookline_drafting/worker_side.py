@@ -51,6 +51,7 @@ class DraftingWorker(WorkerSide):
     """
 
     own_layers: DraftMemory | None = None
+    keeps_forward = True
 
     def __init__(
         self,
