@@ -9,7 +9,7 @@ from functools import partial
 from threading import Event, Thread
 from typing import Generic, Protocol, TypeVar
 
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 from hookline.worker.allocation import Allocation
 from hookline.worker.executor import Compute
 from hookline.worker.forward import Forward
