@@ -11,10 +11,15 @@ all machines.
 Engines in a test process do not collect garbage when their start ends: a collection
 walks through all modules and tests that are loaded, and takes as long as the rest of
 the start. Tests of settled heaps start processes.
+
+Hypothesis does not judge how fast examples are drawn and tried: that depends on the
+machine.
 """
 
 import os
 from pathlib import Path
+
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
@@ -30,6 +35,11 @@ from hookline_kernels.runtime import allocator, gc_freeze
 def _freeze_without_collecting() -> None:
     allocator.return_freed_memory()
 
+
+settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("untimed")
 
 gc_freeze.freeze_gc = _freeze_without_collecting  # before others import it by name
 

@@ -38,10 +38,9 @@ from hookline.request_limits import LIMITS
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, SloMiss
 from hookline.startup_timer import StartupPhase
-from hookline.stats.block_eviction import BlockEviction, EvictionWork
 from hookline.stats.finished_request import FinishedGroup
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
-from hookline.stats.prefix_cache import PrefixCacheCounts
+from hookline.stats.prefix_cache import BlockEviction, EvictionWork, PrefixCacheCounts
 from hookline.stats.scheduler_stats import (
     EngineTotals,
     Residue,

@@ -18,6 +18,7 @@ PACKAGES = {
     "core/kernels": {"hookline_kernels"},
     "models/demo": {"hookline_demo_model"},
     "plugins/engines/process": {"hookline_process_engine"},
+    "plugins/executors/background_compiling": {"hookline_background_compiling"},
     "plugins/executors/simulated": {"hookline_simulated"},
     "plugins/loggers/kv_events": {"hookline_kv_events"},
     "plugins/loggers/logging": {"hookline_logging"},

@@ -1,14 +1,19 @@
 """Starting and ending a process when the kernel refuses to."""
 
+import os
 import subprocess
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from hookline_processes.supervised import Supervised
+from hookline_processes.supervised import Output, Supervised
 
 WAIT_SECONDS = 60.0
+MOST_BYTES = 1 << 16
+FORK_SECONDS = 0.5
+"""Time for a fork that nothing keeps from happening."""
 
 
 def test_process_that_cannot_be_started_leaves_nothing(
@@ -53,3 +58,50 @@ def test_process_that_the_kernel_keeps_is_given_up(
 
     assert "engine 0 was killed and has not ended in 5 s" in caplog.text
     process.close(WAIT_SECONDS)
+
+
+@pytest.mark.parametrize("stage", ["Popen", "_fork_exec"])
+def test_fork_waits_for_the_start_of_a_process(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A child that another thread forks meanwhile holds nothing that the start opens. It
+    would keep `Popen` from returning, and either process from seeing the other's end.
+    """
+    go_on = getattr(subprocess, stage)
+    reading, writing = os.pipe()
+    forking = threading.Thread(target=_fork_and_report, args=(writing,))
+
+    def start(*arguments: object, **options: object) -> object:
+        forking.start()
+        forking.join(FORK_SECONDS)
+        return go_on(*arguments, **options)
+
+    before = _held()
+    monkeypatch.setattr(subprocess, stage, start)
+    process = Supervised("timeit", (), name="x", output=Output.NONE)
+    forking.join()
+    held = set(os.read(reading, MOST_BYTES).decode().split())
+    process.close(WAIT_SECONDS)
+    os.close(reading)
+    os.close(writing)
+
+    assert held
+    assert held <= before
+
+
+def _fork_and_report(writing: int) -> None:
+    """Forks a child that writes what it holds, and waits for its end."""
+    if not (child := os.fork()):
+        os.write(writing, " ".join(_held()).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def _held() -> set[str]:
+    """Returns the sockets and pipes of this process."""
+    found = set()
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the folder's own descriptor is closed by now
+            found.add(str(path.readlink()))
+    return {each for each in found if each.startswith(("socket:", "pipe:"))}

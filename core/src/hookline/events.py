@@ -12,7 +12,7 @@ import msgspec
 from hookline.finish_cause import FinishCause
 from hookline.request import FinishReason, TokenLogprobs
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats.block_eviction import NO_EVICTIONS, BlockEviction, EvictionWork
+from hookline.stats.prefix_cache import NO_EVICTIONS, BlockEviction, EvictionWork
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.stats.step_work import NO_EXECUTION, NO_WORK, Execution, StepWork
 

@@ -199,6 +199,11 @@ def executor_factory() -> object | None:
 
 
 @hookspec(firstresult=True)
+def background_compiler() -> object | None:
+    """Called when a worker starts; returns a `StartForward`."""
+
+
+@hookspec(firstresult=True)
 def config_section() -> type[ConfigSection] | None:
     """Called before options are read; returns the class of a `ConfigSection`.
 

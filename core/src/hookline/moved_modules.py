@@ -25,6 +25,9 @@ MOVED: Mapping[str, str] = {
     "hookline.plugin_loading.method_options": "hookline_drafting.method_options",
     "hookline.models.adapt": "hookline_kernels.modules",
     "hookline.models.quantized_layer": "hookline_kernels.modules.quantized_layer",
+    "hookline.worker.sampling.sampled_positions": (
+        "hookline.worker.sampling.logits_processor"
+    ),
     "hookline.reply_parsing": "hookline_server.reply_parsing",
     "hookline.spec_decode": "hookline_drafting",
     "hookline.structured": "hookline_grammars",

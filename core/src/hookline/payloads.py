@@ -27,7 +27,7 @@ from hookline.startup_timer import StartupPhase
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline.stats.step_work import Execution, StepWork
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 from hookline_registry import LaneStats
 
 # Only loggers of others read these, so the types themselves do not know them.

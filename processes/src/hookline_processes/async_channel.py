@@ -6,7 +6,6 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from hookline_processes.forked_children import keep_from_forked_children
 from hookline_processes.frames import FrameBuffer, frame
 
 M = TypeVar("M")
@@ -22,8 +21,10 @@ class AsyncChannel(Generic[M]):
         decoder: msgspec.msgpack.Decoder[M],
         encoder: msgspec.msgpack.Encoder | None = None,
     ) -> None:
-        """Takes over one end of a channel; nothing is read until `receive`."""
-        keep_from_forked_children(end)
+        """Takes over one end of a channel; nothing is read until `receive`.
+
+        Whoever has opened it keeps it from forked children.
+        """
         end.setblocking(False)
         self._end = end
         self._decode = decoder.decode

@@ -9,9 +9,10 @@ import os
 import signal
 import socket
 import stat
+import threading
 import weakref
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _FOLDER = Path("/dev/fd")
@@ -19,6 +20,9 @@ _FOLDER = Path("/dev/fd")
 
 _kept: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
 """A handler of forks stays in force for ever, so that all sockets share one."""
+
+_forking = threading.RLock()
+"""Held by a thread that forks; its copy in the child is that thread's, too."""
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
@@ -31,10 +35,23 @@ def in_forked_children(call: Callable[[], None]) -> None:
     os.register_at_fork(after_in_child=call)
 
 
+@contextmanager
+def no_forks() -> Iterator[None]:
+    """Has forks of other threads wait until the body has ended.
+
+    For a body that opens descriptors which no forked child may hold, and closes them or
+    passes them to `keep_from_forked_children`. `subprocess.Popen`, too, needs it: it
+    opens a pipe and waits until all copies of one end are closed.
+    """
+    with _forking:
+        yield
+
+
 def keep_from_forked_children(channel: socket.socket) -> None:
-    """Has forked children not hold a socket, as long as it is open here."""
-    if not _kept:
-        in_forked_children(_release_kept)
+    """Has forked children not hold a socket, as long as it is open here.
+
+    Whoever opens it beside other threads does both within `no_forks`.
+    """
     _kept.add(channel)
 
 
@@ -96,7 +113,8 @@ def _unblock() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 
 
-def _release_kept() -> None:
+def _after_fork() -> None:
+    _forking.release()
     let_go([each.fileno() for each in _kept if each.fileno() >= 0])
 
 
@@ -107,3 +125,10 @@ def _is_in(looked_at: socket.socket, folder: Path) -> bool:
     with suppress(OSError):  # it may listen
         names.append(looked_at.getpeername())
     return any(os.fsdecode(name).startswith(f"{folder}/") for name in names)
+
+
+os.register_at_fork(
+    before=_forking.acquire,
+    after_in_parent=_forking.release,
+    after_in_child=_after_fork,
+)

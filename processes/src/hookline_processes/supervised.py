@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from enum import Enum
 from typing import Any
 
-from hookline_processes.forked_children import keep_from_forked_children
+from hookline_processes.forked_children import keep_from_forked_children, no_forks
 from hookline_processes.frames import FrameBuffer, FrameError, frame
 from hookline_processes.log_forwarding import RecordReceiver
 
@@ -107,7 +107,8 @@ class Supervised:
         has_log: bool,
     ) -> RecordReceiver | None:
         """Starts the process between its channel and its log; returns the latter."""
-        with ExitStack() as undoing, ExitStack() as theirs:
+        level = logging.getLogger("hookline").getEffectiveLevel()
+        with no_forks(), ExitStack() as undoing, ExitStack() as theirs:
             self.channel, end = socket.socketpair()
             undoing.callback(self.channel.close)
             theirs.callback(end.close)
@@ -115,7 +116,6 @@ class Supervised:
             if has_log:
                 undoing.callback(os.close, log)
                 theirs.callback(os.close, log_end)
-            level = logging.getLogger("hookline").getEffectiveLevel()
             self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
                 [*command, *map(str, (os.getpid(), log_end, level))],
                 stdin=end.fileno(),
@@ -123,7 +123,7 @@ class Supervised:
                 **options,
             )
             undoing.pop_all()
-        keep_from_forked_children(self.channel)
+            keep_from_forked_children(self.channel)
         return self._receive_log(log) if has_log else None
 
     def _receive_log(self, log: int) -> RecordReceiver:
@@ -220,6 +220,13 @@ class Supervised:
             return False
         self._incoming.feed(part)
         return bool(part)
+
+    def copy_channel(self) -> socket.socket:
+        """Returns a copy of this end of the channel, which `close` leaves open."""
+        with no_forks():
+            copy = self.channel.dup()
+            keep_from_forked_children(copy)
+        return copy
 
     def signal(self, number: signal.Signals) -> None:
         """Sends it a signal, if it still runs."""

@@ -17,7 +17,7 @@ from hookline.payloads import StepFinished
 from hookline.request import FinishReason, GenerateRequest, TokenLogprobs
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import Residue
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import DeferredStep, Executor, StartedStep
 from hookline_metrics.saturation import Saturation
 from hookline_testing.cache_check import CacheCheckingExecutor

@@ -20,7 +20,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.sections import NO_SECTIONS, Section
-from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
+from hookline.step import AdmittedSequence, StepPlan, StepResult
 from hookline.worker.extension import WorkerSide, WorkerStep
 from hookline.worker.followed_rows import FollowedRows
 from hookline_testing.simulation import simulated_core

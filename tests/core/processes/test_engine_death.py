@@ -24,7 +24,7 @@ from hookline.payloads import (
 )
 from hookline.request import FinishReason
 from hookline.stats.scheduler_stats import Residue
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 from hookline.transport.inproc_client import InprocClient
 from hookline.worker.executor import DeferredStep
 from hookline_process_engine.process_client import ProcessClient

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hookline import EngineConfig, SamplingParams
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.loading.logits_processors import logits_processors
 from hookline.worker.sampling.logits_processor import LogitsProcessorContext

@@ -8,10 +8,10 @@ import pytest
 
 from hookline import SamplingParams
 from hookline.finish_cause import Failed, Rejected
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline.structured_outputs import ReasoningSpan
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline.worker.sampling.logits_processor import SampledPositions
 from hookline_grammars import masks as grammar_masks
 from hookline_grammars.backend import GrammarMatcher, RefusedGrammarError
 from hookline_grammars.compiled import CompiledGrammar

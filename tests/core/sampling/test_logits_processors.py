@@ -19,9 +19,9 @@ from hookline.config import (
 from hookline.exceptions import ConfigError
 from hookline.outputs import RequestOutput
 from hookline.request import FinishReason
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
+from hookline.worker.sampling.logits_processor import SampledPositions
 from hookline.worker.sampling.logits_processors import LogitsProcessors
-from hookline.worker.sampling.sampled_positions import SampledPositions
 from hookline.worker.sampling.sampler import Sampler
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle

@@ -9,7 +9,7 @@ from hookline.kv_cache import KVCacheManager
 from hookline.scheduler import Scheduler
 from hookline.scheduler.scheduler import SchedulerParts
 from hookline.stats.scheduler_stats import Residue
-from hookline.step.plan import StepResult
+from hookline.step import StepResult
 from hookline_testing.simulation import engine_request
 
 

@@ -10,7 +10,7 @@ from hookline.config import (
 )
 from hookline.events import StepOutput, StepRecord
 from hookline.finish_cause import Aborted
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import DeferredStep, Executor
 from hookline_testing.simulation import (
     engine_request,

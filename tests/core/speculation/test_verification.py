@@ -7,7 +7,7 @@ from hookline.events import StepRecord, VerifiedDrafts
 from hookline.kv_cache import BlockPool
 from hookline.sampling_params import SamplingParams
 from hookline.stats.step_work import StepWork
-from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.step import AdmittedSequence, StepPlan
 from hookline.worker.input_batch import InputBatch, one_by_one
 from hookline.worker.verification import DraftLayout, verify
 from hookline_metrics.drafts import DRAFT_USE, DraftUse

@@ -104,13 +104,6 @@ class ExecutorConfig:
         "plain tensor operations.",
         default=Kernels.AUTO,
     )
-    serve_while_compiling: bool = option(
-        "Serve with the torch reference while kernels that this machine has not "
-        "compiled yet are compiled in the background; otherwise the engine is "
-        "ready when they are. CPU only, with the engine in its own process, "
-        "without speculative decoding and KV connectors.",
-        default=True,
-    )
     simulation: SimulationConfig = section("executor", SimulationConfig)
 
     @property

@@ -22,6 +22,7 @@ _SECTIONS = {
     "kv-events-config": ("kv_events", "hookline-kv-events"),
     "load-balancing": ("cluster", "hookline-cluster"),
     "ray-address": ("cluster", "hookline-cluster"),
+    "serve-while-compiling": ("background_compiling", "hookline-background-compiling"),
 }
 """Our sections and their distributions, by the beginnings of their options' flags."""
 
@@ -77,14 +78,14 @@ def missing_distribution(flag: str) -> str | None:
     """Returns what an option lacks that no installed distribution has.
 
     Args:
-        flag: Name of the option, without leading dashes.
+        flag: Name of the option, without leading dashes; `no-` may precede it.
 
     Returns:
         A clause that names the distribution; None if it would not help.
     """
     present = {each.name for each in installed(CONFIG_SECTION.group)}
     for start, (key, distribution) in _SECTIONS.items():
-        if flag.startswith(start) and key not in present:
+        if flag.removeprefix("no-").startswith(start) and key not in present:
             return (
                 f"requires the distribution {distribution}, which is not installed or "
                 "not allowed"

@@ -9,7 +9,11 @@ from hookline.config.engine import EngineConfig
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_facts import engine_facts
 from hookline.core.engine_loop import EngineLoop
-from hookline.core.engine_recorder import EngineRecorder, EngineRecorderContext
+from hookline.core.engine_recorder import (
+    EngineRecorder,
+    EngineRecorderContext,
+    GuardedRecorder,
+)
 from hookline.core.making import make_scheduler_parts
 from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY
@@ -45,14 +49,10 @@ def build_core(
     with timer.phase("start engine"):
         extensions = _extensions(config)
         executor = build_executor(config, clock, timer, adapt, extensions=extensions)
-        core = EngineCore(
-            config,
-            executor,
-            clock,
-            engine_facts(config, executor.shape),
-            make_scheduler_parts(config, executor.shape, clock),
-            extensions=scheduler_sides(extensions),
-        )
+        sides = scheduler_sides(extensions)
+        parts = make_scheduler_parts(config, executor.shape, clock, sides)
+        facts = engine_facts(config, executor.shape)
+        core = EngineCore(config, executor, clock, facts, parts)
     core.facts = replace(
         core.facts,
         rank_pids=executor.pids,
@@ -82,7 +82,8 @@ def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
             config=config, facts=core.facts, clock=core.clock_pair()
         )
         made = call_plugin(ENGINE_RECORDER, "file", context, option="record")
-        recorder = cast("EngineRecorder | None", made)
+        if made is not None:
+            recorder = GuardedRecorder(cast("EngineRecorder", made))
     return EngineLoop(core, observers.heartbeat_seconds, recorder)
 
 

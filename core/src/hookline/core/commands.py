@@ -9,9 +9,9 @@ import msgspec
 from hookline.events import StepOutput
 from hookline.finish_cause import FinishCause
 from hookline.request import GenerateRequest
-from hookline.step.sleep_level import SleepLevel
+from hookline.step import SleepLevel
 
-SCHEMA_VERSION = 51
+SCHEMA_VERSION = 52
 """Version of all structs that cross a process boundary or are recorded.
 
 Increment it when one of them changes.

@@ -1,26 +1,24 @@
 """The engine core: schedule, execute, update, emit."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from hookline.clock import Clock
 from hookline.core.commands import SleepMode
-from hookline.core.step_in_flight import StepInFlight
 from hookline.events import ClockPair, StepOutput, StepRecord, VerifiedDrafts
 from hookline.finish_cause import Aborted, FinishCause
-from hookline.frozen import EMPTY
 from hookline.request import GenerateRequest
 from hookline.scheduler import Scheduler
-from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
-from hookline.scheduler.readiness import ReadinessGate
 from hookline.scheduler.scheduler import SchedulerParts
 from hookline.sections import Sections
+from hookline.stats.prefix_cache import EvictionWork
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.step import SleepLevel, StepPlan, StepResult
-from hookline.worker.executor import Executor, SharingExecutor
+from hookline.worker.executor import Executor, SharingExecutor, StartedStep
 from hookline_registry import Failure, isolate
 
 if TYPE_CHECKING:  # it is only read
@@ -29,6 +27,65 @@ if TYPE_CHECKING:  # it is only read
 
 WAIT = "wait"
 """Cause of an empty output: all work awaits extensions or gates."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepInFlight:
+    """A step that the executor has started.
+
+    Attributes:
+        plan: The step's plan.
+        started: The executor's handle.
+        started_at: Start of scheduling, monotonic ns.
+        scheduled_at: Time when the executor got the plan, monotonic ns.
+        evictions: Evictions from the prefix cache that made room for it.
+    """
+
+    plan: StepPlan
+    started: StartedStep
+    started_at: int
+    scheduled_at: int
+    evictions: EvictionWork
+
+    def record(
+        self,
+        result: StepResult,
+        told: Sections,
+        verified: VerifiedDrafts,
+        *,
+        engine_index: int,
+        waited_ns: int,
+        executed_at: int,
+        ended_at: int,
+    ) -> StepRecord:
+        """Describes the finished step.
+
+        Args:
+            result: The executor's result.
+            told: What extensions tell of it.
+            verified: Outcome of the step's drafts.
+            engine_index: Index of the engine.
+            waited_ns: Time that the step waited for the one before it, ns.
+            executed_at: Time of its result, monotonic ns.
+            ended_at: Time when the scheduler had processed it, monotonic ns.
+        """
+        plan = self.plan
+        return StepRecord(
+            step=plan.step,
+            engine_index=engine_index,
+            started_at=self.started_at,
+            scheduled_at=self.scheduled_at,
+            executed_at=executed_at,
+            ended_at=ended_at,
+            request_tokens=list(zip(plan.request_ids, plan.num_tokens, strict=True)),
+            work=plan.work,
+            sampled_requests=len(result.tokens),
+            waited_ns=waited_ns,
+            verified=verified,
+            execution=result.execution,
+            evictions=self.evictions,
+            sections=told,
+        )
 
 
 class EngineCore:
@@ -53,9 +110,6 @@ class EngineCore:
         clock: Clock,
         facts: "EngineFacts",
         parts: SchedulerParts,
-        *,
-        gates: Sequence[ReadinessGate] = (),
-        extensions: Mapping[str, SchedulerSide] = EMPTY,
     ) -> None:
         """Builds an engine around an executor whose model is ready.
 
@@ -65,17 +119,15 @@ class EngineCore:
             clock: Time source.
             facts: Description of the engine; extensions add to it.
             parts: Parts of its scheduler.
-            gates: Conditions for the admission of requests.
-            extensions: Scheduler's sides of extensions, by their names.
 
         Raises:
             ConfigError: An extension cannot serve the model.
         """
         shape = executor.shape
         self.clock = clock
-        sides = SchedulerExtensions(extensions, gates)
-        sides.loaded(shape)
-        self.facts = sides.described(facts)
+        self._sides = parts.extensions
+        self._sides.loaded(shape)
+        self.facts = self._sides.described(facts)
         self._executor = executor
         self.sharing = executor if isinstance(executor, SharingExecutor) else None
         self.has_ranks, self.check = bool(executor.pids), executor.check
@@ -84,12 +136,8 @@ class EngineCore:
         self._in_flight: deque[StepInFlight] = deque()
         self._last_executed = clock.now()
         self.sleep_level: SleepLevel | None = None
-        self._sides = sides
         self._scheduler = Scheduler(
-            config.scheduler,
-            parts,
-            max_model_len=shape.max_model_len,
-            extensions=sides,
+            config.scheduler, parts, max_model_len=shape.max_model_len
         )
 
     # -- requests ----------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Drives an engine core: takes commands, steps while there is work, waits otherwise."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from hookline.clock import NANOSECONDS
 from hookline.core.commands import (
@@ -16,8 +17,10 @@ from hookline.core.commands import (
     WakeUp,
 )
 from hookline.core.engine_core import WAIT, EngineCore
-from hookline.core.engine_recorder import EngineRecorder, GuardedRecorder
 from hookline.core.sleep import SleepControl
+
+if TYPE_CHECKING:  # it is only called
+    from hookline.core.engine_recorder import GuardedRecorder
 
 Receive = Callable[[float], Command | None]
 """Waits up to this many seconds for a command; 0 only polls."""
@@ -39,10 +42,10 @@ class EngineLoop:
         self,
         core: EngineCore,
         heartbeat_seconds: float,
-        recorder: EngineRecorder | None = None,
+        recorder: "GuardedRecorder | None" = None,
     ) -> None:
         self.core = core
-        self._recorder = GuardedRecorder(recorder) if recorder is not None else None
+        self._recorder = recorder
         self._sleep = SleepControl(core)
         self._heartbeat = round(heartbeat_seconds * NANOSECONDS)
         self._last_state = core.clock.now()

@@ -1,25 +1,40 @@
 """Makes the parts of a scheduler that an engine's configuration asks for."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hookline.clock import Clock
 from hookline.exceptions import ConfigError
+from hookline.frozen import EMPTY
 from hookline.kv_cache import KVCacheManager
 from hookline.kv_cache.cache_events import CacheEventLog
 from hookline.kv_cache.residency import MeasuredBlockPool
+from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.fair_queue import FairQueue
 from hookline.scheduler.pipeline import Pipeline
+from hookline.scheduler.readiness import ReadinessGate
 from hookline.scheduler.scheduler import SchedulerParts
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.engine import EngineConfig
 
 
 def make_scheduler_parts(
-    config: "EngineConfig", shape: ModelShape, clock: Clock
+    config: "EngineConfig",
+    shape: ModelShape,
+    clock: Clock,
+    extensions: Mapping[str, SchedulerSide] = EMPTY,
+    gates: Sequence[ReadinessGate] = (),
 ) -> SchedulerParts:
     """Makes the KV cache, and what only some configurations need.
+
+    Args:
+        config: Configuration of the engine.
+        shape: The model's shape.
+        clock: Time source.
+        extensions: Scheduler's sides of extensions, by their names.
+        gates: Conditions for the admission of requests, besides those of extensions.
 
     Raises:
         ConfigError: Block pool or token budget are too small for one request.
@@ -38,6 +53,7 @@ def make_scheduler_parts(
     has_stages = config.parallel.pipeline_parallel_size > 1
     return SchedulerParts(
         cache=cache,
+        extensions=SchedulerExtensions(extensions, gates),
         fair=FairQueue() if config.scheduler.is_fair else None,
         pipeline=Pipeline(config.scheduler, config.num_steps_ahead + 1)
         if has_stages

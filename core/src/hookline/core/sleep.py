@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hookline.core.commands import Call, Reply, Sleep, SleepState
-from hookline.step.sleep_level import SleepLevel
+from hookline.step import SleepLevel
 
 if TYPE_CHECKING:  # they are only called
     from hookline.core.engine_core import EngineCore

@@ -3,9 +3,9 @@
 from hookline.clock import NANOSECONDS
 from hookline.frontend.request_account import RequestAccount
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats.block_eviction import BlockEviction
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
+from hookline.stats.prefix_cache import BlockEviction
 
 
 class IterationBuilder:

@@ -17,9 +17,8 @@ from itertools import pairwise
 from random import Random
 
 from hookline.clock import Clock
-from hookline.kv_cache.block_pool import BlockPool
-from hookline.kv_cache.free_list import Block
-from hookline.stats.block_eviction import BlockEviction
+from hookline.kv_cache.block_pool import Block, BlockPool
+from hookline.stats.prefix_cache import BlockEviction
 
 _USES = 4
 """Number of last uses kept of a block: at most three gaps."""

@@ -23,7 +23,7 @@ from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import EXTENSION
 from hookline.pooling import POOLING
-from hookline.step.capabilities import ExecutorCapabilities
+from hookline.step import ExecutorCapabilities
 from hookline_registry import installed
 
 _ALL = ExecutorCapabilities(hidden_states=True, draft_trees=True, logits=True)

@@ -7,7 +7,7 @@ from hookline.exceptions import ConfigError, RequestError
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import LOGITS_PROCESSOR
 from hookline.sampling_params import SamplingParams
-from hookline.step.capabilities import ExecutorCapabilities
+from hookline.step import ExecutorCapabilities
 from hookline_registry import RegistryError, installed
 
 OPTION = "logits-processor"

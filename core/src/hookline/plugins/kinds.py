@@ -77,6 +77,11 @@ EXECUTOR = PluginKind(
     hook="executor_factory",
     bare="value",
 )
+BACKGROUND_COMPILER = PluginKind(
+    name="background_compiler",
+    group="hookline.background_compilers",
+    hook="background_compiler",
+)
 CONFIG_SECTION = PluginKind(
     name="config_section",
     group="hookline.config_sections",
@@ -108,6 +113,7 @@ KINDS = (
     CLUSTER,
     ENGINE_NODES,
     EXECUTOR,
+    BACKGROUND_COMPILER,
     CONFIG_SECTION,
     COMMAND,
     MODEL,

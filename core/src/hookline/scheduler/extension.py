@@ -17,7 +17,7 @@ from hookline.scheduler.external_prefix import ExternalPrefix
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.sections import NO_SECTIONS, Sections, present
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 
 if TYPE_CHECKING:  # it is only read
     from hookline.payloads import EngineFacts

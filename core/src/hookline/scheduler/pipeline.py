@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hookline.request import Request
 from hookline.scheduler.plan_builder import Share
 from hookline.scheduler.request_queues import RequestQueues
-from hookline.step.plan import StepPlan
+from hookline.step import StepPlan
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.scheduler import SchedulerConfig

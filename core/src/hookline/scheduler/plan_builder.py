@@ -8,7 +8,7 @@ from hookline.request import Request
 from hookline.scheduler.ledger import Ledger
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.step_work import StepWork
-from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.step import AdmittedSequence, StepPlan
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from hookline.request import Request, RequestStatus
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.lifecycle import RequestLifecycle
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.step.plan import StepResult
+from hookline.step import StepResult
 
 
 class ResultUpdate:

@@ -8,7 +8,7 @@ Drafts get what is left of it and of the free blocks.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -29,9 +29,9 @@ from hookline.scheduler.plan_builder import (
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.result_update import ResultUpdate
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats.block_eviction import EvictionWork
+from hookline.stats.prefix_cache import EvictionWork
 from hookline.stats.scheduler_stats import SchedulerStats
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.scheduler import SchedulerConfig
@@ -45,11 +45,13 @@ class SchedulerParts:
 
     Attributes:
         cache: Allocates KV blocks.
+        extensions: Sides of extensions, and gates.
         fair: The waiting queue of the policy `fair`; None under the others.
         pipeline: Divides requests among batches in flight; None if a step takes all.
     """
 
     cache: KVCacheManager
+    extensions: SchedulerExtensions = field(default_factory=SchedulerExtensions)
     fair: "FairQueue | None" = None
     pipeline: "Pipeline | None" = None
 
@@ -67,7 +69,6 @@ class Scheduler:
         parts: SchedulerParts,
         *,
         max_model_len: int,
-        extensions: SchedulerExtensions | None = None,
     ) -> None:
         """Creates a scheduler without requests.
 
@@ -75,11 +76,10 @@ class Scheduler:
             config: How requests share a step.
             parts: The KV cache, and what only some configurations need.
             max_model_len: Maximum number of tokens per request.
-            extensions: Sides of extensions, and their gates; None without any.
         """
         self._config = config
         cache = self._cache = parts.cache
-        extensions = self._extensions = extensions or SchedulerExtensions()
+        extensions = self._extensions = parts.extensions
         self._queues = RequestQueues(config, extensions.gates, parts.fair)
         self._lifecycle = RequestLifecycle(
             self._queues, cache, extensions, max_model_len=max_model_len

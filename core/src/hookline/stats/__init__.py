@@ -6,7 +6,6 @@ from importlib import import_module
 from hookline.moved_modules import moved_name
 
 _MODULES = (
-    "block_eviction",
     "finished_request",
     "iteration_stats",
     "prefix_cache",

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats.block_eviction import BlockEviction
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
+from hookline.stats.prefix_cache import BlockEviction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,20 @@
 """Builds a worker that loads model files, on the machine that a configuration names."""
 
+from functools import partial
+from typing import cast
+
+from hookline.plugins.calling import hook_of
+from hookline.plugins.kinds import BACKGROUND_COMPILER
 from hookline.worker.executor import ExecutorContext
+from hookline.worker.loading.first_forward import StartForward, final_forward
 from hookline.worker.loading.loader import load
 from hookline.worker.loading.logits_processors import logits_processors
 from hookline.worker.machines.choosing import init_device
 from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline.worker.worker import Worker, WorkerSetup
+from hookline_registry import UnknownPluginError
+
+_COMPILER = "background_compiling"
 
 
 def build_worker(context: ExecutorContext, ranks: RankContext = SINGLE_RANK) -> Worker:
@@ -15,4 +24,15 @@ def build_worker(context: ExecutorContext, ranks: RankContext = SINGLE_RANK) -> 
         context: The engine's configuration and parts.
         ranks: What the worker has of other ranks: of other engines', or in trials.
     """
-    return Worker(context, WorkerSetup(init_device, load, logits_processors), ranks)
+    load_model = partial(load, first_forward=_first_forward())
+    return Worker(
+        context, WorkerSetup(init_device, load_model, logits_processors), ranks
+    )
+
+
+def _first_forward() -> StartForward:
+    """Returns what is installed, or what compiles kernels before the first step."""
+    try:
+        return cast("StartForward", hook_of(BACKGROUND_COMPILER, _COMPILER)())
+    except UnknownPluginError:
+        return final_forward

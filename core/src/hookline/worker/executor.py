@@ -8,9 +8,7 @@ from hookline.clock import Clock
 from hookline.startup_timer import StartupTimer
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.stats.step_work import RankUse
-from hookline.step.model_shape import ModelShape
-from hookline.step.plan import StepPlan, StepResult
-from hookline.step.sleep_level import SleepLevel
+from hookline.step import ModelShape, SleepLevel, StepPlan, StepResult
 
 if TYPE_CHECKING:  # it needs torch, which is imported once an executor is chosen
     from hookline.config.engine import EngineConfig

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hookline.exceptions import ConfigError
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import EXECUTOR
-from hookline.step.capabilities import ExecutorCapabilities
+from hookline.step import ExecutorCapabilities
 from hookline.worker.executor import Executor, ExecutorContext, MakeRanks
 from hookline_registry import RegistryError, UnknownPluginError
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from hookline.clock import Clock
 from hookline.finish_cause import FinishCause
-from hookline.step.model_shape import ModelShape
-from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.step import AdmittedSequence, ModelShape, StepPlan
 
 if TYPE_CHECKING:  # need torch, which the scheduler's side of an extension does not
     import numpy as np
@@ -180,7 +179,9 @@ class WorkerSide:
         draft_tree: The shape of its drafts, set by `prepare`; None for chains.
         own_layers: Its own attention layers, set by `prepare`; None without any.
         uses_cache: Whether it is shown the KV cache, once, and needs the model's
-            fingerprint. The engine then does not start without compiled kernels.
+            fingerprint.
+        keeps_forward: Whether it must not see other kernels later, so that the engine
+            does not start without them; implied by `uses_cache`.
         graph_obstacle: Why steps cannot be captured in CUDA graphs; empty if they can.
     """
 
@@ -191,6 +192,7 @@ class WorkerSide:
     draft_tree: "DraftTree | None" = None
     own_layers: OwnLayers | None = None
     uses_cache: bool = False
+    keeps_forward: bool = False
     graph_obstacle: str = ""
 
     def prepare(self, parts: LoadedParts) -> None:

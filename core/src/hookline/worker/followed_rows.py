@@ -6,7 +6,7 @@ import torch
 
 from hookline.sections import Sections
 from hookline.startup_timer import StartupTimer
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline.worker.extension import (
     CacheShape,
     LoadedParts,
@@ -111,6 +111,11 @@ class FollowedRows:
     def uses_cache(self) -> bool:
         """Whether a side is shown the KV cache."""
         return any(side.uses_cache for side in self._sides)
+
+    @property
+    def keeps_forward(self) -> bool:
+        """Whether a side must not see another forward pass or cache later."""
+        return self.uses_cache or any(side.keeps_forward for side in self._sides)
 
     @property
     def graph_obstacle(self) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hookline.sampling_params import SamplingParams
-from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.step import AdmittedSequence, StepPlan
 from hookline.worker.read_only_mirror import make_mirror
 from hookline.worker.verification import DraftTree, Verified
 

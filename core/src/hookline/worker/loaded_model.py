@@ -1,6 +1,5 @@
 """A model as a worker gets it, and what loads it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -8,14 +7,15 @@ import torch
 
 from hookline.models.layer_shapes import LayerAttention, LayerCache
 from hookline.startup_timer import StartupTimer
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import Forward
 from hookline.worker.rank_context import RankContext
 from hookline_kernels import Platform
 
-if TYPE_CHECKING:  # it is only read
+if TYPE_CHECKING:  # they are only read
     from hookline.config.engine import EngineConfig
+    from hookline.worker.loading.first_forward import Upgrade
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +34,7 @@ class LoadedModel:
         own_layers: The indices, in the whole model, of the layers that it has.
         feature_layers: Layers whose inputs an extension needs on this rank.
         fingerprint: Digest of weights and configuration; empty if nobody needs it.
-        with_kernels: Makes the forward pass with kernels, once they are compiled; None
-            if `forward` is the final one.
+        upgrade: Replaces `forward` by kernels later; None if it is the final one.
     """
 
     shape: ModelShape
@@ -49,7 +48,7 @@ class LoadedModel:
     own_layers: range
     feature_layers: tuple[int, ...]
     fingerprint: bytes
-    with_kernels: Callable[[], Forward] | None = None
+    upgrade: "Upgrade | None" = None
 
     @property
     def cache_key(self) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from hookline.finish_cause import Failed, FinishCause
 from hookline.models.forward_batch import ForwardOutput
 from hookline.request import TokenLogprobs
 from hookline.stats.step_work import Execution
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 from hookline.worker.extension import WorkerStep
 from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows

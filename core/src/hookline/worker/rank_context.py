@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 
 from hookline.stats.step_work import NO_RANKS, RankUse
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows
@@ -38,9 +38,11 @@ class RankContext:
     Attributes:
         num_sharers: Number of ranks that share each layer.
         has_whole_tables: Embedding and output layer are whole on this rank.
+        is_alone: No other rank makes the same calls: this one may change its kernels.
     """
 
     num_sharers = 1
+    is_alone = True
     has_whole_tables = True
 
     # -- the model ---------------------------------------------------------------

@@ -110,7 +110,7 @@ class RunnerMaker:
         ranks: RankContext = SINGLE_RANK,
     ) -> "RunnerMaker":
         """Chooses the sampling kernels."""
-        is_final = model.with_kernels is None
+        is_final = model.upgrade is None
         may_compile = is_final and config.executor.may_compile
         return cls(
             config=config,

@@ -5,8 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 from hookline.stats.step_work import RankUse
-from hookline.step.plan import StepPlan, StepResult
-from hookline.step.sleep_level import SleepLevel
+from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import AssistingExecutor, Executor
 
 

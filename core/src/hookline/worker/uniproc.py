@@ -3,8 +3,7 @@
 from contextlib import ExitStack
 
 from hookline.stats.step_work import RankUse
-from hookline.step.plan import StepPlan
-from hookline.step.sleep_level import SleepLevel
+from hookline.step import SleepLevel, StepPlan
 from hookline.worker.executor import DeferredStep
 from hookline.worker.worker import Worker
 

@@ -22,9 +22,7 @@ from typing import TYPE_CHECKING, NoReturn
 from hookline.exceptions import ModelLoadError
 from hookline.startup_timer import StartupTimer
 from hookline.stats.step_work import RankUse
-from hookline.step.model_shape import ModelShape
-from hookline.step.plan import StepPlan
-from hookline.step.sleep_level import SleepLevel
+from hookline.step import ModelShape, SleepLevel, StepPlan
 from hookline.worker.allocation import Allocation
 from hookline.worker.executor import Compute, ExecutorContext
 from hookline.worker.extension import worker_sides
@@ -92,9 +90,6 @@ class Worker:
         self._extensions = FollowedRows(
             worker_sides(context.extensions.values(), context.config.parallel)
         )
-        if self._extensions.uses_cache:  # and must not be shown another one later
-            executor = replace(self.config.executor, serve_while_compiling=False)
-            self.config = replace(self.config, executor=executor)
         self._machine: Machine | None = None
         self._feature_layers: tuple[int, ...] = ()
         self._maker: RunnerMaker | None = None
@@ -226,6 +221,7 @@ class Worker:
         At level `WEIGHTS` extensions drop their weights, too.
         """
         assert self._machine is not None
+        self._abandon_upgrade()
         self._machine.rest()
         self._runner = None
         self.compute = self.execute = _sleeping
@@ -255,6 +251,7 @@ class Worker:
 
     def close(self) -> None:
         """Ends the threads of plugins and drops the model; valid in every phase."""
+        self._abandon_upgrade()
         if self._machine is not None:
             self._machine.close()
         if self._allocated is not None:
@@ -287,7 +284,13 @@ class Worker:
         assert self._runner is not None
         self.compute = self._ranks.around_step(self._runner.execute)
         self.execute = self._machine.tune(self)
+        if (upgrade := self.maker.model.upgrade) is not None:
+            self.execute = upgrade.serve_meanwhile(self)
         return shape
+
+    def _abandon_upgrade(self) -> None:
+        if self._maker is not None and self._maker.model.upgrade is not None:
+            self._maker.model.upgrade.abandon()
 
     def _build_runner(self, kept: Allocation) -> ModelShape:
         maker = self.maker

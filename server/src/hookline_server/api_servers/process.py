@@ -26,7 +26,7 @@ class ApiServerProcess(Supervised):
 
     def connect(self) -> AsyncChannel[ToParent]:
         """Returns the channel to it, which outlives it: its last messages are read."""
-        end = self.channel.dup()
+        end = self.copy_channel()
         return AsyncChannel(end, msgspec.msgpack.Decoder(ToParent), ENCODER)
 
     def ask_to_drain(self) -> None:

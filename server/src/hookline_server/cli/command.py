@@ -31,7 +31,6 @@ _OWN = {
     "serve": "start a server with the OpenAI API",
     "generate": "complete prompts without a server",
     "run-batch": "run the requests of a file, in OpenAI's batch format",
-    "warm-up": "compile the kernels that a model needs",
     "metrics": "list, describe and compare metrics",
     "plugins": "list or check the installed plugins",
     "version": "show the installed versions",

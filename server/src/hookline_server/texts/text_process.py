@@ -62,7 +62,7 @@ class TextProcess:
             environment=small_environment(),
             output=Output.NONE,
         )
-        end = self.process.channel.dup()
+        end = self.process.copy_channel()
         self._channel = AsyncChannel(end, msgspec.msgpack.Decoder(Reply))
         self._is_killed = False
         self._hearing = asyncio.create_task(self._hear(take, ended))

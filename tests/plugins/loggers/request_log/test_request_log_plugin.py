@@ -21,6 +21,7 @@ from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_request_log import LostLinesError, RequestLogger, create_stat_logger
 from hookline_request_log.options import DEFAULTS, Options
+from hookline_testing.hook_types import types_of
 from hookline_testing.payloads import (
     FACTS,
     FINISHED,
@@ -75,7 +76,7 @@ def test_plugin_agrees_with_the_specs() -> None:
     for plugin in plugins.get_plugins():
         for caller in plugins.get_hookcallers(plugin) or []:
             assert caller.spec is not None
-            expected = inspect.get_annotations(caller.spec.function, eval_str=True)
+            expected = types_of(caller.spec.function)
             for implementation in caller.get_hookimpls():
                 found = inspect.get_annotations(implementation.function, eval_str=True)
                 found.pop("return")

@@ -30,6 +30,7 @@ from hookline.core.commands import (
     ResetPrefixCache,
 )
 from hookline.core.engine_loop import EngineLoop
+from hookline.core.engine_recorder import GuardedRecorder
 from hookline.events import StepOutput
 from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
 from hookline.finish_cause import Aborted
@@ -259,7 +260,7 @@ class Faulty:
 def test_a_recorder_that_fails_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     """Its error is logged once; the engine's outputs are those without a recorder."""
     tap = Faulty()
-    tapped = EngineLoop(simulated_core(), 1000.0, tap)
+    tapped = EngineLoop(simulated_core(), 1000.0, GuardedRecorder(tap))
     plain = EngineLoop(simulated_core(), 1000.0)
 
     assert drive(tapped) == drive(plain)

@@ -40,7 +40,7 @@ from hookline.payloads import (
 )
 from hookline.sampling_params import SamplingParams
 from hookline.stats.scheduler_stats import Residue
-from hookline.step.plan import StepPlan
+from hookline.step import StepPlan
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import EngineClient
 from hookline.transport.inproc_client import InprocClient

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from hookline import SamplingParams
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState

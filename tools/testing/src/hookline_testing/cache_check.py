@@ -2,8 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Mapping
 
-from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
-from hookline.step.sleep_level import SleepLevel
+from hookline.step import AdmittedSequence, SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import DeferredStep, Executor
 from hookline_testing.wrapped_executor import WrappedExecutor
 

@@ -18,7 +18,7 @@ from hookline.core.engine_core import WAIT, EngineCore
 from hookline.core.engine_facts import engine_facts
 from hookline.core.making import make_scheduler_parts
 from hookline.events import StepOutput
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 from hookline_kv_transfer.config import KVTransferConfig
 from hookline_kv_transfer.connector import SchedulerConnector, WorkerConnector
 from hookline_kv_transfer.transfers import Transfers
@@ -149,14 +149,9 @@ def connected_core(
     transfers = Transfers(
         transfer, for_scheduler, clock=lambda: clock.now() / NANOSECONDS
     )
-    core = EngineCore(
-        config,
-        executor,
-        clock,
-        engine_facts(config, executor.shape),
-        make_scheduler_parts(config, executor.shape, clock),
-        extensions={KV_TRANSFER: transfers},
-    )
+    extensions = {KV_TRANSFER: transfers}
+    parts = make_scheduler_parts(config, shape, clock, extensions)
+    core = EngineCore(config, executor, clock, engine_facts(config, shape), parts)
     return ConnectedCore(core, clock, transfers)
 
 

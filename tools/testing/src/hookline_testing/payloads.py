@@ -19,7 +19,7 @@ from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.stats.step_work import StepWork
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 from hookline_registry import LaneStats
 
 MILLISECOND = 1_000_000

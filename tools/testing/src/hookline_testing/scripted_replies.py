@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 from tokenizers import Tokenizer
 
 from hookline.models.description import find_folder
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 
 if TYPE_CHECKING:  # `hookline plugins` loads this module, and torch takes seconds
     import torch
 
-    from hookline.worker.sampling.logits_processor import LogitsProcessorContext
-    from hookline.worker.sampling.sampled_positions import SampledPositions
+    from hookline.worker.sampling.logits_processor import (
+        LogitsProcessorContext,
+        SampledPositions,
+    )
 
 TEMPLATE = """\
 {% if tools %}<|im_start|>tools

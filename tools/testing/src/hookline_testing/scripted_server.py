@@ -42,7 +42,7 @@ from hookline.request import (
     TokenLogprobs,
 )
 from hookline.sampling_params import SamplingParams
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 from hookline_registry import PluginRegistry
 from hookline_server.app import create_app
 from hookline_server.probe import ProbeOutcome, ProbeResult

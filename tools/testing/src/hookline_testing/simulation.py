@@ -22,7 +22,7 @@ from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.extension import SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 from hookline.worker.executor import Executor
 from hookline_drafting.control import DraftControl
 from hookline_drafting.guard import ProposerGuard
@@ -105,15 +105,9 @@ def simulated_core(
         simulation, clock, shape, extensions=drafting, stages=stages
     )
     executor = wrap(executor) if wrap else executor
-    return EngineCore(
-        config,
-        executor,
-        clock,
-        engine_facts(config, executor.shape),
-        make_scheduler_parts(config, executor.shape, clock),
-        gates=gates,
-        extensions=extensions,
-    )
+    parts = make_scheduler_parts(config, executor.shape, clock, extensions, gates)
+    facts = engine_facts(config, executor.shape)
+    return EngineCore(config, executor, clock, facts, parts)
 
 
 def engine_request(

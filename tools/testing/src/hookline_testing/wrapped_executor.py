@@ -1,7 +1,6 @@
 """An executor around another one, for tests that change a part of what it does."""
 
-from hookline.step.plan import StepPlan
-from hookline.step.sleep_level import SleepLevel
+from hookline.step import SleepLevel, StepPlan
 from hookline.worker.executor import Executor, StartedStep
 
 

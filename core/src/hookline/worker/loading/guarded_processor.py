@@ -7,10 +7,9 @@ import numpy as np
 import torch
 
 from hookline.finish_cause import Failed, FinishCause
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline.worker.input_batch import Int64
-from hookline.worker.sampling.logits_processor import LogitsProcessor
-from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline.worker.sampling.logits_processor import LogitsProcessor, SampledPositions
 from hookline_registry import Failure, isolate
 
 _logger = logging.getLogger(__name__)

@@ -17,12 +17,16 @@ from hookline.models.layer_span import span_of
 from hookline.models.loading import load_model
 from hookline.models.probe import Probed, probe
 from hookline.startup_timer import StartupTimer
-from hookline.step.model_shape import ModelShape
-from hookline.worker.compiling.first_forward import first_forward
+from hookline.step import ModelShape
 from hookline.worker.extension import LoadedParts
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.loading.cache_dtype import eight_bit_dtype
+from hookline.worker.loading.first_forward import (
+    ModelToRun,
+    StartForward,
+    final_forward,
+)
 from hookline.worker.loading.forward_choice import choose_forward
 from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline_kernels import Platform
@@ -38,8 +42,9 @@ def load(
     *,
     extensions: FollowedRows,
     ranks: RankContext = SINGLE_RANK,
+    first_forward: StartForward = final_forward,
 ) -> LoadedModel:
-    """Implements `LoadModel`."""
+    """Implements `LoadModel`; `first_forward` chooses what computes the first steps."""
     eight_bits = eight_bit_dtype(config.cache, platform)
     with timer.phase("read config"):
         description = describe(config.model)
@@ -91,9 +96,11 @@ def load(
         _shape(model, description, probed, cache_dtype, max_model_len),
         cost=cost.on_ranks(ranks.num_sharers),
     )
+    may_change = ranks.is_alone and not extensions.keeps_forward
     dtypes = (model.dtype, cache_dtype)
+    to_run = ModelToRun(config, platform, probed.layers, *dtypes, may_change)
     with timer.phase("adapt model"):  # takes the model apart
-        first = first_forward(config, platform, choose, probed, *dtypes)
+        first = first_forward(to_run, choose)
     return LoadedModel(
         shape=shape,
         layers=probed.layers,
@@ -106,7 +113,7 @@ def load(
         feature_layers=extensions.feature_layers,
         fingerprint=fingerprint,
         forward=ranks.whole_logits(first.forward, vocab_size),
-        with_kernels=first.with_kernels,
+        upgrade=first.upgrade,
     )
 
 

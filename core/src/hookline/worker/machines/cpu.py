@@ -1,17 +1,12 @@
-"""Serves on CPUs: threads, pages of main memory, and kernels that are compiled late."""
+"""Serves on CPUs: threads, and pages of main memory."""
 
 import gc
-import logging
-from dataclasses import replace
-from functools import partial
 
 from hookline.config.engine import EngineConfig
 from hookline.startup_timer import StartupTimer
 from hookline.stats.step_work import ThreadUse
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 from hookline.worker.allocation import Allocation
-from hookline.worker.compiling.compiler_process import CompilerProcess
-from hookline.worker.compiling.upgrade import KernelUpgrade
 from hookline.worker.executor import Compute
 from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.machine import Serving
@@ -25,12 +20,8 @@ from hookline_kernels.runtime.kv_cache_prefaulter import KVCachePrefaulter
 from hookline_kernels.runtime.threads.choosing import is_chosen
 from hookline_kernels.runtime.threads.governor import ThreadGovernor
 
-_log = logging.getLogger(__name__)
-
 _PREFAULT_TOKENS = 1 << 16
 _MOST_PREFAULT = 1 << 30
-
-_Upgrade = KernelUpgrade[tuple[RunnerMaker, Allocation]]
 
 
 class CpuMachine:
@@ -41,7 +32,6 @@ class CpuMachine:
     def __init__(self, isa: str = "") -> None:
         self.isa = isa
         self._prefaulter: KVCachePrefaulter | None = None
-        self._upgrade: _Upgrade | None = None
         self._governor: ThreadGovernor | None = None
 
     def device_steps(
@@ -58,23 +48,18 @@ class CpuMachine:
         return blocks_that_fit(maker, timer, main_memory_room)
 
     def tune(self, worker: Serving) -> Compute:
-        """Faults in pages, has kernels compiled, and shares the cores with others."""
+        """Faults in pages, and shares the cores with others."""
         if self._prefaulter is None:
             prefault = worker.config.cache.kv_cache_prefault
             self._prefaulter = _prefaulter(worker.allocated, prefault)
-        compute = worker.compute
-        if worker.maker.model.with_kernels is not None:
-            compiler = CompilerProcess(worker.config, is_background=True)
-            upgrade = _Upgrade(compiler, partial(_with_kernels, worker))
-            self._upgrade = upgrade
-            compute = partial(self._compute_meanwhile, worker, upgrade)
         self._governor = self._governor or _governor(worker)
         freeze_gc()
-        return compute if self._governor is None else governed(self._governor, compute)
+        if self._governor is None:
+            return worker.compute
+        return governed(self._governor, worker.compute)
 
     def rest(self) -> None:
         """Implements `Machine`."""
-        self._close_upgrade()
         if self._prefaulter is not None:
             self._prefaulter.close()
             self._prefaulter = None
@@ -89,26 +74,6 @@ class CpuMachine:
         self.rest()
         if self._governor is not None:
             self._governor.close()
-
-    def _compute_meanwhile(
-        self, worker: Serving, upgrade: _Upgrade, plan: StepPlan
-    ) -> StepResult:
-        """Computes a step by torch, or takes over the kernels once they are there."""
-        if (built := upgrade.take()) is None:
-            is_compiling = upgrade.is_running
-            return worker.compute(plan).with_execution(kernels_compiling=is_compiling)
-        gc.unfreeze()
-        self._close_upgrade()
-        worker.use(*built)
-        maker, kept = worker.maker, worker.allocated
-        forward = maker.model.forward
-        _log.info("kernels are in use: %s", maker.kernels_in_use(forward, kept.cache))
-        return worker.execute(plan)
-
-    def _close_upgrade(self) -> None:
-        if self._upgrade is not None:
-            self._upgrade.close()
-            self._upgrade = None
 
 
 def governed(governor: ThreadGovernor, compute: Compute) -> Compute:
@@ -125,7 +90,7 @@ def governed(governor: ThreadGovernor, compute: Compute) -> Compute:
 def _governor(worker: Serving) -> ThreadGovernor | None:
     """Returns None where no team of threads computes steps."""
     config = worker.config
-    if not config.executor.may_compile or worker.maker.model.with_kernels is not None:
+    if not worker.maker.may_compile:
         return None
     try:
         team = import_compiled("hookline_kernels.cpu.team").thread_team()
@@ -149,13 +114,3 @@ def _prefaulter(kept: Allocation, prefault: int | None) -> KVCachePrefaulter | N
         token_bytes = sum(each.nbytes for each in memory) // tokens
         prefault = min(_PREFAULT_TOKENS * token_bytes, _MOST_PREFAULT)
     return KVCachePrefaulter(memory, prefault) if prefault else None
-
-
-def _with_kernels(worker: Serving) -> tuple[RunnerMaker, Allocation]:
-    """Builds what the next step may use; runs beside steps that do not."""
-    model = worker.maker.model
-    assert model.with_kernels is not None
-    model = replace(model, forward=model.with_kernels(), with_kernels=None)
-    maker = worker.maker.with_kernels(model)
-    cache = worker.allocated.cache.with_kernels()
-    return maker, replace(worker.allocated, cache=cache, feed=maker.feed(cache))

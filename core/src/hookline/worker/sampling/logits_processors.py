@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from hookline.finish_cause import FinishCause
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline.worker.sampling.logits_processor import (
     LogitsProcessor,
     ReportingProcessor,
+    SampledPositions,
 )
-from hookline.worker.sampling.sampled_positions import SampledPositions
 from hookline_registry import isolate
 
 P = TypeVar("P", bound=LogitsProcessor)

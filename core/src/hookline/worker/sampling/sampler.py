@@ -18,8 +18,8 @@ import torch
 from hookline.finish_cause import FinishCause
 from hookline.request import TokenLogprobs
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
+from hookline.worker.sampling.logits_processor import SampledPositions
 from hookline.worker.sampling.logprobs import prompt_logprobs, top_logprobs
-from hookline.worker.sampling.sampled_positions import SampledPositions
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.sampling.step_sampler import DrawnDrafts, Samples
 from hookline.worker.verification import DraftLayout

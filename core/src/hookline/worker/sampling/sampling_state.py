@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline_kernels.randomness import split_mix
 

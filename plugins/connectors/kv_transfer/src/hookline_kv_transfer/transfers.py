@@ -22,7 +22,7 @@ from hookline.request import Request, RequestStatus
 from hookline.scheduler.extension import SchedulerPort, SchedulerSide
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.sections import Section
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 from hookline_kv_transfer.block_changes import BlockChanges
 from hookline_kv_transfer.config import KVTransferConfig, LoadFailurePolicy
 from hookline_kv_transfer.connector import SchedulerConnector

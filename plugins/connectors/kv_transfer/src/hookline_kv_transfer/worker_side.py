@@ -6,7 +6,7 @@ from dataclasses import replace
 from hookline.config import EngineConfig
 from hookline.config.extensions import KV_TRANSFER
 from hookline.sections import Section
-from hookline.step.plan import StepPlan
+from hookline.step import StepPlan
 from hookline.worker.extension import ShownCache, WorkerSide
 from hookline_kv_transfer.blocks import KVBlocks
 from hookline_kv_transfer.config import KVTransferConfig

@@ -13,9 +13,7 @@ from hookline.config import SimulationConfig
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.stats.step_work import Execution
-from hookline.step.model_shape import ModelShape
-from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
-from hookline.step.sleep_level import SleepLevel
+from hookline.step import AdmittedSequence, ModelShape, SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import DeferredStep
 from hookline.worker.extension import FollowSimulation, SimulatedStep
 from hookline_simulated.memory import SimulatedCache

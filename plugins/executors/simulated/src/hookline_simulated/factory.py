@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hookline.config import EngineConfig
 from hookline.models.description import describe
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 from hookline.worker.executor import ExecutorContext
 from hookline.worker.executor_factory import ExecutorFactory
 from hookline.worker.extension import (

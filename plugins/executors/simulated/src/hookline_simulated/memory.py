@@ -10,7 +10,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-from hookline.step.plan import StepPlan
+from hookline.step import StepPlan
 from hookline.worker.extension import WorkerSide
 
 Int64 = npt.NDArray[np.int64]

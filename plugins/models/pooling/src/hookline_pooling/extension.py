@@ -8,7 +8,7 @@ from hookline.frozen import frozen_map
 from hookline.payloads import EngineFacts
 from hookline.pooling import POOLING
 from hookline.scheduler.extension import SchedulerPort, SchedulerSide
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 from hookline.worker.extension import (
     FollowSimulation,
     SimulatedStep,

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from hookline.finish_cause import Failed
 from hookline.pooling import POOLING, PooledVectors
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline.worker.extension import WorkerSide, WorkerStep
 from hookline_pooling.pooling import REQUEST, PooledStep, Pooling, PoolingType
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import numpy as np
 
 from hookline.pooling import PooledVectors
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline_pooling.facts import PoolingFacts
 from hookline_pooling.pooling import REQUEST, PooledStep, Pooling, PoolingType
 

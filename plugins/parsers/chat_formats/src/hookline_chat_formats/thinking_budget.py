@@ -11,13 +11,15 @@ from tokenizers import Tokenizer
 
 from hookline.exceptions import ConfigError
 from hookline.models.description import find_folder
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 
 if TYPE_CHECKING:  # `hookline plugins` loads this module, and torch takes seconds
     import torch
 
-    from hookline.worker.sampling.logits_processor import LogitsProcessorContext
-    from hookline.worker.sampling.sampled_positions import SampledPositions
+    from hookline.worker.sampling.logits_processor import (
+        LogitsProcessorContext,
+        SampledPositions,
+    )
 
 ARGUMENT = "thinking_token_budget"
 """Name of the request's argument in `vllm_xargs`, or `extra_args`."""

@@ -4,9 +4,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from hookline.step.plan import AdmittedSequence
-from hookline.worker.sampling.logits_processor import LogitsProcessorContext
-from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline.step import AdmittedSequence
+from hookline.worker.sampling.logits_processor import (
+    LogitsProcessorContext,
+    SampledPositions,
+)
 from hookline.worker.sampling.sampling_state import positive_float32
 
 LARGEST_LOGIT = torch.finfo(torch.float32).max

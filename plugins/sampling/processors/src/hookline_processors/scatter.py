@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from hookline.worker.input_batch import Int64
-from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline.worker.sampling.logits_processor import SampledPositions
 
 NEGATIVE_INFINITY = float("-inf")
 

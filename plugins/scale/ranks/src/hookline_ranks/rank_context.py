@@ -7,7 +7,7 @@ from transformers import PreTrainedConfig
 from hookline.config.engine import EngineConfig
 from hookline.models.model_part import ModelPart
 from hookline.stats.step_work import NO_RANKS, RankUse
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import Compute
 from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows
@@ -36,6 +36,7 @@ class DividedRankContext(RankContext):
             parts: What lies between it and the others.
         """
         parallel, self._parts = config.parallel, parts
+        self.is_alone = parallel.world_size == 1 and not config.spreads_experts
         self._stage = Stage(parallel.stage, parallel.pipeline_parallel_size)
         self._has_whole_experts = parallel.enable_expert_parallel
         self._reduce: RankReduction | None = None

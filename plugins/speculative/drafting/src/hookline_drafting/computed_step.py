@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from hookline.step.plan import StepPlan
+from hookline.step import StepPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hookline.step.plan import StepPlan
+from hookline.step import StepPlan
 from hookline.worker.input_batch import InputBatch, Int64
 from hookline.worker.sampling.step_sampler import DrawnDrafts
 from hookline.worker.verification import first_of_each

@@ -7,7 +7,7 @@ from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
 from hookline.exceptions import ConfigError
 from hookline.payloads import ExtensionContext
 from hookline.scheduler.extension import SchedulerSide
-from hookline.step.model_shape import ModelShape
+from hookline.step import ModelShape
 from hookline.worker.extension import SimulatedStep, WorkerContext, WorkerSide
 from hookline_drafting.config import SpeculativeConfig
 from hookline_drafting.loading import load_proposer, settle_drafts

@@ -8,7 +8,7 @@ import torch
 from hookline.config.extensions import DRAFTING
 from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
 from hookline.payloads import ExtensionContext
-from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.step import AdmittedSequence, StepPlan
 from hookline.worker.extension import (
     CacheShape,
     LoadedParts,
@@ -51,6 +51,7 @@ class DraftingWorker(WorkerSide):
     """
 
     own_layers: DraftMemory | None = None
+    keeps_forward = True
 
     def __init__(
         self,

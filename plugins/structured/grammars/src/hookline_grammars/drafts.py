@@ -8,7 +8,7 @@ without asking a proposer ("jump forward"): one step verifies all of it.
 from collections.abc import Mapping, Sequence
 
 from hookline.config.extensions import GRAMMARS
-from hookline.step.plan import StepPlan
+from hookline.step import StepPlan
 from hookline.worker.extension import WorkerStep
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.verification import first_of_each

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from hookline.finish_cause import Failed, FinishCause, Rejected
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline.worker.input_batch import InputBatch, Int32, Int64
-from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline.worker.sampling.logits_processor import SampledPositions
 from hookline.worker.verification import first_of_each
 from hookline_grammars.allowance import (
     TOKEN_NS,

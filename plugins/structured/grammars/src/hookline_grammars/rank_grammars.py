@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hookline.step.plan import StepPlan
+from hookline.step import StepPlan
 from hookline.structured_outputs import ReasoningSpan
 from hookline_grammars.backend import GrammarMatcher
 from hookline_grammars.compiled import GRAMMAR, CompiledGrammar

@@ -1,6 +1,6 @@
 """The matcher of one batch row, which follows the row's tokens."""
 
-from hookline.step.plan import AdmittedSequence
+from hookline.step import AdmittedSequence
 from hookline.worker.input_batch import Int32
 from hookline_grammars.allowance import TOKEN_NS
 from hookline_grammars.backend import GrammarMatcher

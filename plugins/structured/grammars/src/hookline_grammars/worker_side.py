@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hookline.config import Kernels
-from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.step import AdmittedSequence, StepPlan
 from hookline.worker.extension import RunnerParts, WorkerSide, WorkerStep
 from hookline.worker.sampling.logits_processor import (
     LogitsProcessor,

@@ -12,7 +12,7 @@ import pytest
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError
-from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.step import AdmittedSequence, StepPlan
 from hookline_ranks.processes.rank_server import _with_shared
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential

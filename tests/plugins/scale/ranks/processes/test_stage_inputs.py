@@ -9,7 +9,7 @@ import pytest
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.finish_cause import Aborted
 from hookline.stats.scheduler_stats import Residue
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import DeferredStep, Executor
 from hookline.worker.input_batch import InputBatch, StepInputs
 from hookline.worker.verification import Verified

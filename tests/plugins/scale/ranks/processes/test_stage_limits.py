@@ -6,7 +6,7 @@ import pytest
 
 from hookline.config import EngineConfig, ExecutorConfig, ParallelConfig
 from hookline.exceptions import ConfigError
-from hookline.worker.compiling import process
+from hookline_background_compiling import process
 
 TWO = replace(EngineConfig(), parallel=ParallelConfig(pipeline_parallel_size=2))
 

@@ -59,10 +59,7 @@ def _create(
 
 def _as_only_rank(context: ExecutorContext, links: ExpertLinks) -> ExecutorContext:
     """Makes the engine's only rank one of those that share the experts."""
-    # Kernels that are tried while it serves would call the other engines.
-    executor = replace(context.config.executor, serve_while_compiling=False)
-    config = replace(context.config, executor=executor)
-    return replace(context, config=config, make_ranks=partial(_ranks_of, links))
+    return replace(context, make_ranks=partial(_ranks_of, links))
 
 
 def _ranks_of(links: ExpertLinks, config: EngineConfig) -> "RankContext":

@@ -11,8 +11,7 @@ import msgspec
 from hookline.exceptions import ConfigError, ModelLoadError, RankError
 from hookline.frozen import plain
 from hookline.stats.step_work import RankUse
-from hookline.step.plan import StepPlan, StepResult
-from hookline.step.sleep_level import SleepLevel
+from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import ExecutorContext
 from hookline.worker.extension import JoinedExtension
 from hookline_ranks.processes.ends import StartRanks

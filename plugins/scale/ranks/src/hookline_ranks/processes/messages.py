@@ -11,9 +11,7 @@ import msgspec
 from hookline.config import EngineConfig
 from hookline.startup_timer import StartupPhase
 from hookline.stats.step_work import RankUse
-from hookline.step.model_shape import ModelShape
-from hookline.step.plan import StepPlan, StepResult
-from hookline.step.sleep_level import SleepLevel
+from hookline.step import ModelShape, SleepLevel, StepPlan, StepResult
 
 
 class Setup(msgspec.Struct, frozen=True, tag=True):

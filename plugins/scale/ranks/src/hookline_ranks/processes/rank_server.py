@@ -13,9 +13,7 @@ from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.frozen import plain
 from hookline.startup_timer import StartupTimer
 from hookline.stats.step_work import RankUse
-from hookline.step.model_shape import ModelShape
-from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
-from hookline.step.sleep_level import SleepLevel
+from hookline.step import AdmittedSequence, ModelShape, SleepLevel, StepPlan, StepResult
 from hookline.worker.importing import import_torch
 from hookline_ranks.processes.ends import RankEnd
 from hookline_ranks.processes.messages import (

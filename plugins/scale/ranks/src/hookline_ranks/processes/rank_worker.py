@@ -16,16 +16,9 @@ from hookline_ranks.rank_context import DividedRankContext
 
 
 def rank_config(config: EngineConfig, end: RankEnd) -> EngineConfig:
-    """Returns the configuration of one rank.
-
-    Several ranks, of one engine or of several, make the same calls of one another, so
-    that none may compute with other kernels than the rest, or try them, meanwhile.
-    """
-    executor, parallel = config.executor, config.parallel
-    if parallel.world_size > 1 or config.spreads_experts:
-        executor = replace(executor, serve_while_compiling=False)
-    parallel = replace(parallel, rank=end.rank, ranks_here=end.ranks_here)
-    return replace(config, parallel=parallel, executor=executor)
+    """Returns the configuration of one rank."""
+    parallel = replace(config.parallel, rank=end.rank, ranks_here=end.ranks_here)
+    return replace(config, parallel=parallel)
 
 
 def make_worker(

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from hookline.stats.step_work import Execution
-from hookline.step.plan import StepPlan, StepResult
+from hookline.step import StepPlan, StepResult
 from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import PassingForward

@@ -9,34 +9,45 @@ import pytest
 import torch
 from transformers import Gemma3TextConfig, LlamaConfig
 
-from hookline.clock import SystemClock
 from hookline.config import EngineConfig, ExecutorConfig
 from hookline.models.few_layers import keep_few_layers
 from hookline.models.layer_shapes import LayerCache
-from hookline.models.probe import Probed
-from hookline.startup_timer import StartupTimer
-from hookline.worker.building import build_worker
-from hookline.worker.compiling.first_forward import COMPILING, first_forward
-from hookline.worker.compiling.messages import (
+from hookline.worker.extension import WorkerSide
+from hookline.worker.followed_rows import FollowedRows
+from hookline.worker.loading.first_forward import ModelToRun
+from hookline.worker.loading.module_forward import ModuleForward
+from hookline.worker.paged_cache import PagedCache
+from hookline_background_compiling.config import BackgroundCompilingConfig
+from hookline_background_compiling.first_forward import COMPILING, first_forward
+from hookline_background_compiling.messages import (
     CompilationEnded,
     CompilationRefused,
     CompilerMessage,
     KernelCompiled,
 )
-from hookline.worker.compiling.upgrade import KernelUpgrade
-from hookline.worker.executor import ExecutorContext
-from hookline.worker.extension import WorkerContext, WorkerSide
-from hookline.worker.loading.module_forward import ModuleForward
-from hookline.worker.paged_cache import PagedCache
+from hookline_background_compiling.upgrade import KernelUpgrade, WorkerUpgrade
 from hookline_kernels import CPU
 from hookline_kernels.cpu import jit
 
+WAITS: dict[str, object] = {
+    BackgroundCompilingConfig.key: BackgroundCompilingConfig(
+        serve_while_compiling=False
+    )
+}
 BESIDE = ExecutorConfig(shares_cores=True)
 LAYERS = (LayerCache(num_heads=2, num_kv_heads=1, key_dim=16, value_dim=16),)
-PROBED = Probed(
-    layers=LAYERS, attention=(), prompts=([1], [2]), logits=torch.zeros(2, 8)
-)
 ENDED = CompilationEnded("cache", "decoder")
+
+
+def model(config: EngineConfig, *, may_change: bool = True) -> ModelToRun:
+    return ModelToRun(
+        config=config,
+        platform=CPU,
+        layers=LAYERS,
+        dtype=torch.float32,
+        cache_dtype=torch.float32,
+        may_change=may_change,
+    )
 
 
 class Choices:
@@ -67,16 +78,15 @@ def test_missing_kernels_are_asked_for_again_later() -> None:
     choose = Choices()
     # Of a shape that no other test uses: kernels stay loaded.
     layers = (LayerCache(num_heads=3, num_kv_heads=1, key_dim=48, value_dim=48),)
-    probed = replace(PROBED, layers=layers)
 
     first = first_forward(
-        EngineConfig(executor=BESIDE), CPU, choose, probed, torch.float32
+        replace(model(EngineConfig(executor=BESIDE)), layers=layers), choose
     )
 
     assert first.forward.reason == COMPILING
     assert choose.asked == [False]
-    assert first.with_kernels is not None
-    first.with_kernels()
+    assert isinstance(first.upgrade, WorkerUpgrade)
+    first.upgrade._make_forward()
     assert choose.asked == [False, True]
 
 
@@ -92,61 +102,47 @@ def test_engine_that_cannot_keep_kernels_compiles_them_itself(
     jit.cache_folder.cache_clear()
     choose = Choices()
 
-    first = first_forward(
-        EngineConfig(executor=BESIDE), CPU, choose, PROBED, torch.float32
-    )
+    first = first_forward(model(EngineConfig(executor=BESIDE)), choose)
 
     assert choose.asked == [True]
-    assert first.with_kernels is None
+    assert first.upgrade is None
     assert "XDG_CACHE_HOME" in caplog.text
     jit.cache_folder.cache_clear()
 
 
 @pytest.mark.parametrize(
-    "config",
+    "waiting",
     [
-        EngineConfig(),
-        EngineConfig(executor=replace(BESIDE, serve_while_compiling=False)),
+        model(EngineConfig()),
+        model(EngineConfig(executor=BESIDE, sections=WAITS)),
+        model(EngineConfig(executor=BESIDE), may_change=False),
     ],
 )
 def test_engine_that_must_not_change_waits_for_its_kernels(
-    config: EngineConfig,
+    waiting: ModelToRun,
 ) -> None:
     """
-    In one process, or if told so, kernels come before the first step.
+    In one process, if told so, or if somebody keeps its forward pass, kernels come
+    before the first step.
     """
     choose = Choices()
 
-    first = first_forward(config, CPU, choose, PROBED, torch.float32)
+    first = first_forward(waiting, choose)
 
     assert choose.asked == [True]
-    assert first.with_kernels is None
+    assert first.upgrade is None
 
 
-def test_worker_whose_cache_is_shown_waits_for_its_kernels() -> None:
+@pytest.mark.parametrize("reason", ["uses_cache", "keeps_forward"])
+def test_extension_that_keeps_what_it_is_shown_forbids_a_change(reason: str) -> None:
     """
-    An extension that has been shown a KV cache must not see another one later.
+    A side that has been shown a KV cache or kernels must not see others later.
     """
+    side = WorkerSide()
+    setattr(side, reason, True)
 
-    class Mover(WorkerSide):
-        uses_cache = True
-
-    class Moving:
-        def worker_side(self, context: WorkerContext) -> WorkerSide:
-            del context
-            return Mover()
-
-    context = ExecutorContext(
-        config=EngineConfig(executor=BESIDE),
-        clock=SystemClock(),
-        timer=StartupTimer(SystemClock()),
-        extensions={"moving": Moving()},
-    )
-
-    worker = build_worker(context)
-
-    assert BESIDE.serve_while_compiling
-    assert not worker.config.executor.serve_while_compiling
+    assert FollowedRows([side]).keeps_forward
+    assert not FollowedRows([WorkerSide()]).keeps_forward
 
 
 def test_cache_keeps_its_memory_when_attention_changes() -> None:

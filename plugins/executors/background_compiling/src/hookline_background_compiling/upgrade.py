@@ -1,12 +1,22 @@
 """Brings kernels to an engine that serves without them meanwhile."""
 
+import gc
 import logging
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from threading import Event, Thread
 from typing import Generic, Protocol, TypeVar
 
-from hookline.worker.compiling.messages import (
+from hookline.step import StepPlan, StepResult
+from hookline.worker.allocation import Allocation
+from hookline.worker.executor import Compute
+from hookline.worker.forward import Forward
+from hookline.worker.machine import Serving
+from hookline.worker.runner_maker import RunnerMaker
+from hookline_background_compiling.compiler_process import CompilerProcess
+from hookline_background_compiling.messages import (
     CompilationRefused,
     CompilerMessage,
     KernelCompiled,
@@ -101,3 +111,55 @@ class KernelUpgrade(Generic[T]):
             )
             return None
         return built
+
+
+class WorkerUpgrade:
+    """Implements `Upgrade`: has a worker's kernels compiled, and takes them over."""
+
+    def __init__(self, make_forward: Callable[[], Forward]) -> None:
+        """Starts nothing yet.
+
+        Args:
+            make_forward: Makes the forward pass that uses kernels, once they are there.
+        """
+        self._make_forward = make_forward
+        self._running: KernelUpgrade[tuple[RunnerMaker, Allocation]] | None = None
+
+    def serve_meanwhile(self, worker: Serving) -> Compute:
+        """Implements `Upgrade`."""
+        compiler = CompilerProcess(worker.config, is_background=True)
+        upgrade = KernelUpgrade(compiler, partial(self._build, worker))
+        self._running = upgrade
+        return partial(self._compute_meanwhile, worker, upgrade, worker.execute)
+
+    def abandon(self) -> None:
+        """Implements `Upgrade`."""
+        if self._running is not None:
+            self._running.close()
+            self._running = None
+
+    def _compute_meanwhile(
+        self,
+        worker: Serving,
+        upgrade: KernelUpgrade[tuple[RunnerMaker, Allocation]],
+        compute: Compute,
+        plan: StepPlan,
+    ) -> StepResult:
+        """Computes a step by torch, or takes over the kernels once they are there."""
+        if (built := upgrade.take()) is None:
+            is_compiling = upgrade.is_running
+            return compute(plan).with_execution(kernels_compiling=is_compiling)
+        gc.unfreeze()
+        self.abandon()
+        worker.use(*built)
+        maker, kept = worker.maker, worker.allocated
+        forward = maker.model.forward
+        _log.info("kernels are in use: %s", maker.kernels_in_use(forward, kept.cache))
+        return worker.execute(plan)
+
+    def _build(self, worker: Serving) -> tuple[RunnerMaker, Allocation]:
+        """Builds what the next step may use; runs beside steps that do not."""
+        model = replace(worker.maker.model, forward=self._make_forward(), upgrade=None)
+        maker = worker.maker.with_kernels(model)
+        cache = worker.allocated.cache.with_kernels()
+        return maker, replace(worker.allocated, cache=cache, feed=maker.feed(cache))

@@ -1,4 +1,4 @@
-"""Compiles the kernels of one engine: `python -m hookline.worker.compiling.process`.
+"""Compiles one engine's kernels: `python -m hookline_background_compiling.process`.
 
 Its owner sends the engine's configuration, and is sent reports. It loads the model with
 few layers and tries what an engine would, with every kernel that is missing compiled in
@@ -22,15 +22,15 @@ from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.description import describe
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.startup_timer import StartupTimer
-from hookline.worker.compiling.messages import (
+from hookline.worker.executor import Executor, ExecutorContext
+from hookline.worker.executor_factory import RANKS, load_executor_factory
+from hookline.worker.uniproc_factory import import_for
+from hookline_background_compiling.messages import (
     CompilationEnded,
     CompilationRefused,
     CompilerMessage,
     KernelCompiled,
 )
-from hookline.worker.executor import Executor, ExecutorContext
-from hookline.worker.executor_factory import RANKS, load_executor_factory
-from hookline.worker.uniproc_factory import import_for
 from hookline_kernels import KernelError
 from hookline_kernels.compile_farm import CompileFarm
 from hookline_kernels.missing import when_missing
@@ -75,14 +75,15 @@ def _cores() -> int:
 
 def _compile(config: EngineConfig, farm: CompileFarm) -> str:
     """Compiles what an engine of this configuration needs; returns its kernels."""
-    if config.speculative is None:  # a proposer may look at all layers
-        config = replace(config, model=replace(config.model, has_few_layers=True))
     config, clock = _small(config), SystemClock()
+    extensions = load_extensions(config, is_rank=True, only={DRAFTING})
+    if not extensions:  # which may look at all layers
+        config = replace(config, model=replace(config.model, has_few_layers=True))
     context = ExecutorContext(
         config=config,
         clock=clock,
         timer=StartupTimer(clock),
-        extensions=load_extensions(config, is_rank=True, only={DRAFTING}),
+        extensions=extensions,
     )
     import_for(context)
     with when_missing(farm):
@@ -130,7 +131,6 @@ def _small(config: EngineConfig) -> EngineConfig:
             threads=1,
             kernels=Kernels.AUTO,
             shares_cores=False,
-            serve_while_compiling=False,
         ),
         scheduler=replace(config.scheduler, async_scheduling=False),
         parallel=replace(config.parallel, pipeline_parallel_size=1, rank=0),

@@ -9,7 +9,7 @@ import msgspec
 
 from hookline.config.engine import EngineConfig
 from hookline.frozen import plain
-from hookline.worker.compiling.messages import CompilationRefused, CompilerMessage
+from hookline_background_compiling.messages import CompilationRefused, CompilerMessage
 from hookline_processes.supervised import Output, Supervised
 
 _LIMIT_SECONDS = 900.0
@@ -29,7 +29,7 @@ class CompilerProcess:
         """Starts the process; in the background it is nice to others, and silent."""
         self._is_background = is_background
         self._process = Supervised(
-            "hookline.worker.compiling.process",
+            "hookline_background_compiling.process",
             name="the kernel compiler",
             environment={**os.environ, **_SINGLE_THREAD},
             output=Output.NONE if is_background else Output.OUTPUT,

@@ -3,8 +3,8 @@
 import time
 
 from hookline.config import EngineConfig, Kernels
-from hookline.worker.compiling.compiler_process import CompilerProcess
-from hookline.worker.compiling.messages import CompilationRefused, KernelCompiled
+from hookline_background_compiling.compiler_process import CompilerProcess
+from hookline_background_compiling.messages import CompilationRefused, KernelCompiled
 from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.options.arguments import engine_config, read_arguments
 from hookline_server.cli.options.engine import engine_options
