@@ -7,6 +7,7 @@ import pytest
 from hookline.config import EngineConfig, ParallelConfig
 from hookline.core.engine_facts import config_hash
 from hookline.exceptions import ConfigError
+from hookline_background_compiling.config import BackgroundCompilingConfig
 from hookline_cluster.config.cluster import ClusterConfig, local_engines
 from hookline_cluster.machines.local_options import (
     contradiction,
@@ -86,6 +87,17 @@ def test_an_engine_keeps_what_is_its_machines_own() -> None:
     assert config.executor.threads == 5
     assert list(ClusterConfig.of(config).local_indices) == [2, 3]
     assert localized(head, made()).executor.threads == 3
+
+
+def test_an_option_of_a_section_may_be_its_machines_own() -> None:
+    """The section is taken whole; without it the head node's stays."""
+    head, local = made(), made(serve_while_compiling=False)
+
+    ours, theirs = localized(head, local), localized(local, head)
+
+    assert not BackgroundCompilingConfig.of(ours).serve_while_compiling
+    assert not BackgroundCompilingConfig.of(theirs).serve_while_compiling
+    assert list(ClusterConfig.of(ours).local_indices) == [0, 1, 2, 3]
 
 
 def test_a_shared_option_must_be_the_head_nodes() -> None:

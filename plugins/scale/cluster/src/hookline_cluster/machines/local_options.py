@@ -62,22 +62,32 @@ def localized(head: EngineConfig, local: EngineConfig) -> EngineConfig:
     cluster = dataclasses.replace(
         ClusterConfig.of(head), machines=ClusterConfig.of(local).machines
     )
+    given = list(_given_here(local))
+    own = {
+        each.path[1]: local.sections[each.path[1]]
+        for each in given
+        if _is_in_section(each)
+    }
     made = dataclasses.replace(
         head,
-        sections={**local.sections, **head.sections, ClusterConfig.key: cluster},
+        sections=local.sections | head.sections | own | {ClusterConfig.key: cluster},
         model=dataclasses.replace(head.model, served_model_name=head.model.served_name),
     )
-    for each in _given_here(local):
-        made = _replaced(made, each.path, _value(local, each))
+    for each in given:
+        if not _is_in_section(each):
+            made = _replaced(made, each.path, _value(local, each))
     return made
 
 
 def _given_here(local: EngineConfig) -> Iterator[ConfigOption]:
     for each in options_of(EngineConfig):
-        is_local = each.flag in LOCAL_FLAGS
-        is_copied = each.path[0] == _SECTIONS
-        if is_local and not is_copied and _is_given(local, each):
+        if each.flag in LOCAL_FLAGS and _is_given(local, each):
             yield each
+
+
+def _is_in_section(option: ConfigOption) -> bool:
+    """Whether an option is that of a distribution's section, which is taken whole."""
+    return option.path[0] == _SECTIONS
 
 
 def _is_given(config: EngineConfig, each: ConfigOption) -> bool:
