@@ -30,8 +30,10 @@ def fork(event):
         if not child:
             time.sleep(300)
             os._exit(0)
-        with open(os.environ["CHILD_FILE"] + event, "w") as file:
+        path = os.environ["CHILD_FILE"] + event
+        with open(os.environ["NEW_FILE"], "w") as file:
             file.write(str(child))
+        os.rename(os.environ["NEW_FILE"], path)
 
 
 @hookimpl
@@ -53,6 +55,7 @@ def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
         site.install("forking", FORKING)
     path = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
     environment = {"PYTHONPATH": path, "CHILD_FILE": f"{tmp_path}/child-"}
+    environment["NEW_FILE"] = f"{tmp_path}/new"
     arguments: tuple[str, ...] = ("--executor", "simulated", "--port", "0")
     arguments = (*arguments, "--stat-logger", "forking")
     if request.param == "observer process":
