@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MOST_FILES = 15
-MOST_LINES = 3100
+MOST_LINES = 3300
 
 TOUR = (ROOT / "docs" / "tour.md").read_text("utf-8")
 STOPS = re.findall(r"^## (\d+)\. `([\w./]+\.py)`$", TOUR, flags=re.MULTILINE)
@@ -27,7 +27,7 @@ def test_the_files_of_the_tour_exist() -> None:
 
 
 def test_the_tour_is_read_in_an_afternoon() -> None:
-    """Its files have at most 3100 lines together."""
+    """Its files have at most 3300 lines together."""
     lines = [len((ROOT / path).read_text("utf-8").splitlines()) for _, path in STOPS]
 
     assert sum(lines) <= MOST_LINES
