@@ -18,8 +18,13 @@ machine.
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:  # it imports torch, and not all tests do
+    from hookline_testing.oracle import Oracle
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
@@ -48,3 +53,11 @@ def pytest_xdist_auto_num_workers() -> int:
     """Returns the number of processes of `-n auto`."""
     times = float(os.environ.get("HOOKLINE_TEST_PROCESSES", "1.5"))
     return max(1, round(times * len(os.sched_getaffinity(0))))
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> "Oracle":
+    """One small random model, which serves where the family does not matter."""
+    from hookline_testing.oracle import make_oracle  # noqa: PLC0415
+
+    return make_oracle("llama", tmp_path_factory.mktemp("llama"))

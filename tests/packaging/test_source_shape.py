@@ -11,7 +11,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from hookline_testing.parsed_sources import parsed
+from hookline_testing.structure.sources import parsed
 
 ROOT = Path(__file__).parents[2]
 MOST_FILE_LINES = 400

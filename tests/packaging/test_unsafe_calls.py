@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from hookline_testing.parsed_sources import parsed
+from hookline_testing.structure.sources import parsed
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = "core", "processes", "registry", "server", "plugins", "models", "tools"

@@ -34,15 +34,13 @@ MOVED: Mapping[str, str] = {
 }
 """New name of each module; those inside it have moved along."""
 
-MOVED_NAMES: Mapping[str, Mapping[str, str]] = {
+MOVED_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "hookline.config": {
-        "KVRole": "hookline_kv_transfer",
-        "KVTransferConfig": "hookline_kv_transfer",
-        "LoadFailurePolicy": "hookline_kv_transfer",
-        "SpeculativeConfig": "hookline_drafting",
+        "hookline_drafting": ("SpeculativeConfig",),
+        "hookline_kv_transfer": ("KVRole", "KVTransferConfig", "LoadFailurePolicy"),
     },
-    "hookline.front_end_parts": dict.fromkeys(
-        (
+    "hookline.front_end_parts": {
+        "hookline_metrics.front_end_parts": (
             "ConnectionStats",
             "EngineLink",
             "EventLoopStats",
@@ -61,31 +59,65 @@ MOVED_NAMES: Mapping[str, Mapping[str, str]] = {
             "TextStats",
             "UnknownFieldStats",
         ),
-        "hookline_metrics.front_end_parts",
-    ),
+    },
     "hookline.payloads": {
-        "ConnectorContext": "hookline_kv_transfer",
-        "ProposerContext": "hookline_drafting",
-        "QuantizationContext": "hookline.quantization",
-        "TrainingContext": "hookline_drafting",
-        "TrainingReport": "hookline_drafting",
+        "hookline.quantization": ("QuantizationContext",),
+        "hookline_drafting": ("ProposerContext", "TrainingContext", "TrainingReport"),
+        "hookline_kv_transfer": ("ConnectorContext",),
     },
     "hookline.stats": {
-        "ExpertStats": "hookline_metrics.expert_stats",
-        "GrammarCompiling": "hookline_metrics.grammars",
-        "GrammarStats": "hookline_metrics.grammars",
-        "GrammarUse": "hookline_metrics.grammars",
-        "ConnectorLookup": "hookline_metrics.connector_events",
-        "KVLoad": "hookline_metrics.transfer_stats",
-        "TierAllocation": "hookline_metrics.connector_events",
-        "TierEvent": "hookline_metrics.connector_events",
-        "TierLookup": "hookline_metrics.connector_events",
-        "TierMove": "hookline_metrics.connector_events",
-        "TierStats": "hookline_metrics.transfer_stats",
-        "TransferStats": "hookline_metrics.transfer_stats",
+        "hookline.config.extensions": ("GRAMMARS",),
+        "hookline.stats.finished_request": (
+            "FinishedGroup",
+            "FinishedRequest",
+            "MAX_STALLS",
+            "RequestTimes",
+        ),
+        "hookline.stats.iteration_stats": (
+            "FirstScheduled",
+            "FirstToken",
+            "IterationStats",
+        ),
+        "hookline.stats.prefix_cache": (
+            "BlockEviction",
+            "HitRateWindow",
+            "PrefixCacheCounts",
+        ),
+        "hookline.stats.scheduler_stats": (
+            "MOST_TENANTS",
+            "Residue",
+            "SchedulerStats",
+            "TenantStats",
+        ),
+        "hookline.stats.step_work": ("NO_RANKS", "NO_THREADS", "RankUse", "ThreadUse"),
+        "hookline_metrics.connector_events": (
+            "ConnectorEvent",
+            "ConnectorLookup",
+            "MOST_EVENTS",
+            "TierAllocation",
+            "TierEvent",
+            "TierLookup",
+            "TierMove",
+        ),
+        "hookline_metrics.expert_stats": ("ExpertStats",),
+        "hookline_metrics.grammars": (
+            "GRAMMAR_NEWS",
+            "GRAMMAR_STATS",
+            "GRAMMAR_USE",
+            "GrammarCompiling",
+            "GrammarNews",
+            "GrammarStats",
+            "GrammarUse",
+        ),
+        "hookline_metrics.transfer_stats": (
+            "KVLoad",
+            "MOST_TIERS",
+            "TierStats",
+            "TransferStats",
+        ),
     },
 }
-"""New modules of names that have left a module, by that module."""
+"""Names that have left a module, by that module and by the modules that have them."""
 
 
 def new_name(name: str) -> str | None:
@@ -102,7 +134,10 @@ def moved_name(module: str, name: str) -> object:
     Raises:
         AttributeError: The module never had it.
     """
-    if (new := MOVED_NAMES.get(module, {}).get(name)) is None:
+    homes = MOVED_NAMES.get(module, {})
+    if (
+        new := next((new for new, names in homes.items() if name in names), None)
+    ) is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     warnings.warn(
         f"{module}.{name} has moved to {new}; the old name will go with the next "

@@ -14,7 +14,7 @@ def first_id(client_index: int) -> int:
     """Returns the first id of a client's requests; the others follow.
 
     Raises:
-        ConfigError: There is no room for the index.
+        ConfigError: The index is negative, or not below `MAX_CLIENTS`.
     """
     if not 0 <= client_index < MAX_CLIENTS:
         raise ConfigError("client-index", f"must be 0 to {MAX_CLIENTS - 1}")

@@ -52,7 +52,7 @@ class Shorthand:
 
 @dataclass(frozen=True, slots=True)
 class OptionSpec:
-    """What an option says of its field.
+    """Describes the option that sets a field of a configuration.
 
     Attributes:
         help: One or two sentences for users.

@@ -103,18 +103,8 @@ def build_executor(
     """
     factory = load_executor_factory(config.executor_name)
     factory = factory if adapt is None else adapt(factory)
-    if factory.has_processes:
-        return factory(
-            ExecutorContext(
-                config=config, clock=clock, timer=timer, extensions=extensions
-            )
-        )
-    check_logits_processors(config, factory.capabilities)
+    if not factory.has_processes:  # their ranks check it, in their own processes
+        check_logits_processors(config, factory.capabilities)
     return factory(
-        ExecutorContext(
-            config=config,
-            clock=clock,
-            timer=timer,
-            extensions=extensions,
-        )
+        ExecutorContext(config=config, clock=clock, timer=timer, extensions=extensions)
     )

@@ -26,7 +26,7 @@ REQUEST_HOOKS: Mapping[str, str] = {
     "new_tokens": "tokens_generated",
     "finished": "requests_finished",
 }
-"""The hook that tells loggers of the events in a field of an output."""
+"""Hooks that pass the request events of an output to loggers, by their field in it."""
 OUTPUT_HOOKS = frozenset(
     (*REQUEST_HOOKS.values(), "cache_changed", "step_finished", "state_changed")
 )
@@ -154,7 +154,7 @@ class Observing(Protocol):
 def request_ids_for_hooks(
     output: StepOutput, listens: Callable[[str], bool]
 ) -> set[int]:
-    """Returns the ids of the requests in the events that loggers are told one by one.
+    """Returns the ids of requests in those events of an output that loggers receive.
 
     Args:
         output: Output of an engine.

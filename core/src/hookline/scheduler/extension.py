@@ -270,12 +270,13 @@ class SchedulerExtensions:
 
     def updated(self, sections: Sections, now: int) -> Sections:
         """Hands out the sections of a result; returns those of its record."""
-        told = {}
-        for name, section in sections.items():
-            if (update := self.updates.get(name)) is not None:
-                told[name] = update(section, now)
-        found = {name: each for name, each in told.items() if each is not None}
-        return MappingProxyType(found) if found else NO_SECTIONS
+        updates = self.updates
+        told = present(
+            (name, updates[name](section, now))
+            for name, section in sections.items()
+            if name in updates
+        )
+        return MappingProxyType(told) if told else NO_SECTIONS
 
     def finished(self, request: Request, now: int) -> Sections:
         """Returns the sections for the client of a request that ends."""

@@ -32,7 +32,7 @@ class OldestRequest:
 
     @property
     def queued_at(self) -> int | None:
-        """Time when it was queued, in ns; None if there is no request."""
+        """Time when the oldest request was queued, in ns; None without requests."""
         heap = self._heap
         while heap and heap[0][1] not in self._members:
             heapq.heappop(heap)

@@ -35,7 +35,8 @@ class ResultUpdate:
         Tokens of requests that have ended since the step was planned are dropped.
 
         Returns:
-            What extensions tell observers of the step, and the outcome of its drafts.
+            The sections that extensions add to the step's record, and how many drafts
+            were accepted.
         """
         told = NO_SECTIONS
         if result.sections:

@@ -194,7 +194,8 @@ class Scheduler:
         """Processes the executor's result of a step.
 
         Returns:
-            What extensions tell observers of it, and the outcome of its drafts.
+            The sections that extensions add to the step's record, and how many drafts
+            were accepted.
         """
         if self._last_ended < self._steps:  # polls have no number of their own
             self._last_ended += 1
@@ -254,7 +255,7 @@ class Scheduler:
         return self._lifecycle.take_events()
 
     def take_news(self) -> Sections:
-        """Returns what extensions have to tell since the last call."""
+        """Returns the sections that extensions add to the next output."""
         extensions = self._extensions
         if not (extensions.news or extensions.telling):
             return NO_SECTIONS

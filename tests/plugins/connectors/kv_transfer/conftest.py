@@ -9,7 +9,6 @@ import pytest
 from hookline import LLM
 from hookline.config import EngineConfig
 from hookline_testing.connectors import DictStore
-from hookline_testing.oracle import Oracle, make_oracle
 from hookline_testing.plugin_site import PluginSite
 
 _PLUGIN = """
@@ -27,12 +26,6 @@ def create_kv_connector(context):
 """
 
 ConnectedLLM = Callable[[EngineConfig, DictStore], AbstractContextManager[LLM]]
-
-
-@pytest.fixture(scope="session")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    """One family, where the family does not matter."""
-    return make_oracle("llama", tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture

@@ -7,13 +7,7 @@ import pytest
 from hookline import LLM
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline_testing import assert_conserved
-from hookline_testing.oracle import Oracle, make_oracle
-
-
-@pytest.fixture(scope="session")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    """One family, where the family does not matter."""
-    return make_oracle("llama", tmp_path_factory.mktemp("llama"))
+from hookline_testing.oracle import Oracle
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 Import = ast.Import | ast.ImportFrom
@@ -69,7 +69,7 @@ class Module:
     @cached_property
     def statements(self) -> "Statements":
         found = Statements([], [], [], [], [])
-        found.collect(ast.parse(self.text).body, is_lazy=False)
+        found.collect(parsed(self.path).body, is_lazy=False)
         return found
 
     @cached_property
@@ -99,6 +99,12 @@ class Module:
 
 Sources = Mapping[str, Module]
 """Modules by dotted name."""
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Returns the tree of a file, which is parsed once in each process."""
+    return ast.parse(path.read_text("utf-8"))
 
 
 def read_sources(root: Path) -> Sources:
