@@ -32,7 +32,7 @@ class ClientTable:
         self._open: dict[int, set[int]] = {}
         self._gone: set[int] = set()
         self._recent: dict[int, deque[Finished]] = {}
-        self._told_at: dict[int, int] = {}
+        self._sent_at: dict[int, int] = {}
 
     @property
     def are_empty(self) -> bool:
@@ -90,13 +90,13 @@ class ClientTable:
             or part.clock is not None
             or part.cause != "step"
         )
-        if not has_news and part.at - self._told_at.get(client, 0) < STATE_NS:
+        if not has_news and part.at - self._sent_at.get(client, 0) < STATE_NS:
             return False
-        self._told_at[client] = part.at
+        self._sent_at[client] = part.at
         return True
 
     def _close(self, client: int) -> None:
         self._open.pop(client, None)
-        self._told_at.pop(client, None)
+        self._sent_at.pop(client, None)
         self._gone.discard(client)
         self.orphaned_by.discard(client)

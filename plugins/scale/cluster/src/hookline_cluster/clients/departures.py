@@ -16,7 +16,7 @@ class Departures:
         self._awaited: dict[int, set[int]] = {}
         self._expelled: dict[int, set[int]] = {}
 
-    def begin(self, engine_index: int, clients: Iterable[int]) -> int:
+    def expect(self, engine_index: int, clients: Iterable[int]) -> int:
         """Awaits secondary clients; returns the number of the wish that they fulfil."""
         self._last_number += 1
         self._numbers[engine_index] = self._last_number

@@ -45,7 +45,7 @@ FromClient = Attach | Detach | DetachDrained | ForceDetach | Add | Finish | Call
 
 
 class SendMail(Protocol):
-    """Sends a message to a connected peer; see `Mailbox.send`."""
+    """Sends a message to a connected peer; see `Mailbox.post`."""
 
     def __call__(
         self, receiver: Party, message: msgspec.Struct, *, waits: bool = True
@@ -94,7 +94,7 @@ class ServedClients:
         """Returns the next of these commands."""
         return self._commands.popleft()
 
-    def take(self, sender: Party, message: FromClient) -> Command | None:
+    def on_message(self, sender: Party, message: FromClient) -> Command | None:
         """Takes a client's message; returns what the engine has to do."""
         if isinstance(message, Attach):
             self._attach(sender, message.address)
@@ -116,7 +116,7 @@ class ServedClients:
         self._ready = ready
         self._mail(self._owner, ready)
 
-    def send(self, message: EngineMessage) -> None:
+    def route(self, message: EngineMessage) -> None:
         """Sends a reply to its client, and each event to the client it concerns."""
         if not isinstance(message, StepOutput):
             self._reply(message)
@@ -147,7 +147,7 @@ class ServedClients:
 
     def _send_parts(self, output: StepOutput) -> None:
         indices = [client.index for client in self._clients]
-        others = None if self._others is None else self._others.take(output)
+        others = None if self._others is None else self._others.on_output(output)
         parts = split_output(output, indices, self._secondary.orphaned_by, others)
         for index, part in parts:
             client = Party(Role.CLIENT, index)

@@ -121,11 +121,11 @@ class EngineScaling:
             if self._has_finished(engine):
                 self._draining.discard(index)
                 if engine.failure is None:
-                    engine.end(LEFT)
+                    engine.mark_ended(LEFT)
                 self._remove(index)
                 self.changed()
 
-    def take(self, news: EngineNumberNews) -> None:
+    def on_news(self, news: EngineNumberNews) -> None:
         """Takes the news of engines that join or leave, and of who uses them."""
         index = news.engine_index
         match news:
@@ -183,7 +183,7 @@ class EngineScaling:
         _log.info(
             "engine %d will stop once its %d requests have ended",
             engine.index,
-            max(engine.accounting.num_in_flight, engine.num_told),
+            max(engine.accounting.num_in_flight, engine.num_reported),
         )
 
     @staticmethod
@@ -211,7 +211,7 @@ class EngineScaling:
             return True
         is_idle = not (
             engine.accounting.num_in_flight
-            or engine.num_told
+            or engine.num_reported
             or engine.stats.kv_blocks_used
         )
         is_ours = self._elastic.is_vacated(engine.index)
