@@ -309,7 +309,7 @@ class FrontEnd:
     def on_message(self, received: Received) -> None:
         """Processes a message of an engine."""
         if isinstance(received, StepOutput):
-            # Else it has left: these are its last words.
+            # Else it has left: these are its final messages.
             if (engine := self.engines.get(received.engine_index)) is not None:
                 self._take_output(engine, received)
         elif isinstance(received, Reply):

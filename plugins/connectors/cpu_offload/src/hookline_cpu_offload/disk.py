@@ -67,7 +67,7 @@ class Disk:
 
     def take_moves(self) -> tuple[Moved, list[TierMove]]:
         """Returns totals, and the writes and reads that ended since the last call."""
-        totals, ended = self._moves.drain()
+        totals, ended = self._moves.collect()
         totals.out_ns = self._readers.busy_ns
         return totals, ended
 

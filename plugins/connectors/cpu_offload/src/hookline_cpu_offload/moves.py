@@ -74,7 +74,7 @@ class TierMoves:
             self._totals.dropped_stores += 1
             self._totals.dropped_blocks += num_blocks
 
-    def drain(self) -> tuple[Moved, list[TierMove]]:
+    def collect(self) -> tuple[Moved, list[TierMove]]:
         """Returns the totals, and the moves that have ended since the last call."""
         with self._lock:
             ended = list(self._ended)

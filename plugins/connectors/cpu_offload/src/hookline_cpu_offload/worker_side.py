@@ -236,7 +236,7 @@ class WorkerSide:
     # -- parts -------------------------------------------------------------------
 
     def _report(self, lost: list[tuple[int, bytes]]) -> Report:
-        totals, ended = self._moves.drain()
+        totals, ended = self._moves.collect()
         if (disk := self._disk) is None:
             return Report(lost, ended, number=self._number, cpu=totals)
         on_disk, ended_there = disk.take_moves()

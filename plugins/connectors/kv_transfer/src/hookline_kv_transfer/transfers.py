@@ -183,7 +183,7 @@ class Transfers(SchedulerSide):
         """Returns the transfer orders of the plan being built."""
         loads, saves, cancelled = self._outbox.drain()
         self._has_reported_end = False
-        written, evicted = self._changes.drain(self._outbox.pool)
+        written, evicted = self._changes.collect(self._outbox.pool)
         if not self._config.saves:
             written, evicted = (), ()
         step = PlannedStep(written=written, evicted=evicted, cancelled=tuple(cancelled))

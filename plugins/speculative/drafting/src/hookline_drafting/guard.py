@@ -61,7 +61,7 @@ class ProposerGuard:
         """Maximum number of drafts of a request."""
         return self._config.most_speculative_tokens
 
-    def forget(self, request_ids: Sequence[int]) -> None:
+    def schedule_release(self, request_ids: Sequence[int]) -> None:
         """Has the proposer release requests before the next drafts."""
         if not self.is_abandoned:
             self._released += request_ids

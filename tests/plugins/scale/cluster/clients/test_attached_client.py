@@ -88,7 +88,7 @@ def test_it_sends_requests_and_calls_of_its_own(owner: OwnerClient) -> None:
     assert (reply.client, reply.number, reply.error) == (1, 7, None)
 
 
-def test_the_owner_gets_the_ends_of_an_expelled_clients_requests(
+def test_the_owner_gets_the_ends_of_a_force_detached_clients_requests(
     owner: OwnerClient,
 ) -> None:
     """They are aborted, and their blocks are free; other clients' run on."""
@@ -181,7 +181,7 @@ def test_the_owner_knows_of_calls_that_may_take_long(owner: OwnerClient) -> None
     assert reply.error is None
 
 
-def test_the_owner_learns_what_an_expelled_client_was_told(
+def test_the_owner_learns_what_a_force_detached_client_was_told(
     owner: OwnerClient,
 ) -> None:
     """The ends of its requests, which it may not have told anyone."""

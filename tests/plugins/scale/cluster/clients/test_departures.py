@@ -29,7 +29,7 @@ def test_an_answer_to_an_earlier_wish_does_not_count() -> None:
     assert not departures.are_complete(2)
 
 
-def test_a_guest_that_has_ended_is_awaited_until_the_engine_has_expelled_it() -> None:
+def test_a_client_that_has_ended_is_awaited_until_the_engine_has_detached_it() -> None:
     """Before, its requests may run there; it need not leave by itself."""
     departures = Departures()
     number = departures.expect(2, [1, 3])

@@ -253,7 +253,7 @@ def test_a_frame_without_an_engines_key_goes_nowhere() -> None:
     taken = []
     until(lambda: bool(relay.inbox.poll(0)))
     while relay.inbox.poll(200):
-        taken.append(relay.receive())
+        taken.append(relay.next_frame())
     relay.remove_engine(ENGINE)
 
     assert [each and each[0] for each in taken] == [None, None, ENGINE, None]

@@ -79,14 +79,14 @@ def test_an_engine_is_used_from_its_begin_to_its_end(owner: ElasticClient) -> No
         joined = [first(each, EngineJoined) for each in (one, other)]
         for each in (one, other):
             run_request(each, 1)
-        owner.vacate(1)
+        owner.drain_engine(1)
         wishes = [first(each, EngineDraining) for each in (one, other)]
-        states = [owner.is_vacated(1)]
+        states = [owner.is_drained(1)]
         for each, wish in zip((one, other), wishes, strict=True):
             each.leave(1, wish.number)
             left = first(owner, SecondaryClientLeft)
             owner.client_left(*left)
-            states.append(owner.is_vacated(1))
+            states.append(owner.is_drained(1))
         owner.remove(1)
         gone = first(owner, EngineLeft)
         heard = [first(each, EngineLeft) for each in (one, other)]
@@ -104,7 +104,7 @@ def test_a_client_comes_back_to_an_engine_that_stays(owner: ElasticClient) -> No
     with closing(AttachedClient(owner.invite(1))) as secondary:
         grow(owner)
         first(secondary, EngineJoined)
-        owner.vacate(1)
+        owner.drain_engine(1)
         wish = first(secondary, EngineDraining)
         with closing(AttachedClient(owner.invite(2))) as late:
             known = list(late.engines)
@@ -123,7 +123,7 @@ def test_a_client_comes_back_to_an_engine_that_stays(owner: ElasticClient) -> No
 
 
 def test_a_client_that_is_killed_is_not_awaited(owner: ElasticClient) -> None:
-    """Its requests are aborted before the engine counts as vacated."""
+    """Its requests are aborted before the engine counts as drained."""
     secondary = AttachedClient(owner.invite(1))
     with closing(secondary):
         grow(owner)
@@ -131,14 +131,14 @@ def test_a_client_that_is_killed_is_not_awaited(owner: ElasticClient) -> None:
         secondary.send(1, Add(engine_request(first_id(1), [3, 4], 1000)))
         while not first(secondary, StepOutput).events.new_tokens:
             pass
-        owner.vacate(1)
+        owner.drain_engine(1)
         owner.force_detach(1)
-        before = owner.is_vacated(1)
+        before = owner.is_drained(1)
         ended = first(owner, SecondaryClientEnded)
         while ended.engine_index != 1:
             ended = first(owner, SecondaryClientEnded)
         owner.client_left(1, ended.client, None)
-        after = owner.is_vacated(1)
+        after = owner.is_drained(1)
         while (output := first(owner, StepOutput)).stats.totals.finished != {
             "abort": 1
         }:

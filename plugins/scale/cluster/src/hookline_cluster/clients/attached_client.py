@@ -48,7 +48,7 @@ from hookline_process_engine.transport import Party, Role
 T = TypeVar("T")
 _CAPABILITIES = frozenset({AttachedEngines, EngineAttachments, RemoteEngines})
 _SLICE_SECONDS = 0.1
-_LAST_WORDS_SECONDS = 0.1
+_FINAL_MESSAGES_SECONDS = 0.1
 """Silence of an engine that has ended, after which nothing more comes from it."""
 _ATTACH_SECONDS = 60.0
 _LINGER_SECONDS = 1.0
@@ -241,10 +241,10 @@ class AttachedClient:
         return EngineJoined(index, info)
 
     def _mark_silent_dead(self) -> None:
-        """Reports the ends of engines that have had their last words."""
+        """Reports the ends of engines whose final messages have had time to come."""
         now = time.monotonic()
         for down, since in list(self._ending.values()):
-            if now - since > _LAST_WORDS_SECONDS:
+            if now - since > _FINAL_MESSAGES_SECONDS:
                 self._mark_dead(down)
 
     def _mark_dead(self, down: EngineDown) -> None:

@@ -119,7 +119,7 @@ class SecondaryClients:
             self._departures.process_ended(index)
             self._tell(down)
 
-    def vacate(self, engine_index: int) -> None:
+    def drain_engine(self, engine_index: int) -> None:
         """Asks the secondary clients to leave an engine."""
         with self._lock:
             self._ask_to_leave(engine_index)
@@ -131,14 +131,14 @@ class SecondaryClients:
                 self._tell(self._addresses[engine_index])
 
     def client_left(self, engine_index: int, client: int, number: int | None) -> None:
-        """Takes note that a client has left an engine, or was expelled if that is None.
+        """Takes note that a client has left an engine; by force if that is None.
 
         `number` is that of the wish which it fulfils.
         """
         with self._lock:
             self._departures.left(engine_index, client, number)
 
-    def is_vacated(self, engine_index: int) -> bool:
+    def is_drained(self, engine_index: int) -> bool:
         """Whether no client has anything open at an engine that all are to leave."""
         with self._lock:
             return self._departures.are_complete(engine_index)

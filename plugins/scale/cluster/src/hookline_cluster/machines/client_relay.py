@@ -23,7 +23,7 @@ class ClientRelay:
 
     Only the head node is connected to these engines, so that one port is enough. It
     neither decodes frames nor checks them: each has the key of its engine, which the
-    receiver checks, and which names the engine. `receive` and `pass_on` are for the
+    receiver checks, and which names the engine. `next_frame` and `pass_on` are for the
     thread that receives from the engines, the rest for any thread.
     """
 
@@ -68,7 +68,7 @@ class ClientRelay:
         """Forgets a secondary client that has ended."""
         self._overrun.discard(client)
 
-    def receive(self) -> tuple[Party, bytes] | None:
+    def next_frame(self) -> tuple[Party, bytes] | None:
         """Returns a client's frame and its engine; None if that is not there."""
         frame = self.transport.receive(0.0)
         if frame is None or (engine := self._engines.get(key_in(frame))) is None:

@@ -192,7 +192,7 @@ class TcpHub:
         return poller
 
     def _relay_to_engine(self, relay: ClientRelay) -> None:
-        if (taken := relay.receive()) is None:
+        if (taken := relay.next_frame()) is None:
             return
         engine, frame = taken
         with self._lock:
