@@ -25,13 +25,13 @@ class NodeAdmission:
         model_digest: str,
     ) -> None:
         self._config = config
-        self._remote_engines = engines
+        self._remotes = engines
         self._model_digest = model_digest
 
     def refusal(self, engine_index: int, join: Join) -> Refused | None:
         """Returns why a process cannot be an engine; None if it can."""
-        if (engine := self._remote_engines.get(engine_index)) is None:
-            shown = ", ".join(map(str, self._remote_engines))
+        if (engine := self._remotes.get(engine_index)) is None:
+            shown = ", ".join(map(str, self._remotes))
             reason = f"the engines of other machines are {shown}"
             return Refused(reason, is_final=True)
         if (mismatch := self._mismatch(join)) is not None:

@@ -111,7 +111,7 @@ class PlacedClient(Elastic, RemoteClient):
         if self._is_waiting:
             self._given_up = f"engine {index}: {reason}"
             return None
-        if self._remote_engines[index].presence is Presence.READY:
+        if self._remotes[index].presence is Presence.READY:
             # What it had sent may still be on its way.
             death = EngineDied(index, reason, DeathKind.EXITED)
             self._losses.setdefault(index, (time.monotonic() + DRAIN_SECONDS, death))
@@ -121,7 +121,7 @@ class PlacedClient(Elastic, RemoteClient):
         return died
 
     def _mark_dead(self, death: EngineDied) -> EngineDied | None:
-        presence = self._remote_engines[death.engine_index].presence
+        presence = self._remotes[death.engine_index].presence
         if presence is Presence.ABSENT:
             self._losses.pop(death.engine_index, None)
             return None
@@ -136,7 +136,7 @@ class PlacedClient(Elastic, RemoteClient):
     # -- engines that come and go --------------------------------------------------
 
     def _begin_start(self, index: int, num_blocks: int) -> None:
-        self._remote_engines.setdefault(index, RemoteEngine(index))
+        self._remotes.setdefault(index, RemoteEngine(index))
         self.engines.pop(index, None)
         self._blocks[index] = num_blocks
         self._start(index)
@@ -144,7 +144,7 @@ class PlacedClient(Elastic, RemoteClient):
     def _begin_end(self, index: int) -> None:
         self._due.pop(index, None)
         self._losses.pop(index, None)
-        engine = self._remote_engines[index]
+        engine = self._remotes[index]
         if engine.presence is not Presence.ABSENT:
             self._dismiss(engine, returns=False)
             engine.leave(_REMOVED, is_lost=False)

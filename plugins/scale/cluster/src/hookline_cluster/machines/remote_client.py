@@ -100,9 +100,9 @@ class RemoteClient:
         self._config = config
         self._hub = hub
         remote = ClusterConfig.of(config).remote_indices
-        self._remote_engines = {index: RemoteEngine(index) for index in remote}
+        self._remotes = {index: RemoteEngine(index) for index in remote}
         digest = digest_of_folder(find_folder(config.model.model))
-        self._admission = NodeAdmission(config, self._remote_engines, digest)
+        self._admission = NodeAdmission(config, self._remotes, digest)
         self._mailbox: Mailbox[ToHead] = Mailbox(
             hub,
             Party(Role.CLIENT, self.index),
@@ -154,20 +154,18 @@ class RemoteClient:
 
     @property
     def hosts(self) -> Mapping[int, str]:
-        return {
-            each.index: each.link.host for each in list(self._remote_engines.values())
-        }
+        return {each.index: each.link.host for each in list(self._remotes.values())}
 
     @property
     def links(self) -> LinkStats:
-        links = tuple(each.link for each in list(self._remote_engines.values()))
+        links = tuple(each.link for each in list(self._remotes.values()))
         return LinkStats(engines=links, refused=self._hub.refused)
 
     def inspector(self, engine_index: int) -> None:
         """Returns None: the process is on another machine."""
 
     def returns(self, engine_index: int) -> bool:
-        return engine_index in self._remote_engines
+        return engine_index in self._remotes
 
     def kill(self, engine_index: int, reason: str) -> None:
         death = EngineDied(engine_index, reason, DeathKind.STALLED)
@@ -211,7 +209,7 @@ class RemoteClient:
         """Has the engines abort the requests of a secondary client that has ended."""
         if self._secondary is not None:
             self._secondary.forget(client_index)
-        for engine in list(self._remote_engines.values()):
+        for engine in list(self._remotes.values()):
             if engine.presence is Presence.READY:
                 self._mailbox.post(engine.party, ForceDetach(client_index))
 
@@ -219,11 +217,11 @@ class RemoteClient:
 
     @property
     def dropped(self) -> int:
-        there = sum(each.dropped for each in list(self._remote_engines.values()))
+        there = sum(each.dropped for each in list(self._remotes.values()))
         return self._mailbox.dropped + there
 
     def send(self, engine_index: int, command: Command) -> None:
-        engine = self._remote_engines[engine_index]
+        engine = self._remotes[engine_index]
         if self._is_closed or engine.presence is not Presence.READY:
             raise EngineDeadError(_CLOSED if self._is_closed else engine.absence)
         self._mailbox.post(engine.party, command)
@@ -262,11 +260,11 @@ class RemoteClient:
 
     @property
     def _missing(self) -> list[int]:
-        return [each for each in self._remote_engines if each not in self.engines]
+        return [each for each in self._remotes if each not in self.engines]
 
     @property
     def _present(self) -> list[RemoteEngine]:
-        engines = self._remote_engines.values()
+        engines = self._remotes.values()
         return [each for each in engines if each.presence is not Presence.ABSENT]
 
     def _next_mail(self, timeout_seconds: float) -> Mail[ToHead] | None:
@@ -282,7 +280,7 @@ class RemoteClient:
             if mail.sender.role is Role.JOINER:
                 self._take_join(mail.sender, message)
             return None
-        engine = self._remote_engines.get(mail.sender.index)
+        engine = self._remotes.get(mail.sender.index)
         if engine is None or engine.presence is Presence.ABSENT:
             return None  # the last messages of a process that is the engine no longer
         if isinstance(message, OfSecondaryClients):
@@ -327,7 +325,7 @@ class RemoteClient:
         if refusal is not None:
             self._refuse(joiner, refusal, f" of {join.host}")
             return
-        engine = self._remote_engines[joiner.index]
+        engine = self._remotes[joiner.index]
         engine.assign(join, make_key())
         self._last_refusal = ""
         _log.info("engine %d joins from %s", engine.index, join.host)
@@ -376,7 +374,7 @@ class RemoteClient:
         return self._mark_dead(due[0]) if due else None
 
     def _mark_dead(self, death: EngineDied) -> EngineDied | None:
-        engine = self._remote_engines[death.engine_index]
+        engine = self._remotes[death.engine_index]
         self._losses.pop(engine.index, None)
         was_ready = engine.presence is Presence.READY
         if engine.presence is Presence.ABSENT:
@@ -398,5 +396,5 @@ class RemoteClient:
     def _key_of(self, peer: Party) -> bytes | None:
         if peer.role is Role.JOINER:
             return JOINING_KEY
-        engine = self._remote_engines.get(peer.index)
+        engine = self._remotes.get(peer.index)
         return None if engine is None or peer.role is not Role.ENGINE else engine.key
