@@ -17,19 +17,19 @@ from transformers import (
     PreTrainedModel,
 )
 
-from hookline.models.attention import IMPLEMENTATION, AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
-from hookline.models.family import find_family
-from hookline.models.finding_parts import find_parts
 from hookline.models.forward_batch import ForwardBatch
-from hookline.models.probe import probe
 from hookline.worker.forward import Forward
-from hookline.worker.loading.forward_choice import choose_forward
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import KernelError
 from hookline_kernels.decoder.cpu_layer_ops import CpuLayerOps
 from hookline_kernels.decoder.rotary_table import GrowingRotaryTable
 from hookline_kernels.modules.linears import is_worth_packing
+from hookline_models.family import find_family
+from hookline_models.forwards.attention import IMPLEMENTATION, AttentionSlot
+from hookline_models.forwards.choice import choose_forward
+from hookline_models.forwards.finding_parts import find_parts
+from hookline_models.forwards.probe import probe
 from hookline_testing.essential import essential
 from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, SHAPE, VOCAB
 
@@ -175,7 +175,7 @@ def test_float32_gives_the_modules_logits(
     family: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By the fastest way that fits; models that run as modules log why, once."""
-    caplog.set_level("INFO", "hookline.worker.loading.forward_choice")
+    caplog.set_level("INFO", "hookline_models.forwards.choice")
     served = Served(build(FAMILIES[family](), torch.float32))
 
     found = served.logits(prompts(sum(STEPS)), STEPS)

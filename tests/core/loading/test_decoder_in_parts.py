@@ -8,19 +8,19 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
-from hookline.models.attention import IMPLEMENTATION, AttentionSlot
 from hookline.models.decoder import Decoder
-from hookline.models.finding_parts import find_parts
 from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
-from hookline.models.layer_span import call_model
-from hookline.models.probe import Probed, probe
-from hookline.worker.machines.cuda_graphs import GraphedForward
-from hookline.worker.machines.device_feed import DeviceFeed
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels.decoder.cpu_layer_ops import CpuLayerOps
 from hookline_kernels.gpu.graph_sizes import GraphSizes
 from hookline_kernels.modules.pre_norm import BlockProduct
 from hookline_kernels.modules.reduction import ReducedProduct, reduced
+from hookline_models.forwards.attention import IMPLEMENTATION, AttentionSlot
+from hookline_models.forwards.finding_parts import find_parts
+from hookline_models.forwards.layer_span import call_model
+from hookline_models.forwards.probe import Probed, probe
+from hookline_models.machines.cuda_graphs import GraphedForward
+from hookline_models.machines.device_feed import DeviceFeed
 from hookline_ranks.sharding.rank_reduction import RankReduction
 from hookline_testing.oracle import SHAPE, VOCAB
 from hookline_testing.rank_threads import ThreadGroup, on_ranks, thread_groups

@@ -14,14 +14,14 @@ from hookline.config import (
 from hookline.exceptions import ConfigError
 from hookline.models.layer_shapes import LayerCache
 from hookline.worker.input_batch import SamplePlaces, StepInputs
-from hookline.worker.machines.choosing import check_replicas, choose_machine
-from hookline.worker.machines.cpu import CpuMachine
-from hookline.worker.machines.cuda import CudaMachine
-from hookline.worker.machines.device_feed import NOWHERE, DeviceFeed
-from hookline.worker.machines.memory import count_blocks, host_room
 from hookline_kernels import CPU, Platform
 from hookline_kernels.gpu.graph_sizes import MOST_CAPTURED, GraphSizes
 from hookline_kernels.runtime.gpu_memory import GpuMemory, NoRoomError, graph_bytes
+from hookline_models.machines.choosing import check_replicas, choose_machine
+from hookline_models.machines.cpu import CpuMachine
+from hookline_models.machines.cuda import CudaMachine
+from hookline_models.machines.device_feed import NOWHERE, DeviceFeed
+from hookline_models.machines.memory import count_blocks, host_room
 
 GIB = 1 << 30
 LAYER = LayerCache(num_heads=8, num_kv_heads=2, key_dim=64, value_dim=64)
@@ -241,7 +241,7 @@ def test_engines_do_not_share_a_gpu() -> None:
 def test_engines_divide_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """All pools together take the half that one engine would take."""
     monkeypatch.setattr(
-        "hookline.worker.machines.memory.available_memory", lambda: 12 * GIB
+        "hookline_models.machines.memory.available_memory", lambda: 12 * GIB
     )
 
     assert [host_room(engines) for engines in (1, 2, 3)] == [6 * GIB, 3 * GIB, 2 * GIB]
@@ -252,7 +252,7 @@ def test_an_engine_that_joins_has_as_many_blocks_as_the_others(
 ) -> None:
     """Whatever else is configured; it is refused where they do not fit."""
     monkeypatch.setattr(
-        "hookline.worker.machines.memory.available_memory", lambda: 32 * 1024
+        "hookline_models.machines.memory.available_memory", lambda: 32 * 1024
     )
 
     def blocks(siblings: int) -> int:

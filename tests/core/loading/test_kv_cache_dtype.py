@@ -11,10 +11,10 @@ from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, KVCacheDtype, SchedulerConfig
 from hookline.exceptions import ConfigError
 from hookline.models.layer_shapes import LayerCache
-from hookline.worker.loading.cache_dtype import eight_bit_dtype
-from hookline.worker.machines.memory import count_blocks
 from hookline_kernels import CPU, Platform
 from hookline_kernels.cache_numbers import dtype_name
+from hookline_models.loading.loader import eight_bit_dtype
+from hookline_models.machines.memory import count_blocks
 from hookline_testing.oracle import Oracle
 
 GREEDY = SamplingParams(temperature=0.0, max_tokens=12)

@@ -28,7 +28,7 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.worker.machines import cpu
+from hookline_models.machines import cpu
 from hookline_testing import save_byte_tokenizer
 
 Change = Callable[..., Path]

@@ -17,7 +17,7 @@ from hookline.clock import SystemClock
 from hookline.config import CacheConfig, Dtype, EngineConfig, ModelConfig
 from hookline.core.building import build_core
 from hookline.cost import ModelCost
-from hookline.models.cost import cost_of
+from hookline_models.loading.cost import cost_of
 from hookline_testing.oracle import EXPERTS, FAMILIES, SHAPE, Oracle
 
 LAYERS = 3

@@ -12,7 +12,7 @@ LEFT_OUT = ("sympy", "torch._inductor", "torch.distributed.tensor", "triton")
 IMPORT_MODELS = """
 import json, sys
 from hookline.config import Device, ExecutorConfig
-from hookline.worker.importing import import_torch
+from hookline_models.importing import import_torch
 import_torch(ExecutorConfig(device=Device.CPU, shares_cores={is_own}))
 import transformers.models.llama.modeling_llama, hookline.worker.uniproc
 found = [name for name in {names} if sys.modules.get(name) is not None]

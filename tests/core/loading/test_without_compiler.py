@@ -12,7 +12,7 @@ import logging
 import sys
 
 logging.basicConfig(level=logging.WARNING)
-logging.getLogger("hookline.worker.loading.forward_choice").setLevel(logging.INFO)
+logging.getLogger("hookline_models.forwards.choice").setLevel(logging.INFO)
 if sys.argv[2] == "blocked":
     sys.modules["numba"] = sys.modules["llvmlite"] = None
 
