@@ -19,7 +19,7 @@ from hookline_ranks.sharding.split import Split
 from hookline_testing.essential import essential
 from hookline_testing.oracle import FAMILIES, make_oracle
 
-from .conftest import Damage
+from ..conftest import Damage
 
 TENSORS = {
     "h.0.rows.weight": torch.arange(24.0).view(6, 4),
