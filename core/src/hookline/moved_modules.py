@@ -30,7 +30,7 @@ MOVED: Mapping[str, str] = {
     "hookline.models.model_part": "hookline_models.checkpoints.model_part",
     "hookline.models.quantized_layer": "hookline_kernels.modules.quantized_layer",
     "hookline.quantization": "hookline_models.quantization",
-    "hookline.worker.loading.first_forward": "hookline_models.forwards.first_forward",
+    "hookline.worker.loading": "hookline_models.forwards",
     "hookline.worker.sampling.sampled_positions": (
         "hookline.worker.sampling.logits_processor"
     ),
