@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hookline_registry import Failure, isolate
+from hookline_registry.isolation import Failure, isolate
 
 Job: TypeAlias = Callable[[], object]
 
