@@ -44,6 +44,7 @@ MOVED_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "hookline.config": {
         "hookline_drafting": ("SpeculativeConfig",),
         "hookline_kv_transfer": ("KVRole", "KVTransferConfig", "LoadFailurePolicy"),
+        "hookline_simulated.config": ("SimulationConfig",),
     },
     "hookline.front_end_parts": {
         "hookline_metrics.front_end_parts": (

@@ -6,12 +6,13 @@ from collections.abc import Callable
 import pytest
 
 from hookline.clock import SystemClock
-from hookline.config import EngineConfig, SchedulerConfig, SimulationConfig
+from hookline.config import EngineConfig, SchedulerConfig
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_facts import engine_facts
 from hookline.core.making import make_scheduler_parts
 from hookline.step import ModelShape, StepPlan, StepResult
 from hookline_models.threaded import ThreadedExecutor
+from hookline_simulated.config import SimulationConfig
 from hookline_simulated.executor import SimulatedExecutor
 from hookline_testing.simulation import engine_request, run_to_end, tokens_of
 
