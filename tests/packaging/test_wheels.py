@@ -61,6 +61,7 @@ PACKAGES = {
 }
 DISTRIBUTIONS = read_distributions(ROOT)
 DATA = {
+    "core": {"hookline/moved_modules.toml"},
     "models/demo": {
         "hookline_demo_model/weights/config.json",
         "hookline_demo_model/weights/eagle/config.json",
@@ -70,7 +71,7 @@ DATA = {
         "hookline_demo_model/weights/model.safetensors",
         "hookline_demo_model/weights/tokenizer.json",
         "hookline_demo_model/weights/tokenizer_config.json",
-    }
+    },
 }
 
 

@@ -43,7 +43,8 @@ class CleanEnvironment:
         Packages of others come last on the path, and only once pip is done: it must not
         take them for installed.
         """
-        pip = [sys.executable, "-m", "pip", "--python", self.command("python")]
+        python = self.command("python")
+        pip = (sys.executable, "-m", "pip", "--python", python)
         options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
         call([*pip, "install", *options, *wheels], cwd=self.folder)
         site = sysconfig.get_path("purelib", "venv", {"base": str(self.folder)})
