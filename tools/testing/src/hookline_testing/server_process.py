@@ -225,6 +225,7 @@ def serving(
     environment: Mapping[str, str] | None = None,
     limits: Mapping[int, int] | None = None,
     stderr: int | None = None,
+    python: str | Path = sys.executable,
 ) -> Iterator[Server]:
     """Runs `hookline serve` with these arguments; kills it in the end if it runs.
 
@@ -234,8 +235,9 @@ def serving(
         environment: Variables added to this process's environment.
         limits: Limits of resources, such as `resource.RLIMIT_NOFILE`, by their number.
         stderr: File descriptor of standard error; None for the file `Server.log`.
+        python: The interpreter, with the packages that it sees.
     """
-    command = [sys.executable, "-m", "hookline_server", "serve", *argv]
+    command = [python, "-m", "hookline_server", "serve", *argv]
     variables = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
