@@ -133,6 +133,14 @@ class Server:
     def wait_for_any(self, name: str, **labels: str) -> None:
         wait_for_value(lambda: self.find(name, **labels), bool, f"{name} is still 0")
 
+    def log_with(self, *parts: str, count: int = 1) -> str:
+        """Returns the log once each of these is there as often: a thread writes it."""
+        return wait_for_value(
+            self.log.read_text,
+            lambda text: all(text.count(part) >= count for part in parts),
+            f"{parts} did not come into the log",
+        )
+
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
         wait_until(lambda: self.process.poll() is not None, "the server does not end")
