@@ -12,10 +12,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
+from hookline_testing.forked_servers import ForkedProcess, ForkServer
 from hookline_testing.own_time import Deadline, Stopwatch
 from hookline_testing.waiting import PATIENCE_SECONDS, wait_for_value, wait_until
 
@@ -29,7 +31,9 @@ _LISTENS = "0A"
 class Server:
     """A running `hookline serve`."""
 
-    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str] | ForkedProcess, log: Path
+    ) -> None:
         self.process = process
         self.log = log
         self.banner = ""
@@ -233,6 +237,7 @@ def serving(
     environment: Mapping[str, str] | None = None,
     limits: Mapping[int, int] | None = None,
     stderr: int | None = None,
+    is_forked: bool = True,
 ) -> Iterator[Server]:
     """Runs `hookline serve` with these arguments; kills it in the end if it runs.
 
@@ -242,20 +247,20 @@ def serving(
         environment: Variables added to this process's environment.
         limits: Limits of resources, such as `resource.RLIMIT_NOFILE`, by their number.
         stderr: File descriptor of standard error; None for the file `Server.log`.
+        is_forked: Whether it may be a fork of a process that has done its imports. A
+            server with other variables or limits is a new process.
     """
-    command = [sys.executable, "-m", "hookline_server", "serve", *argv]
     variables = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with (
             log.open("w") as errors,
-            subprocess.Popen(  # noqa: S603 - the test names the command
-                command,
-                stdout=subprocess.PIPE,
-                stderr=errors if stderr is None else stderr,
-                text=True,
-                env=variables,
-                preexec_fn=_limiting(limits or {}),  # noqa: PLW1509
+            _started(
+                ["serve", *argv],
+                errors.fileno() if stderr is None else stderr,
+                variables,
+                limits or {},
+                is_forked=is_forked,
             ) as process,
         ):
             server = Server(process, log)
@@ -266,6 +271,33 @@ def serving(
             finally:
                 if process.poll() is None:
                     process.kill()
+
+
+def _started(
+    argv: Sequence[str],
+    stderr: int,
+    variables: Mapping[str, str],
+    limits: Mapping[int, int],
+    *,
+    is_forked: bool,
+) -> subprocess.Popen[str] | ForkedProcess:
+    if is_forked and not limits:
+        own = {**os.environ, "OMP_NUM_THREADS": "1"}
+        if variables == own and (forks := _fork_server()).makes(argv, variables):
+            return forks.start(argv, stderr)
+    return subprocess.Popen(  # noqa: S603 - the test names the command
+        [sys.executable, "-m", "hookline_server", *argv],
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        env=variables,
+        preexec_fn=_limiting(limits),  # noqa: PLW1509
+    )
+
+
+@cache
+def _fork_server() -> ForkServer:
+    return ForkServer({**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def _limiting(limits: Mapping[int, int]) -> Callable[[], None] | None:
