@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hookline_testing import server_process
 from hookline_testing.forked_servers import ForkedProcess
 from hookline_testing.server_process import Server, children_of, serving
+from hookline_testing.waiting import wait_until
 
 OPTIONS = ("--port", "0", "--executor", "simulated", "--num-kv-blocks", "256")
 SIGNALS = ("SigBlk", "SigIgn", "SigCgt")
@@ -124,6 +124,6 @@ def test_forks_adopt_nothing_afterwards() -> None:
         engine = server.engine_pid
         server.process.kill()
         server.process.wait(60)
-        server_process.wait_until(
+        wait_until(
             lambda: not Path(f"/proc/{engine}").exists(), "the engine's zombie is left"
         )
