@@ -22,7 +22,7 @@ from typing import IO, Self
 
 from hookline_testing.fork_server import MOST_BYTES, Order
 
-_OF_EACH_TEST = "PYTEST_CURRENT_TEST"
+_OF_TESTS = {"PYTEST_CURRENT_TEST"}
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -99,7 +99,6 @@ class ForkServer:
         Args:
             environment: The variables of the servers.
         """
-        self._environment = _of_all_tests(environment)
         self._control, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         command = [sys.executable, "-m", "hookline_testing.fork_server"]
         self._process = subprocess.Popen(  # noqa: S603 - our own module
@@ -110,11 +109,6 @@ class ForkServer:
         )
         theirs.close()
         atexit.register(self._close)
-
-    def makes(self, argv: Sequence[str], environment: Mapping[str, str]) -> bool:
-        """Whether a fork is what a new process with these variables would be."""
-        is_short = len(json.dumps(argv)) < MOST_BYTES // 2
-        return is_short and self._environment == _of_all_tests(environment)
 
     def start(self, argv: Sequence[str], stderr: int) -> ForkedProcess:
         """Forks `python -m hookline_server` with these arguments."""
@@ -145,5 +139,7 @@ def _adopting() -> Iterator[None]:
         prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-def _of_all_tests(environment: Mapping[str, str]) -> dict[str, str]:
-    return {key: environment[key] for key in environment if key != _OF_EACH_TEST}
+def is_alike(environment: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether variables are equal, but for that of pytest which each test has."""
+    names = environment.keys() | other.keys()
+    return all(environment.get(each) == other.get(each) for each in names - _OF_TESTS)

@@ -17,7 +17,7 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
-from hookline_testing.forked_servers import ForkedProcess, ForkServer
+from hookline_testing.forked_servers import ForkedProcess, ForkServer, is_alike
 from hookline_testing.own_time import Deadline, Stopwatch
 from hookline_testing.waiting import PATIENCE_SECONDS, wait_for_value, wait_until
 
@@ -26,6 +26,8 @@ ANSWER_SECONDS = 240.0
 own limit, or by this one."""
 _LISTENS = "0A"
 """State of a socket in `/proc/net/tcp`."""
+_VARIABLES = {**os.environ, "OMP_NUM_THREADS": "1"}
+"""Those of servers, before a test sets one."""
 
 
 class Server:
@@ -281,10 +283,8 @@ def _started(
     *,
     is_forked: bool,
 ) -> subprocess.Popen[str] | ForkedProcess:
-    if is_forked and not limits:
-        own = {**os.environ, "OMP_NUM_THREADS": "1"}
-        if variables == own and (forks := _fork_server()).makes(argv, variables):
-            return forks.start(argv, stderr)
+    if is_forked and not limits and is_alike(variables, _VARIABLES):
+        return _fork_server().start(argv, stderr)
     return subprocess.Popen(  # noqa: S603 - the test names the command
         [sys.executable, "-m", "hookline_server", *argv],
         stdout=subprocess.PIPE,
@@ -297,7 +297,7 @@ def _started(
 
 @cache
 def _fork_server() -> ForkServer:
-    return ForkServer({**os.environ, "OMP_NUM_THREADS": "1"})
+    return ForkServer(_VARIABLES)
 
 
 def _limiting(limits: Mapping[int, int]) -> Callable[[], None] | None:
