@@ -78,18 +78,21 @@ MOVED_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
             "FirstToken",
             "IterationStats",
         ),
-        "hookline.stats.prefix_cache": (
-            "BlockEviction",
-            "HitRateWindow",
-            "PrefixCacheCounts",
-        ),
+        "hookline.stats.prefix_cache": ("HitRateWindow",),
         "hookline.stats.scheduler_stats": (
             "MOST_TENANTS",
+            "PrefixCacheCounts",
             "Residue",
             "SchedulerStats",
             "TenantStats",
         ),
-        "hookline.stats.step_work": ("NO_RANKS", "NO_THREADS", "RankUse", "ThreadUse"),
+        "hookline.stats.step_work": (
+            "BlockEviction",
+            "NO_RANKS",
+            "NO_THREADS",
+            "RankUse",
+            "ThreadUse",
+        ),
         "hookline_metrics.connector_events": (
             "ConnectorEvent",
             "ConnectorLookup",

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from hookline.frozen import EMPTY, frozen_map
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline.sections import NO_SECTIONS, Sections
 
 Weight = Annotated[float, msgspec.Meta(ge=0.001, le=1000.0)]
@@ -125,7 +125,7 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     request_id: int = 0
     prompt_token_ids: list[int]
-    params: SamplingParams
+    params: SamplingValues
     eos_token_ids: tuple[int, ...] = ()
     bad_words_token_ids: tuple[tuple[int, ...], ...] = ()
     cache_salt: str | None = None

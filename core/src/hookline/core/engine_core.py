@@ -15,8 +15,8 @@ from hookline.request import GenerateRequest
 from hookline.scheduler import Scheduler
 from hookline.scheduler.scheduler import SchedulerParts
 from hookline.sections import Sections
-from hookline.stats.prefix_cache import EvictionWork
 from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.step_work import EvictionWork
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor, SharingExecutor, StartedStep
 from hookline_registry import Failure, isolate

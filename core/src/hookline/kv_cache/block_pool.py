@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hookline.clock import Clock, SystemClock
-from hookline.stats.prefix_cache import EvictionWork
+from hookline.stats.step_work import EvictionWork
 
 if TYPE_CHECKING:  # they know requests and events
     from hookline.kv_cache.cache_events import CacheListener

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from hookline.cost import ModelCost
 from hookline.models.layer_shapes import LayerCache
 from hookline.models.model_part import MissingModule, WrappedModule
+from hookline.step import ModelCost
 from hookline_kernels.modules.quantized_layer import QuantizedLayer
 
 EXPERT_NUMBERS = ("num_experts", "num_local_experts", "n_routed_experts")

@@ -7,8 +7,12 @@ from msgspec.structs import astuple
 from hookline.events import Preempted
 from hookline.kv_cache import BlockPool
 from hookline.request import FinishReason, Request
-from hookline.stats.prefix_cache import PrefixCacheCounts
-from hookline.stats.scheduler_stats import EngineTotals, Residue, RunningTotals
+from hookline.stats.scheduler_stats import (
+    EngineTotals,
+    PrefixCacheCounts,
+    Residue,
+    RunningTotals,
+)
 
 
 class Ledger(RunningTotals):

@@ -29,8 +29,8 @@ from hookline.scheduler.plan_builder import (
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.result_update import ResultUpdate
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats.prefix_cache import EvictionWork
 from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.step_work import EvictionWork
 from hookline.step import StepPlan, StepResult
 
 if TYPE_CHECKING:  # it is only read

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from hookline.exceptions import ModelLoadError
 from hookline.startup_timer import StartupTimer
 from hookline.stats.step_work import RankUse
 from hookline.step import ModelShape, SleepLevel, StepPlan
@@ -117,21 +116,15 @@ class Worker:
         """
         machine = self._machine
         assert machine is not None, "init_device comes first"
+        kept = self._allocated
         model = self._setup.load_model(
             self.config,
             machine.platform,
             self._timer,
             extensions=self._extensions,
             ranks=self._ranks,
+            cache_key=None if kept is None else kept.cache_key,
         )
-        if self._allocated is not None and (
-            model.cache_key != self._allocated.cache_key
-        ):
-            raise ModelLoadError(
-                self.config.model.model,
-                "its weights or configuration have changed during sleep in a way that "
-                "does not fit the KV cache: restart the engine",
-            )
         self._ranks.end_loading(model.hidden_size, model.dtype)
         self._maker = RunnerMaker.of(
             self.config,

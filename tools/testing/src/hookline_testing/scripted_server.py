@@ -41,7 +41,7 @@ from hookline.request import (
     RequestFacts,
     TokenLogprobs,
 )
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline.step import ModelShape
 from hookline_registry import PluginRegistry
 from hookline_server.app import create_app
@@ -91,7 +91,7 @@ class FakeStream:
         return self.request.prompt_token_ids
 
     @property
-    def params(self) -> SamplingParams:
+    def params(self) -> SamplingValues:
         return self.request.params
 
     @property

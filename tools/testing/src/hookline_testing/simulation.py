@@ -15,14 +15,13 @@ from hookline.config.extensions import DRAFTING
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_facts import engine_facts
 from hookline.core.making import make_scheduler_parts
-from hookline.cost import ModelCost
 from hookline.events import StepOutput
 from hookline.frozen import EMPTY
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.extension import SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
-from hookline.step import ModelShape
+from hookline.step import ModelCost, ModelShape
 from hookline.worker.executor import Executor
 from hookline_drafting.control import DraftControl
 from hookline_drafting.guard import ProposerGuard

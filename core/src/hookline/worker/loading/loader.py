@@ -8,7 +8,8 @@ from transformers import PreTrainedModel
 
 from hookline.config.engine import EngineConfig
 from hookline.config.executor import ExecutorConfig
-from hookline.cost import ModelCost
+from hookline.cost import sum_of_costs
+from hookline.exceptions import ModelLoadError
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
 from hookline.models.description import ModelDescription, describe
@@ -17,7 +18,7 @@ from hookline.models.layer_span import span_of
 from hookline.models.loading import load_model
 from hookline.models.probe import Probed, probe
 from hookline.startup_timer import StartupTimer
-from hookline.step import ModelShape
+from hookline.step import ModelCost, ModelShape
 from hookline.worker.extension import LoadedParts
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.loaded_model import LoadedModel
@@ -42,6 +43,7 @@ def load(
     *,
     extensions: FollowedRows,
     ranks: RankContext = SINGLE_RANK,
+    cache_key: tuple[object, ...] | None = None,
     first_forward: StartForward = final_forward,
 ) -> LoadedModel:
     """Implements `LoadModel`; `first_forward` chooses what computes the first steps."""
@@ -94,14 +96,14 @@ def load(
     own_layers = _own_layers(model, probed)
     shape = replace(
         _shape(model, description, probed, cache_dtype, max_model_len),
-        cost=cost.on_ranks(ranks.num_sharers),
+        cost=sum_of_costs([cost] * ranks.num_sharers),
     )
     may_change = ranks.is_alone and not extensions.keeps_forward
     dtypes = (model.dtype, cache_dtype)
     to_run = ModelToRun(config, platform, probed.layers, *dtypes, may_change)
     with timer.phase("adapt model"):  # takes the model apart
         first = first_forward(to_run, choose)
-    return LoadedModel(
+    loaded = LoadedModel(
         shape=shape,
         layers=probed.layers,
         attention=probed.attention,
@@ -115,6 +117,13 @@ def load(
         forward=ranks.whole_logits(first.forward, vocab_size),
         upgrade=first.upgrade,
     )
+    if cache_key not in (None, loaded.cache_key):
+        raise ModelLoadError(
+            config.model.model,
+            "its weights or configuration have changed during sleep in a way that "
+            "does not fit the KV cache: restart the engine",
+        )
+    return loaded
 
 
 def _own_layers(model: PreTrainedModel, probed: Probed) -> range:

@@ -8,10 +8,11 @@ from typing import TypeVar
 
 import msgspec
 
+from hookline.cost import sum_of_costs
 from hookline.exceptions import ConfigError, ModelLoadError, RankError
 from hookline.frozen import plain
 from hookline.stats.step_work import RankUse
-from hookline.step import SleepLevel, StepPlan, StepResult
+from hookline.step import ModelShape, SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import ExecutorContext
 from hookline.worker.extension import JoinedExtension
 from hookline_ranks.processes.ends import StartRanks
@@ -105,7 +106,7 @@ class RanksExecutor:
         ranks = self._ask(WarmUp(), Warm)
         warm = ranks[self._output_rank]
         shapes = [each.shape for each in ranks]
-        self.shape = warm.shape.of_ranks(shapes, self._num_tensor_ranks)
+        self.shape = _whole(warm.shape, shapes, self._num_tensor_ranks)
         self._forget_counts()
         context.timer.include(warm.phases)
 
@@ -243,3 +244,23 @@ def _error(rank: int, refused: Refused) -> ConfigError | ModelLoadError | RankEr
             return ModelLoadError(refused.subject, refused.detail)
         case Refusal.OTHER:
             return RankError(rank, refused.detail)
+
+
+def _whole(
+    shape: ModelShape, ranks: Sequence[ModelShape], tensor_parallel_size: int
+) -> ModelShape:
+    """Returns the whole model's shape.
+
+    Args:
+        shape: The shape of the output rank.
+        ranks: The shapes of all ranks.
+        tensor_parallel_size: Number of ranks of each pipeline stage.
+    """
+    stages = ranks[::tensor_parallel_size]
+    windows = [each.sliding_window for each in stages if each.sliding_window]
+    return replace(
+        shape,
+        cost=sum_of_costs([each.cost for each in stages]),
+        sliding_window=max(windows, default=None),
+        rank_sections=tuple(one for each in ranks for one in each.rank_sections),
+    )
