@@ -41,7 +41,7 @@ from hookline.request import (
     RequestFacts,
     TokenLogprobs,
 )
-from hookline.sampling_values import SamplingValues
+from hookline.sampling_params import SamplingParams
 from hookline.step import ModelShape
 from hookline_registry import PluginRegistry
 from hookline_server.app import create_app
@@ -91,8 +91,10 @@ class FakeStream:
         return self.request.prompt_token_ids
 
     @property
-    def params(self) -> SamplingValues:
-        return self.request.params
+    def params(self) -> SamplingParams:
+        params = self.request.params
+        assert isinstance(params, SamplingParams), "the server has made and checked it"
+        return params
 
     @property
     def cache_salt(self) -> str | None:
