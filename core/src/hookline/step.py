@@ -152,9 +152,6 @@ class StepPlan:
             with drafts, then the others.
         num_tokens: Number of tokens to compute per request, in the same order.
         new_block_ids: Blocks added to requests that were in the batch before.
-        new_token_ids: Tokens sampled for scheduled requests since the last plan that
-            had them, by request id; only for a pipeline, whose first stages sample
-            nothing.
         work: What there is to compute, in numbers.
         drafts: Draft tokens to verify after the newest token, by request id; counted in
             `num_tokens`.
@@ -168,7 +165,6 @@ class StepPlan:
     request_ids: Sequence[int] = ()
     num_tokens: Sequence[int] = ()
     new_block_ids: dict[int, Sequence[int]] = field(default_factory=dict)
-    new_token_ids: dict[int, Sequence[int]] = field(default_factory=dict)
     work: StepWork = NO_WORK
     drafts: dict[int, list[int]] = field(default_factory=dict)
     sections: Sections = field(default_factory=dict)

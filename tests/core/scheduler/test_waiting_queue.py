@@ -27,7 +27,9 @@ def drain(queue: WaitingQueue) -> list[int]:
 
 
 def remove(queue: WaitingQueue, request_id: int) -> None:
-    queue.remove(next(each for each in queue if each.request_id == request_id))
+    queue.remove(
+        next(each for each in queue.requests.values() if each.request_id == request_id)
+    )
 
 
 def test_fcfs_keeps_the_order_of_arrival() -> None:
@@ -62,8 +64,8 @@ def test_removed_request_is_never_served() -> None:
     for request_id in (0, 3, 5):
         remove(queue, request_id)
 
-    assert 3 not in queue
-    assert [request.request_id for request in queue] == [1, 2, 4]
+    assert 3 not in queue.requests
+    assert list(queue.requests) == [1, 2, 4]
     assert drain(queue) == [1, 2, 4]
     assert not queue
 

@@ -136,6 +136,7 @@ class EngineCore:
         self._in_flight: deque[StepInFlight] = deque()
         self._last_executed = clock.now()
         self.sleep_level: SleepLevel | None = None
+        self._evictions = parts.cache.pool.evictions
         self._scheduler = Scheduler(
             config.scheduler, parts, max_model_len=shape.max_model_len
         )
@@ -145,7 +146,7 @@ class EngineCore:
     @property
     def has_work(self) -> bool:
         """Whether requests, steps in flight or extensions need a step."""
-        if self._scheduler.has_requests or self._in_flight:
+        if self._scheduler.requests or self._in_flight:
             return True
         return self._scheduler.needs_poll
 
@@ -182,25 +183,22 @@ class EngineCore:
         `transfer`, or `WAIT` without anything to report. Such an output is empty
         and may be dropped.
         """
-        plan = None if self._is_full else self._schedule_and_start()
-        if plan is not None and (self._is_pipeline or not self._is_full):
+        in_flight, plan = self._in_flight, None
+        if len(in_flight) <= self._lead:
+            plan = self._schedule_and_start()
+        if plan is not None and (self._is_pipeline or len(in_flight) <= self._lead):
             return self._emit("start", self.clock.now())
-        if not self._in_flight:
+        if not in_flight:
             return self._poll()
-        step = self._in_flight.popleft()
+        step = in_flight.popleft()
         result = step.started.result()
         executed_at = self.clock.now()
         outcome = self._scheduler.update(result, executed_at)
         record = self._record(step, result, outcome, executed_at)
         output = self._emit("step", executed_at, record)
-        if self._is_pipeline and len(self._in_flight) == self._lead:
+        if self._is_pipeline and len(in_flight) == self._lead:
             self._schedule_and_start()  # reported with the next output
         return output
-
-    @property
-    def _is_full(self) -> bool:
-        """Whether the oldest step has to be awaited before another one starts."""
-        return len(self._in_flight) > self._lead
 
     def _schedule_and_start(self) -> StepPlan | None:
         """Starts the next step; None if there is nothing to compute now."""
@@ -208,7 +206,7 @@ class EngineCore:
         if (plan := self._scheduler.schedule(started_at)) is None:
             return None
         scheduled_at = self.clock.now()
-        evictions = self._scheduler.take_eviction_work()
+        evictions = self._evictions.take_work()
         started = self._executor.start(plan)
         self._in_flight.append(
             StepInFlight(plan, started, started_at, scheduled_at, evictions)

@@ -14,7 +14,8 @@ from hookline.frozen import EMPTY
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request
 from hookline.scheduler.external_prefix import ExternalPrefix
-from hookline.scheduler.plan_builder import PlanBuilder
+from hookline.scheduler.plan_builder import PlanBuilder, StepBatches
+from hookline.scheduler.queue import TenantQueue
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.sections import NO_SECTIONS, Sections, present
 from hookline.step import ModelShape
@@ -80,11 +81,15 @@ class SchedulerSide:
         gate: What requests may have to wait for; None if for nothing.
         external_prefix: Brings KV of waiting requests; None if it brings none. It is
             read after `start`, and the first one of an engine counts.
+        tenants: Takes the place of the waiting queue; None if it has none.
+        batches: Divides requests among steps in flight; None if a step takes all.
         sleep_obstacle: Why the engine can never sleep; None if it can.
     """
 
     gate: ReadinessGate | None = None
     external_prefix: ExternalPrefix | None = None
+    tenants: TenantQueue | None = None
+    batches: StepBatches | None = None
     sleep_obstacle: str | None = None
 
     def loaded(self, shape: ModelShape) -> None:
@@ -255,14 +260,22 @@ class SchedulerExtensions:
     @property
     def external_prefix(self) -> ExternalPrefix | None:
         """What brings KV of waiting requests, once the sides have started."""
-        found = (side.external_prefix for side in self.sides.values())
-        return next((each for each in found if each is not None), None)
+        return _first(side.external_prefix for side in self.sides.values())
+
+    @property
+    def tenants(self) -> TenantQueue | None:
+        """The waiting queue, if it takes tenants in turn."""
+        return _first(side.tenants for side in self.sides.values())
+
+    @property
+    def batches(self) -> StepBatches | None:
+        """Divides requests among steps in flight; None if a step takes all."""
+        return _first(side.batches for side in self.sides.values())
 
     @property
     def sleep_obstacle(self) -> str | None:
         """Why the engine can never sleep; None if it can."""
-        found = (side.sleep_obstacle for side in self.sides.values())
-        return next((reason for reason in found if reason is not None), None)
+        return _first(side.sleep_obstacle for side in self.sides.values())
 
     def planned(self, builder: PlanBuilder) -> Sections:
         """Returns the sections of a plan."""
@@ -300,3 +313,7 @@ class SchedulerExtensions:
     def close(self) -> None:
         for side in self.sides.values():
             side.close()
+
+
+def _first(found: Iterable[T | None]) -> T | None:
+    return next((each for each in found if each is not None), None)

@@ -1,7 +1,9 @@
 """A request's transitions: it arrives, is preempted, becomes ready, ends."""
 
+import heapq
 import logging
 
+from hookline.clock import NANOSECONDS
 from hookline.events import (
     CacheChanges,
     Finished,
@@ -16,10 +18,51 @@ from hookline.request import GenerateRequest, Request, RequestFacts, RequestStat
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
-from hookline.scheduler.request_times import Deadlines
 from hookline.sections import NO_SECTIONS, Sections
 
 _log = logging.getLogger(__name__)
+
+
+class Deadlines:
+    """When live requests end at the latest, wherever they are.
+
+    Entries of requests that ended earlier are swept once they outnumber the others.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Request]] = []
+        self._num_live = 0
+
+    def __len__(self) -> int:
+        return self._num_live
+
+    def add(self, request: Request, now: int) -> None:
+        """Notes the deadline of a request that arrives and has one."""
+        seconds = request.inner.timeout_seconds
+        assert seconds is not None
+        at = now + round(seconds * NANOSECONDS)
+        heapq.heappush(self._heap, (at, request.sequence, request))
+        self._num_live += 1
+
+    def ended(self, request: Request) -> None:
+        """Forgets a request that has one, and whose status is `FINISHED`."""
+        self._num_live -= 1
+        if len(self._heap) > 2 * self._num_live + 16:
+            self._heap = [entry for entry in self._heap if _is_live(entry[2])]
+            heapq.heapify(self._heap)
+
+    def passed(self, now: int) -> list[Request]:
+        """Returns the requests whose deadlines have passed since the last call."""
+        found: list[Request] = []
+        while self._heap and self._heap[0][0] <= now:
+            request = heapq.heappop(self._heap)[2]
+            if _is_live(request):
+                found.append(request)
+        return found
+
+
+def _is_live(request: Request) -> bool:
+    return request.status is not RequestStatus.FINISHED
 
 
 class RequestLifecycle:
@@ -87,7 +130,8 @@ class RequestLifecycle:
         )
         self.requests[request.request_id] = request
         self.ledger.receive(is_moved=inner.is_moved)
-        self._deadlines.add(request, now)
+        if inner.timeout_seconds is not None:
+            self._deadlines.add(request, now)
         if self.queues.fair is not None:
             self.queues.fair.arrived(request)
         self.queues.wait(request, now)
@@ -136,7 +180,8 @@ class RequestLifecycle:
         request.status = RequestStatus.FINISHED
         del self.requests[request.request_id]
         self.drafts.pop(request.request_id, None)
-        self._deadlines.ended(request)
+        if request.inner.timeout_seconds is not None:
+            self._deadlines.ended(request)
         if self.queues.fair is not None:
             self.queues.fair.ended(request)
         outputs = request.num_output_tokens

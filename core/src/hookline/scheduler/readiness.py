@@ -13,7 +13,7 @@ from typing import Protocol
 from hookline.finish_cause import Failed, FinishCause
 from hookline.frozen import EMPTY, frozen_map
 from hookline.request import Request, RequestStatus
-from hookline.scheduler.request_times import OldestRequest
+from hookline.scheduler.queue import OldestRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from hookline.config import (
     SchedulerConfig,
     SimulationConfig,
 )
-from hookline.config.extensions import DRAFTING
+from hookline.config.extensions import DRAFTING, FAIR, PIPELINE
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_facts import engine_facts
 from hookline.core.making import make_scheduler_parts
@@ -27,6 +27,8 @@ from hookline_drafting.control import DraftControl
 from hookline_drafting.guard import ProposerGuard
 from hookline_drafting.scheduler_side import DraftingScheduler
 from hookline_drafting.simulated import SimulatedDrafting
+from hookline_fair.fair_queue import FairScheduling
+from hookline_ranks.pipeline import PipelineScheduling
 from hookline_simulated.executor import SimulatedExecutor
 
 SECOND_STEPS = SimulationConfig(
@@ -104,6 +106,11 @@ def simulated_core(
         simulation, clock, shape, extensions=drafting, stages=stages
     )
     executor = wrap(executor) if wrap else executor
+    if config.scheduler.is_fair:
+        extensions = {**extensions, FAIR: FairScheduling()}
+    if stages > 1:
+        side = PipelineScheduling(config.scheduler, config.num_steps_ahead + 1)
+        extensions = {**extensions, PIPELINE: side}
     parts = make_scheduler_parts(config, executor.shape, clock, extensions, gates)
     facts = engine_facts(config, executor.shape)
     return EngineCore(config, executor, clock, facts, parts)

@@ -94,7 +94,7 @@ class Loads:
         if (
             room < 1
             or not self._states.of(request).may_load
-            or not self._cache.uses_prefix_cache(request)
+            or not (self._cache.is_caching and request.reads_prefix_cache)
         ):
             return NO_OFFER
         computed = len(prefix) * size

@@ -10,6 +10,7 @@ from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import PassingForward
 from hookline.worker.input_batch import InputBatch
 from hookline_kernels.runtime.stopwatch import Stopwatch
+from hookline_ranks.pipeline import NEW_TOKENS
 from hookline_ranks.stages.stage_links import StageLinks, StageStates
 
 _NO_LOGITS = np.zeros(0, np.int64)
@@ -67,7 +68,8 @@ class StageRunner:
             self._batch.release(request_id)
         for sequence in plan.admitted:
             self._batch.admit(sequence)
-        self._batch.learn(plan.new_token_ids)
+        if (new := NEW_TOKENS.read(plan.sections)) is not None:
+            self._batch.learn(new.token_ids)
         self._batch.grow(plan)
         inputs = self._batch.inputs(plan)
         batch = self._feed.batch(inputs, _NO_LOGITS)
