@@ -46,14 +46,6 @@ class Slo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     tpot: float | None = None
     e2e: float | None = None
 
-    def over(self, base: "Slo | None") -> "Slo":
-        """Returns these objectives, with those of `base` where these are None."""
-        if base is None:
-            return self
-        limits = msgspec.structs.asdict(self)
-        given = {name: each for name, each in limits.items() if each is not None}
-        return msgspec.structs.replace(base, **given)
-
 
 class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts about a request that the engine passes to observers unchanged.

@@ -8,6 +8,7 @@ from hookline.cost import sum_of_costs
 from hookline.events import StepEvents, StepOutput
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import Slo
+from hookline.slo import over
 from hookline.stats.step_work import RankUse
 from hookline.step import ModelCost
 from hookline_cluster.clients.output_split import split_output
@@ -80,10 +81,10 @@ def test_every_objective_has_a_default() -> None:
     names = Slo.__struct_fields__
     base = Slo(**{name: at + 1.0 for at, name in enumerate(names)})
 
-    assert Slo().over(base) == base
+    assert over(Slo(), base) == base
     for name in names:
         own = Slo(**{name: 0.25})
-        assert own.over(base) == msgspec.structs.replace(base, **{name: 0.25})
+        assert over(own, base) == msgspec.structs.replace(base, **{name: 0.25})
 
 
 def test_counts_of_experts_go_on() -> None:

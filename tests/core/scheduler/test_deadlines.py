@@ -196,7 +196,7 @@ def test_ended_requests_leave_no_litter() -> None:
 
     for each in requests[1:]:
         each.status = RequestStatus.FINISHED
-        deadlines.ended(each)
+        deadlines.one_has_ended()
 
     assert len(deadlines) == 1
     assert len(deadlines._heap) < 50

@@ -12,8 +12,7 @@ from hookline.core.commands import SleepMode
 from hookline.events import ClockPair, StepOutput, StepRecord, VerifiedDrafts
 from hookline.finish_cause import Aborted, FinishCause
 from hookline.request import GenerateRequest
-from hookline.scheduler import Scheduler
-from hookline.scheduler.scheduler import SchedulerParts
+from hookline.scheduler.scheduler import Scheduler, SchedulerParts
 from hookline.sections import Sections
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.stats.step_work import EvictionWork

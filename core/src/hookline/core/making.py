@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from hookline.clock import Clock
 from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY
-from hookline.kv_cache import KVCacheManager
 from hookline.kv_cache.cache_events import CacheEventLog
+from hookline.kv_cache.manager import KVCacheManager
 from hookline.kv_cache.residency import MeasuredBlockPool
 from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate

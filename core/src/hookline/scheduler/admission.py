@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hookline.events import Scheduled
 from hookline.finish_cause import Failed
-from hookline.kv_cache import KVCacheManager
+from hookline.kv_cache.manager import KVCacheManager
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.external_prefix import (
     NO_OFFER,

@@ -8,10 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from hookline.events import PreemptionCause
-from hookline.finish_cause import FinishCause
 from hookline.frozen import EMPTY
-from hookline.kv_cache import KVCacheManager
 from hookline.request import Request
 from hookline.scheduler.external_prefix import ExternalPrefix
 from hookline.scheduler.plan_builder import PlanBuilder, StepBatches
@@ -20,56 +17,11 @@ from hookline.scheduler.readiness import ReadinessGate
 from hookline.sections import NO_SECTIONS, Sections, present
 from hookline.step import ModelShape
 
-if TYPE_CHECKING:  # it is only read
+if TYPE_CHECKING:  # one is only read, the other only called
     from hookline.payloads import EngineFacts
+    from hookline.scheduler.extension_port import SchedulerPort
 
 T = TypeVar("T")
-
-
-class SchedulerPort(Protocol):
-    """What the scheduler does for one extension. For the engine's thread.
-
-    Attributes:
-        cache: The KV cache.
-    """
-
-    cache: KVCacheManager
-
-    def complete(
-        self, request_id: int, cause: FinishCause, output: object, now: int
-    ) -> None:
-        """Ends a request whose result is there, and gives `output` to its client.
-
-        Does nothing if it has ended meanwhile. If KV that it was computed with turned
-        out to be wrong, it is computed again instead.
-        """
-
-    def finish(self, request: Request, cause: FinishCause, now: int) -> None:
-        """Ends a request, wherever it is."""
-
-    def requeue(self, request: Request, now: int) -> bool:
-        """Queues a request again that is held at a gate; False if it is not held."""
-
-    def preempt(
-        self, request: Request, cause: PreemptionCause, now: int, *, num_failed: int = 0
-    ) -> None:
-        """Frees a running request's blocks and queues it again.
-
-        Args:
-            request: The request.
-            cause: Why it is preempted.
-            now: Time, ns.
-            num_failed: How many of its tokens should have been brought and were not.
-        """
-
-    def discard_pending(self, request: Request) -> None:
-        """Drops the results in flight of a request: they depend on wrong KV."""
-
-    def report(self, statistics: object) -> None:
-        """Replaces the extension's section of `SchedulerStats`."""
-
-    def news(self, make: Callable[[], T]) -> T:
-        """Returns the extension's section of the next output, made if there is none."""
 
 
 class SchedulerSide:
@@ -106,7 +58,7 @@ class SchedulerSide:
         """
         return facts
 
-    def start(self, port: SchedulerPort) -> None:
+    def start(self, port: "SchedulerPort") -> None:
         """The scheduler is there; called once, before any request."""
 
     def planning(self, now: int) -> None:

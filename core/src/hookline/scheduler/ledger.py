@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from msgspec.structs import astuple
 
 from hookline.events import Preempted
-from hookline.kv_cache import BlockPool
+from hookline.kv_cache.block_pool import BlockPool
 from hookline.request import FinishReason, Request
 from hookline.stats.scheduler_stats import (
     EngineTotals,

@@ -13,7 +13,7 @@ from hookline.events import (
     StepEvents,
 )
 from hookline.finish_cause import Failed, FinishCause, TimedOut
-from hookline.kv_cache import KVCacheManager
+from hookline.kv_cache.manager import KVCacheManager
 from hookline.request import GenerateRequest, Request, RequestFacts, RequestStatus
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.ledger import Ledger
@@ -44,7 +44,7 @@ class Deadlines:
         heapq.heappush(self._heap, (at, request.sequence, request))
         self._num_live += 1
 
-    def ended(self, request: Request) -> None:
+    def one_has_ended(self) -> None:
         """Forgets a request that has one, and whose status is `FINISHED`."""
         self._num_live -= 1
         if len(self._heap) > 2 * self._num_live + 16:
@@ -181,7 +181,7 @@ class RequestLifecycle:
         del self.requests[request.request_id]
         self.drafts.pop(request.request_id, None)
         if request.inner.timeout_seconds is not None:
-            self._deadlines.ended(request)
+            self._deadlines.one_has_ended()
         if self.queues.fair is not None:
             self.queues.fair.ended(request)
         outputs = request.num_output_tokens

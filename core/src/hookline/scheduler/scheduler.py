@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hookline.events import PreemptionCause, VerifiedDrafts
 from hookline.finish_cause import FinishCause
-from hookline.kv_cache import KVCacheManager
+from hookline.kv_cache.manager import KVCacheManager
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.admission import BatchAdmission, chunk
 from hookline.scheduler.extension import SchedulerExtensions
@@ -150,8 +150,11 @@ class Scheduler:
         builder.budget += self._config.max_num_batched_tokens - share.tokens
         if drafts := self._lifecycle.drafts:
             plan_drafts(drafts, builder, self._cache, self._max_model_len)
-        if not builder.entries:
-            return None
+        return self._plan(builder) if builder.entries else None
+
+    def _plan(self, builder: PlanBuilder) -> StepPlan:
+        """Returns the plan, and counts its tokens as computed."""
+        queues = self._queues
         self._steps += 1
         released, queues.running.released = queues.running.released, []
         sections = NO_SECTIONS
@@ -160,8 +163,8 @@ class Scheduler:
         plan = builder.plan(self._steps, released, sections)
         for entry in builder.entries:
             count_planned(entry, self._lifecycle.ledger, self._steps)
-        if batches is not None:
-            batches.started(plan)
+        if self._batches is not None:
+            self._batches.started(plan)
         return plan
 
     def plan_poll(self) -> StepPlan:

@@ -21,7 +21,7 @@ from hookline.worker.sampling.logits_processor import (
     LogitsProcessor,
     LogitsProcessorContext,
 )
-from hookline.worker.sampling.step_sampler import DrawnDrafts
+from hookline.worker.sampling.sampler import DrawnDrafts
 from hookline.worker.verification import DraftTree
 
 
@@ -144,12 +144,9 @@ class FollowedRows:
         self, context: LogitsProcessorContext
     ) -> list[LogitsProcessor]:
         """Returns the sides' logits processors."""
-        making = [
-            side.logits_processors
-            for side in self._sides
-            if type(side).logits_processors is not WorkerSide.logits_processors
+        return [
+            each for side in self._sides for each in side.logits_processors(context)
         ]
-        return [each for make in making for each in make(context)]
 
     def bind(self, parts: RunnerParts) -> None:
         """Tells all sides what steps will be computed with.

@@ -7,11 +7,10 @@ import torch
 from hookline.stats.step_work import NO_RANKS, RankUse
 from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import Compute
-from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.forward import Forward
+from hookline.worker.forward import Feed, Forward
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.sampling.step_sampler import StepSampler
+from hookline.worker.sampling.sampler import StepSampler
 from hookline_kernels.modules.reduction import Reduce
 from hookline_kernels.runtime.stopwatch import Stopwatch
 

@@ -22,14 +22,13 @@ from typing import TYPE_CHECKING, NoReturn
 from hookline.startup_timer import StartupTimer
 from hookline.stats.step_work import RankUse
 from hookline.step import ModelShape, SleepLevel, StepPlan
-from hookline.worker.allocation import Allocation
 from hookline.worker.executor import Compute, ExecutorContext
 from hookline.worker.extension import worker_sides
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.loaded_model import LoadModel
 from hookline.worker.machine import Machine
 from hookline.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
-from hookline.worker.runner_maker import MakeProcessors, RunnerMaker
+from hookline.worker.runner_maker import Allocation, MakeProcessors, RunnerMaker
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.engine import EngineConfig

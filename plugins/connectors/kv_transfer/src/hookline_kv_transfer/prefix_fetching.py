@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hookline.kv_cache import KVCacheManager
+from hookline.kv_cache.manager import KVCacheManager
 from hookline.request import Request
 from hookline.scheduler.external_prefix import (
     NO_OFFER,

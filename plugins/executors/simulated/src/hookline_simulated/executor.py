@@ -15,7 +15,7 @@ from hookline.sampling_values import SamplingValues
 from hookline.stats.step_work import Execution
 from hookline.step import AdmittedSequence, ModelShape, SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import DeferredStep
-from hookline.worker.extension import FollowSimulation, SimulatedStep
+from hookline.worker.simulation import FollowSimulation, SimulatedStep
 from hookline_simulated.memory import SimulatedCache
 
 _MULTIPLIER = 6364136223846793005

@@ -79,7 +79,8 @@ class PipelineScheduling(SchedulerSide):
 
     def plan(self, builder: PlanBuilder) -> NewTokens:
         """Returns tokens that no plan has told yet; an admission tells all."""
-        told, found = self._num_told, {}
+        told = self._num_told
+        found: dict[int, Sequence[int]] = {}
         for request in builder.admitted:
             told[request.request_id] = len(request.token_ids)
         for entry in builder.entries:

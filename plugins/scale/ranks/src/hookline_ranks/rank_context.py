@@ -9,12 +9,11 @@ from hookline.models.model_part import ModelPart
 from hookline.stats.step_work import NO_RANKS, RankUse
 from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import Compute
-from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.forward import Forward, PassingForward
+from hookline.worker.forward import Feed, Forward
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.rank_context import RankContext
-from hookline.worker.sampling.step_sampler import StepSampler
+from hookline.worker.sampling.sampler import StepSampler
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_ranks.gathered_forward import GatheredForward
 from hookline_ranks.rank_parts import RankParts
@@ -22,7 +21,7 @@ from hookline_ranks.sharding.rank_part import RankDivider
 from hookline_ranks.sharding.rank_reduction import RankReduction
 from hookline_ranks.stages.stage import ONLY, Stage
 from hookline_ranks.stages.stage_links import LinkedFeed, PassedFeatures
-from hookline_ranks.stages.stage_runner import StageRunner
+from hookline_ranks.stages.stage_runner import PassingForward, StageRunner
 
 
 class DividedRankContext(RankContext):

@@ -9,7 +9,7 @@ import msgspec
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.frozen import frozen_map
 from hookline.request import Request
-from hookline.scheduler.extension import SchedulerPort
+from hookline.scheduler.extension_port import SchedulerPort
 from hookline.scheduler.readiness import Readiness
 from hookline.structured_outputs import STRUCTURED_OUTPUTS
 from hookline_grammars.cache import GrammarCache, Outcome

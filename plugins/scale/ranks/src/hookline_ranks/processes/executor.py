@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -14,7 +14,6 @@ from hookline.frozen import plain
 from hookline.stats.step_work import RankUse
 from hookline.step import ModelShape, SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import ExecutorContext
-from hookline.worker.extension import JoinedExtension
 from hookline_ranks.processes.ends import StartRanks
 from hookline_ranks.processes.messages import (
     Allocate,
@@ -222,6 +221,18 @@ class RanksExecutor:
     def _read(self, rank: int, timeout_seconds: float) -> Answer | None:
         message = self._ranks.answers[rank].read(timeout_seconds)
         return None if message is None else self._decoder.decode(message)
+
+
+@runtime_checkable
+class JoinedExtension(Protocol):
+    """An extension whose sides have a section in each result of every rank."""
+
+    def join_ranks(self, num_ranks: int) -> Callable[[Sequence[object]], object]:
+        """Returns what makes one section out of those of all ranks.
+
+        It is called once for each result, in the order of the steps, with the section
+        of the output rank first.
+        """
 
 
 def _joins(
