@@ -263,8 +263,11 @@ class Request:
             self.line = (facts.tenant or "", facts.client_id, facts.priority)
         self.is_follower = False
         self.last_step = 0
-        eos = inner.eos_token_ids if self.params.ends_at_eos else ()
-        self.stop_token_ids = frozenset((*eos, *self.params.stop_token_ids))
+        params, eos = self.params, inner.eos_token_ids
+        # A complete grammar leaves no other token.
+        if params.ignore_eos and params.structured_outputs is None:
+            eos = ()
+        self.stop_token_ids = frozenset((*eos, *params.stop_token_ids))
 
     @property
     def num_tokens(self) -> int:

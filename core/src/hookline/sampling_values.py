@@ -82,14 +82,6 @@ class SamplingValues(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return self.temperature == 0.0
 
     @property
-    def ends_at_eos(self) -> bool:
-        """Whether the model's end-of-text tokens end the text.
-
-        A complete grammar leaves no other token.
-        """
-        return not self.ignore_eos or self.structured_outputs is not None
-
-    @property
     def has_penalties(self) -> bool:
         return (
             self.repetition_penalty != 1.0

@@ -6,7 +6,6 @@ from typing import Protocol
 
 from hookline.kv_cache.manager import KVCacheManager
 from hookline.request import Request
-from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.step_work import StepWork
@@ -174,22 +173,6 @@ def plan_drafts(
             blocks = cache.allocate_more(request, 1 + count)
             assert blocks is not None
             builder.add_drafts(entry, given[:count], blocks)
-
-
-def count_planned(entry: Entry, ledger: Ledger, step: int) -> None:
-    """Counts a plan's tokens as computed; drafts only once they are accepted."""
-    request = entry.request
-    request.num_drafts = len(entry.drafts)
-    request.last_step = step
-    before = request.num_computed_tokens
-    after = before + entry.num_tokens - request.num_drafts
-    again = min(after, request.max_computed_tokens) - before
-    ledger.computed_tokens += entry.num_tokens
-    ledger.recomputed_tokens += max(0, again)
-    request.num_computed_tokens = after
-    request.max_computed_tokens = max(after, request.max_computed_tokens)
-    if not request.num_missing_tokens:
-        request.num_pending_tokens += 1  # the step samples the one that follows
 
 
 def _kind(entry: Entry) -> tuple[bool, bool]:

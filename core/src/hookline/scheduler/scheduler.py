@@ -23,7 +23,6 @@ from hookline.scheduler.lifecycle import RequestLifecycle
 from hookline.scheduler.plan_builder import (
     PlanBuilder,
     Share,
-    count_planned,
     plan_drafts,
 )
 from hookline.scheduler.request_queues import RequestQueues
@@ -162,7 +161,7 @@ class Scheduler:
             sections = self._extensions.planned(builder)
         plan = builder.plan(self._steps, released, sections)
         for entry in builder.entries:
-            count_planned(entry, self._lifecycle.ledger, self._steps)
+            self._lifecycle.planned(entry, self._steps)
         if self._batches is not None:
             self._batches.started(plan)
         return plan

@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-import torch
-
 from hookline.stats.step_work import NO_RANKS, RankUse
 from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import Compute
@@ -18,6 +16,7 @@ if TYPE_CHECKING:  # whoever loads models knows these
     from transformers import PreTrainedConfig
 
     from hookline.models.model_part import ModelPart
+    from hookline.worker.loaded_model import LoadedModel
 
 
 class StepRunner(Protocol):
@@ -78,31 +77,17 @@ class RankContext:
         del vocab_size
         return forward
 
-    def end_loading(self, hidden_size: int, dtype: torch.dtype) -> None:
-        """From here on all ranks compute the same steps.
-
-        Args:
-            hidden_size: Width of the hidden states between layers.
-            dtype: Their data type.
-        """
+    def end_loading(self, model: "LoadedModel") -> None:
+        """The model is loaded: from here on all ranks compute the same steps."""
 
     def link_stages(
-        self,
-        feature_layers: tuple[int, ...],
-        *,
-        own_layers: range,
-        hidden_size: int,
-        dtype: torch.dtype,
-        forward: Forward,
+        self, model: "LoadedModel", feature_layers: tuple[int, ...]
     ) -> None:
         """Gets ready to exchange hidden states with other pipeline stages.
 
         Args:
+            model: This rank's part of the model.
             feature_layers: Layers whose inputs the rank that drafts needs.
-            own_layers: This rank's layers, by their index in the whole model.
-            hidden_size: Width of the hidden states.
-            dtype: Their data type.
-            forward: This rank's forward pass.
 
         Raises:
             ConfigError: The model does not show the inputs of its layers.

@@ -96,37 +96,6 @@ class RunnerMaker:
     make_processors: MakeProcessors
     ranks: RankContext = SINGLE_RANK
 
-    @classmethod
-    def of(
-        cls,
-        config: "EngineConfig",
-        platform: Platform,
-        model: LoadedModel,
-        *,
-        isa: str,
-        device_steps: DeviceSteps | None,
-        make_processors: MakeProcessors,
-        extensions: FollowedRows,
-        ranks: RankContext = SINGLE_RANK,
-    ) -> "RunnerMaker":
-        """Chooses the sampling kernels."""
-        is_final = model.upgrade is None
-        may_compile = is_final and config.executor.may_compile
-        return cls(
-            config=config,
-            platform=platform,
-            isa=isa,
-            model=model,
-            may_compile=may_compile,
-            extensions=extensions,
-            sampling=choose_sampling(
-                model.dtype, may_compile=may_compile, platform=platform
-            ),
-            device_steps=device_steps,
-            make_processors=make_processors,
-            ranks=ranks,
-        )
-
     def with_kernels(self, model: LoadedModel) -> Self:
         """Returns the maker for the same model, which now computes by kernels."""
         sampling = choose_sampling(model.dtype, platform=self.platform)
