@@ -56,7 +56,7 @@ async def test_engines_that_work_widen_the_bound() -> None:
         await engine.submit([prompt], params)
     with pytest.raises(OverloadedError, match="3 completions are open"):
         await engine.submit([7], params)
-    engine._front_end.engines[1].end("it broke")
+    engine._front_end.engines[1].mark_ended("it broke")
     with pytest.raises(OverloadedError, match="2 completions are open"):
         await engine.submit([7], params)
     await engine.close()

@@ -243,7 +243,7 @@ def test_released_memory_is_zero_after_waking() -> None:
     places = [tensor.data_ptr() for tensor in tensors]
     memory = CacheMemory(tensors)
 
-    memory.release()
+    memory.free()
     memory.restore()
 
     assert [tensor.data_ptr() for tensor in tensors] == places

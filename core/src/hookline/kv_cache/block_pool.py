@@ -52,7 +52,7 @@ class Evictions:
         self.total = 0
         self.are_timed = False
         self._clock = clock or SystemClock()
-        self._since = self._told = self._nanoseconds = 0
+        self._since = self._reported = self._nanoseconds = 0
 
     def count(self) -> None:
         """Counts a block that is about to be evicted by an allocation."""
@@ -60,15 +60,15 @@ class Evictions:
         if not self.are_timed:
             self.are_timed, self._since = True, self._clock.now()
 
-    def end(self) -> None:
+    def close_allocation(self) -> None:
         """Ends an allocation that has evicted blocks."""
         self._nanoseconds += self._clock.now() - self._since
         self.are_timed = False
 
     def take_work(self) -> EvictionWork:
         """Returns what evictions took since the last call."""
-        work = EvictionWork(self.total - self._told, self._nanoseconds)
-        self._told, self._nanoseconds = self.total, 0
+        work = EvictionWork(self.total - self._reported, self._nanoseconds)
+        self._reported, self._nanoseconds = self.total, 0
         return work
 
 
@@ -135,7 +135,7 @@ class BlockPool:
             block.references = 1
             allocated.append(block.block_id)
         if self.evictions.are_timed:
-            self.evictions.end()
+            self.evictions.close_allocation()
         self._num_references += count
         return allocated
 

@@ -47,14 +47,14 @@ class SchedulerPort:
 
     def finish(self, request: Request, cause: FinishCause, now: int) -> None:
         """Ends a request, wherever it is."""
-        self._lifecycle.end(request, cause, now)
+        self._lifecycle.finish_request(request, cause, now)
 
     def requeue(self, request: Request, now: int) -> bool:
         """Queues a request again that is held at a gate; False if it is not held."""
         queues = self._lifecycle.queues
         if request not in queues.held:
             return False
-        queues.held.release(request)
+        queues.held.discard(request)
         queues.wait(request, now)
         return True
 

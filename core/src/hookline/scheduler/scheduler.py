@@ -105,7 +105,7 @@ class Scheduler:
         """Ends requests from outside a step; unknown ids have ended already."""
         for request_id in request_ids:
             if (request := self.requests.get(request_id)) is not None:
-                self._lifecycle.end(request, cause, now)
+                self._lifecycle.finish_request(request, cause, now)
 
     def finish_all(self, cause: FinishCause, now: int) -> None:
         self.finish(list(self.requests), cause, now)

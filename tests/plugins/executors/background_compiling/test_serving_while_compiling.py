@@ -188,12 +188,12 @@ def test_what_is_built_with_kernels_is_taken_once() -> None:
     upgrade = KernelUpgrade(compiler, lambda: "built")
 
     assert upgrade.is_running
-    assert upgrade.take() is None
+    assert upgrade.pop() is None
     compiler.may_end.set()
     wait_for(upgrade)
 
-    assert upgrade.take() == "built"
-    assert upgrade.take() is None
+    assert upgrade.pop() == "built"
+    assert upgrade.pop() is None
 
 
 def test_kernels_that_cannot_be_compiled_leave_a_warning(
@@ -208,7 +208,7 @@ def test_kernels_that_cannot_be_compiled_leave_a_warning(
     compiler.may_end.set()
     wait_for(upgrade)
 
-    assert upgrade.take() is None
+    assert upgrade.pop() is None
     assert "the disk is full" in caplog.text
 
 
@@ -227,7 +227,7 @@ def test_kernels_that_cannot_be_used_leave_a_warning(
     compiler.may_end.set()
     wait_for(upgrade)
 
-    assert upgrade.take() is None
+    assert upgrade.pop() is None
     assert "wrong numbers" in caplog.text
 
 
@@ -241,7 +241,7 @@ def test_closed_upgrade_builds_nothing() -> None:
     upgrade.close()
 
     assert compiler.is_closed
-    assert upgrade.take() is None
+    assert upgrade.pop() is None
 
 
 def test_few_layers_have_one_of_each_kind() -> None:

@@ -46,7 +46,7 @@ class FeatureHook:
                 self._hooked.add(index)
                 layers[-1].register_forward_hook(partial(self._keep_output, index))
 
-    def take(self) -> dict[int, torch.Tensor]:
+    def pop(self) -> dict[int, torch.Tensor]:
         """Returns each layer's [T, hidden] of the model's last call."""
         read, self._read = self._read, {}
         if read.keys() != self._hooked:
@@ -104,7 +104,7 @@ class HiddenStateHook:
         self._features = FeatureHook(model, feature_layers)
         model.get_decoder().register_forward_hook(self._keep_states)
 
-    def take(self) -> torch.Tensor:
+    def pop(self) -> torch.Tensor:
         """Returns [T, hidden] of the model's last call, a view."""
         states, self._output = self._output, None
         if states is None:
@@ -119,7 +119,7 @@ class HiddenStateHook:
         Args:
             before: Features of earlier pipeline stages.
         """
-        read = {**(before or {}), **self._features.take()}
+        read = {**(before or {}), **self._features.pop()}
         return concat_features(read, self._feature_layers)
 
     @contextmanager
@@ -138,9 +138,9 @@ class HiddenStateHook:
             yield
         finally:
             handle.remove()
-        if not read or not torch.equal(read[-1][0], self.take()):
+        if not read or not torch.equal(read[-1][0], self.pop()):
             raise self._unknown()
-        self._features.take()
+        self._features.pop()
 
     def _keep_states(self, module: nn.Module, given: object, output: object) -> None:  # noqa: ARG002
         states = getattr(output, "last_hidden_state", None)

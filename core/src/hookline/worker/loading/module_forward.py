@@ -49,9 +49,7 @@ class ModuleForward:
         assert self._hook is not None
         before = features_before(batch.intermediate)
         logits = self(batch)
-        return ForwardOutput(
-            logits, self._hook.take(), self._hook.take_features(before)
-        )
+        return ForwardOutput(logits, self._hook.pop(), self._hook.take_features(before))
 
     def read_features(self, layers: tuple[int, ...]) -> None:
         self._features = FeatureHook(self._model, layers)
@@ -60,5 +58,5 @@ class ModuleForward:
         features = features_before(batch.intermediate)
         hidden = self(batch)
         if self._features is not None:
-            features |= self._features.take()
+            features |= self._features.pop()
         return IntermediateTensors(hidden, features)

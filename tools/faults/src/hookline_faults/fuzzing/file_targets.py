@@ -212,7 +212,7 @@ def _messages(_: Path) -> Target:
         Finish([1, 2**40], Aborted("client")),
         Call(0, 1, ResetPrefixCache()),
     ):
-        mailbox.send(me, message)
+        mailbox.post(me, message)
         sent.append(transport.frame)
 
     def read(content: bytes) -> None:

@@ -23,15 +23,15 @@ from hookline.request import TokenLogprobs
 from hookline.stats.scheduler_stats import SchedulerStats
 
 
-def seal_record(record: StepRecord) -> None:
-    """Seals a step's record."""
+def freeze_record(record: StepRecord) -> None:
+    """Freezes a step's record."""
     force_setattr(record, "request_tokens", tuple(record.request_tokens))
     if not isinstance(record.sections, MappingProxyType):  # from another process
         force_setattr(record, "sections", frozen_json(record.sections))
 
 
-def seal_stats(stats: SchedulerStats) -> None:
-    """Seals an engine's state."""
+def freeze_stats(stats: SchedulerStats) -> None:
+    """Freezes an engine's state."""
     totals = stats.totals
     force_setattr(totals, "finished", frozen_map(totals.finished))
     force_setattr(stats, "held", frozen_map(stats.held))
@@ -40,25 +40,25 @@ def seal_stats(stats: SchedulerStats) -> None:
         force_setattr(stats, "sections", frozen_json(stats.sections))
 
 
-def seal_tokens(events: Sequence[NewTokens]) -> tuple[NewTokens, ...]:
-    """Seals the new tokens of a step."""
+def freeze_tokens(events: Sequence[NewTokens]) -> tuple[NewTokens, ...]:
+    """Freezes the new tokens of a step."""
     for event in events:
         force_setattr(event, "token_ids", tuple(event.token_ids))
-        force_setattr(event, "logprobs", _sealed(event.logprobs))
-        force_setattr(event, "prompt_logprobs", _sealed(event.prompt_logprobs))
+        force_setattr(event, "logprobs", _frozen(event.logprobs))
+        force_setattr(event, "prompt_logprobs", _frozen(event.prompt_logprobs))
     return tuple(events)
 
 
-def sealed_finished(events: Sequence[Finished]) -> tuple[Finished, ...]:
-    """Returns sealed events."""
+def frozen_finished(events: Sequence[Finished]) -> tuple[Finished, ...]:
+    """Returns frozen events."""
     for event in events:
         if not isinstance(event.sections, MappingProxyType):
             force_setattr(event, "sections", frozen_json(event.sections))
     return tuple(events)
 
 
-def seal_changes(changes: CacheChanges) -> None:
-    """Seals changes of the prefix cache."""
+def freeze_changes(changes: CacheChanges) -> None:
+    """Freezes changes of the prefix cache."""
     for event in changes.events:
         if isinstance(event, BlocksStored | BlocksRemoved):
             force_setattr(event, "block_hashes", tuple(event.block_hashes))
@@ -67,7 +67,7 @@ def seal_changes(changes: CacheChanges) -> None:
     force_setattr(changes, "events", tuple(changes.events))
 
 
-def _sealed(entries: Sequence[TokenLogprobs] | None) -> Sequence[TokenLogprobs] | None:
+def _frozen(entries: Sequence[TokenLogprobs] | None) -> Sequence[TokenLogprobs] | None:
     if entries is None:
         return None
     return tuple(  # the originals are for the response to the client

@@ -20,7 +20,7 @@ from hookline_process_engine.mailbox import make_key
 from hookline_process_engine.transport import Party, Role
 
 SIZES = (300, 1_000, 4_000, 32_000)
-HEAD, GUEST = Party(Role.CLIENT, 0), Party(Role.CLIENT, 1)
+HEAD, SECONDARY = Party(Role.CLIENT, 0), Party(Role.CLIENT, 1)
 ENGINE = Party(Role.ENGINE, 0)
 KEY_AT = 11
 
@@ -29,12 +29,12 @@ KEY_AT = 11
 class Cost:
     """Processor time of the relaying thread for a frame, in seconds."""
 
-    to_guest: float
+    to_secondary: float
     to_engine: float
 
 
 class Relayed:
-    """A head node, an engine that is connected to it, and a guest."""
+    """A head node, an engine that is connected to it, and a secondary client."""
 
     def __init__(self) -> None:
         keys = LinkKeys.derive(secrets.token_bytes(32))
@@ -42,12 +42,12 @@ class Relayed:
         self.hub = TcpHub(Endpoint("127.0.0.1", 0), keys, self.relay)
         endpoint = Endpoint("127.0.0.1", self.hub.port)
         self.link = TcpLink(endpoint, keys, max_waiting=0, on_lost=lambda: None)
-        self.guest = IpcTransport(self.relay.folder, GUEST)
+        self.secondary = IpcTransport(self.relay.folder, SECONDARY)
         self.key = make_key()
-        self.relay.seat(ENGINE, self.key)
-        address = ipc_address(self.relay.folder, GUEST)
-        self.relay.transport.connect(GUEST, address, max_waiting=0)
-        self.guest.connect(HEAD, self.relay.address, max_waiting=0)
+        self.relay.add_engine(ENGINE, self.key)
+        address = ipc_address(self.relay.folder, SECONDARY)
+        self.relay.transport.connect(SECONDARY, address, max_waiting=0)
+        self.secondary.connect(HEAD, self.relay.address, max_waiting=0)
         # The hub checks the connection while it receives.
         while not self.link.send(HEAD, bytearray(b"hello"), waits=False):
             self.hub.receive(0.02)
@@ -66,20 +66,20 @@ class Relayed:
 
         def from_engine() -> None:
             for _ in range(frames):
-                self.link.send(GUEST, frame, waits=True)
+                self.link.send(SECONDARY, frame, waits=True)
 
-        def from_guest() -> None:
+        def from_secondary() -> None:
             for _ in range(frames):
-                self.guest.send(HEAD, frame, waits=True)
+                self.secondary.send(HEAD, frame, waits=True)
 
-        to_guest = self._measured(from_engine, self.guest.receive, frames)
-        to_engine = self._measured(from_guest, self.link.receive, frames)
-        return Cost(to_guest, to_engine)
+        to_secondary = self._measured(from_engine, self.secondary.receive, frames)
+        to_engine = self._measured(from_secondary, self.link.receive, frames)
+        return Cost(to_secondary, to_engine)
 
     def close(self) -> None:
         self.link.close()
         self.hub.close()
-        self.guest.close()
+        self.secondary.close()
         self.relay.close()
 
     def _measured(
@@ -118,7 +118,7 @@ def main() -> None:
         for size in SIZES:
             cost = relayed.cost(size, frames)
             print(
-                f"{size:6d} bytes: {cost.to_guest * 1e6:5.1f} µs to a server, "
+                f"{size:6d} bytes: {cost.to_secondary * 1e6:5.1f} µs to a server, "
                 f"{cost.to_engine * 1e6:5.1f} µs to an engine"
             )
     finally:

@@ -18,14 +18,14 @@ class Presence(Enum):
     READY = "ready"
 
 
-class RemoteSeat:
-    """The place of an engine, which one process after another may take.
+class RemoteEngine:
+    """An engine of another machine, which one process after another may be.
 
     Attributes:
         party: The engine.
-        presence: Whether a process has the seat.
+        presence: Whether a process is the engine.
         key: The secret of its messages, or of the last one's.
-        absence: Why no process has the seat, in one clause.
+        absence: Why no process is the engine, in one clause.
         dropped: Messages that the process has dropped.
         link: Its connection in numbers.
     """
@@ -45,13 +45,13 @@ class RemoteSeat:
 
     @property
     def occupancy(self) -> str | None:
-        """Which process has the seat, in one clause; None if it is free."""
+        """Which process is the engine, in one clause; None if none is."""
         if self.presence is Presence.ABSENT:
             return None
         return f"engine {self.index} runs {self._occupant} already"
 
-    def take(self, join: Join, key: bytes) -> None:
-        """Gives the seat to a process that has asked for it."""
+    def assign(self, join: Join, key: bytes) -> None:
+        """Makes a process that has asked for it the engine."""
         self.presence = Presence.STARTING
         self.key = key
         self._occupant = f"on {join.host} (process {join.pid})"
@@ -72,7 +72,7 @@ class RemoteSeat:
         self.link = replace(self.link, round_trip_seconds=round_trip_seconds)
 
     def leave(self, reason: str, *, is_lost: bool) -> None:
-        """Frees the seat."""
+        """Notes that the process is the engine no longer."""
         self.presence = Presence.ABSENT
         self.absence = f"{reason} ({self._occupant})"
         self.link = replace(

@@ -27,11 +27,11 @@ from hookline_registry import Failure, FailureLog, isolate
 T = TypeVar("T")
 
 
-class Transferring:
+class ConnectorThread:
     """Calls the worker's side of a connector in a thread; for the executor's thread.
 
-    A step is `begin`, two calls for each layer, `end`. Between steps `begin` and `end`
-    poll the connector.
+    A step is `start_step`, two calls for each layer, `finish_step`. Between steps
+    these two poll the connector.
 
     Attributes:
         layout: Layout of the blocks.
@@ -70,7 +70,7 @@ class Transferring:
         self._held_up = 0
         self._saves = False
 
-    def begin(self, orders: TransferOrders | None) -> None:
+    def start_step(self, orders: TransferOrders | None) -> None:
         """Opens and closes transfers as ordered, and starts the step's loads."""
         if not self.is_abandoned:
             self._blocks.begin_step(self._thread.ident)
@@ -113,7 +113,7 @@ class Transferring:
             outcome = self._call(Stage.SAVE, self._connector.save_kv_layer, layer)
             self._saves = not isinstance(outcome, Failure)
 
-    def end(self) -> TransferReport:
+    def finish_step(self) -> TransferReport:
         """Closes ended transfers; afterwards the step's blocks may change."""
         if self._saves:
             self._call(Stage.SAVE, self._connector.wait_for_save)
@@ -216,7 +216,7 @@ class Transferring:
         report = TransferReport(
             ended=self._ended,
             closed=self._closed,
-            failures=by_stage(self._failures.take()),
+            failures=by_stage(self._failures.drain()),
             late_reports=self._late,
             loaded_bytes=loaded_bytes,
             saved_bytes=saved_bytes,
