@@ -12,10 +12,9 @@ from hookline.worker.sampling.sampler import StepSampler
 from hookline_kernels.modules.reduction import Reduce
 from hookline_kernels.runtime.stopwatch import Stopwatch
 
-if TYPE_CHECKING:  # whoever loads models knows these
+if TYPE_CHECKING:  # whoever loads models knows it
     from transformers import PreTrainedConfig
 
-    from hookline.models.model_part import ModelPart
     from hookline.worker.loaded_model import LoadedModel
 
 
@@ -63,8 +62,8 @@ class RankContext:
         """
         del looks_inside
 
-    def divide(self, config: "PreTrainedConfig") -> "ModelPart | None":
-        """Plans this rank's part of a model; see `DivideModel`. None is all of it.
+    def divide(self, config: "PreTrainedConfig") -> object | None:
+        """Plans this rank's part of a model, as its loader takes it. None is all of it.
 
         Raises:
             ConfigError: As many ranks cannot share it.

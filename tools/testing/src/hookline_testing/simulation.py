@@ -9,7 +9,6 @@ from hookline.config import (
     ExecutorConfig,
     ParallelConfig,
     SchedulerConfig,
-    SimulationConfig,
 )
 from hookline.config.extensions import DRAFTING, FAIR, PIPELINE
 from hookline.core.engine_core import EngineCore
@@ -29,6 +28,7 @@ from hookline_drafting.scheduler_side import DraftingScheduler
 from hookline_drafting.simulated import SimulatedDrafting
 from hookline_fair.fair_queue import FairScheduling
 from hookline_ranks.pipeline import PipelineScheduling
+from hookline_simulated.config import SimulationConfig
 from hookline_simulated.executor import SimulatedExecutor
 
 SECOND_STEPS = SimulationConfig(
@@ -81,10 +81,11 @@ def simulated_core(
     config = EngineConfig(
         cache=cache,
         scheduler=scheduler or SchedulerConfig(),
-        executor=ExecutorConfig(name="simulated", simulation=simulation),
+        executor=ExecutorConfig(name="simulated"),
         parallel=ParallelConfig(pipeline_parallel_size=stages),
         engine_index=engine_index,
         follows_cache=has_cache_events,
+        sections={"simulated": simulation},
     )
     shape = ModelShape(
         architecture="Simulated",

@@ -9,6 +9,7 @@ from hookline.worker.executor import ExecutorContext
 from hookline.worker.executor_factory import ExecutorFactory
 from hookline.worker.extension import ShownCache, WorkerSide
 from hookline.worker.simulation import CacheExtension, SimulatedExtension
+from hookline_simulated.config import SimulationConfig
 from hookline_simulated.executor import SimulatedExecutor
 from hookline_simulated.memory import SimulatedCache, SimulatedMemory
 
@@ -33,9 +34,8 @@ def create(context: ExecutorContext) -> SimulatedExecutor:
     ]
     if sides:
         cache = simulated_cache(config, shape, sides)
-    simulation = config.executor.simulation
     return SimulatedExecutor(
-        simulation,
+        SimulationConfig.of(config),
         context.clock,
         shape,
         cache=cache,
