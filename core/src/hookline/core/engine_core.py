@@ -18,7 +18,7 @@ from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.stats.step_work import EvictionWork
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor, SharingExecutor, StartedStep
-from hookline_registry import Failure, isolate
+from hookline_registry.isolation import Failure, isolate
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.engine import EngineConfig
@@ -45,46 +45,6 @@ class StepInFlight:
     started_at: int
     scheduled_at: int
     evictions: EvictionWork
-
-    def record(
-        self,
-        result: StepResult,
-        sections: Sections,
-        verified: VerifiedDrafts,
-        *,
-        engine_index: int,
-        waited_ns: int,
-        executed_at: int,
-        ended_at: int,
-    ) -> StepRecord:
-        """Describes the finished step.
-
-        Args:
-            result: The executor's result.
-            sections: What extensions say of it.
-            verified: Outcome of the step's drafts.
-            engine_index: Index of the engine.
-            waited_ns: Time that the step waited for the one before it, ns.
-            executed_at: Time of its result, monotonic ns.
-            ended_at: Time when the scheduler had processed it, monotonic ns.
-        """
-        plan = self.plan
-        return StepRecord(
-            step=plan.step,
-            engine_index=engine_index,
-            started_at=self.started_at,
-            scheduled_at=self.scheduled_at,
-            executed_at=executed_at,
-            ended_at=ended_at,
-            request_tokens=list(zip(plan.request_ids, plan.num_tokens, strict=True)),
-            work=plan.work,
-            sampled_requests=len(result.tokens),
-            waited_ns=waited_ns,
-            verified=verified,
-            execution=result.execution,
-            evictions=self.evictions,
-            sections=sections,
-        )
 
 
 class EngineCore:
@@ -230,15 +190,25 @@ class EngineCore:
         outcome: tuple[Sections, VerifiedDrafts],
         executed_at: int,
     ) -> StepRecord:
+        """Describes a finished step, whose result was there at `executed_at`, ns."""
+        plan, (sections, verified) = step.plan, outcome
         waited_ns = max(0, self._last_executed - step.scheduled_at)
         self._last_executed = executed_at
-        return step.record(
-            result,
-            *outcome,
+        return StepRecord(
+            step=plan.step,
             engine_index=self.facts.engine_index,
-            waited_ns=waited_ns,
+            started_at=step.started_at,
+            scheduled_at=step.scheduled_at,
             executed_at=executed_at,
             ended_at=self.clock.now(),
+            request_tokens=list(zip(plan.request_ids, plan.num_tokens, strict=True)),
+            work=plan.work,
+            sampled_requests=len(result.tokens),
+            waited_ns=waited_ns,
+            verified=verified,
+            execution=result.execution,
+            evictions=step.evictions,
+            sections=sections,
         )
 
     # -- sleep -------------------------------------------------------------------

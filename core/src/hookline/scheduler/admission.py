@@ -17,7 +17,7 @@ from hookline.scheduler.external_prefix import (
 from hookline.scheduler.lifecycle import RequestLifecycle
 from hookline.scheduler.plan_builder import PlanBuilder, Share
 from hookline.scheduler.request_queues import RequestQueues
-from hookline_registry import Failure, isolate
+from hookline_registry.isolation import Failure, isolate
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.scheduler import SchedulerConfig

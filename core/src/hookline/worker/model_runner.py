@@ -20,7 +20,7 @@ from hookline.worker.sampling.sampler import Samples, StepSampler
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.verification import DraftTree, Verified, verify
 from hookline_kernels.runtime.stopwatch import Stopwatch
-from hookline_registry import Failure, isolate
+from hookline_registry.isolation import Failure, isolate
 
 _log = logging.getLogger(__name__)
 
