@@ -240,10 +240,8 @@ class Request:
         self.max_tokens = max_tokens
         self.token_ids = list(inner.prompt_token_ids)
         self.num_prompt_tokens = len(self.token_ids)
-        self.num_computed_tokens = 0
-        self.num_pending_tokens = 0
-        self.num_drafts = 0
-        self.max_computed_tokens = 0
+        self.num_computed_tokens = self.max_computed_tokens = 0
+        self.num_pending_tokens = self.num_drafts = 0
         self.num_cached_tokens: int | None = None
         self.prompt_logprobs: list[TokenLogprobs] = []
         self.block_ids: list[int] = []

@@ -101,12 +101,9 @@ def load(
         feature_layers=extensions.feature_layers,
         reduce=ranks.reduce,
     )
-    fingerprint = _fingerprint(model, extensions, ranks)
-    own_layers = _own_layers(model, probed)
-    shape = replace(
-        _shape(model, description, probed, cache_dtype, max_model_len),
-        cost=sum_of_costs([cost] * ranks.num_sharers),
-    )
+    fingerprint, span = _fingerprint(model, extensions, ranks), span_of(model)
+    shape = _shape(model, description, probed, cache_dtype, max_model_len)
+    shape = replace(shape, cost=sum_of_costs([cost] * ranks.num_sharers))
     may_change = ranks.is_alone and not extensions.keeps_forward
     dtypes = (model.dtype, cache_dtype)
     to_run = ModelToRun(config, platform, probed.layers, *dtypes, may_change)
@@ -120,19 +117,26 @@ def load(
         cache_dtype=cache_dtype,
         quantization=bits_in_words(model),
         hidden_size=model.config.get_text_config().hidden_size,
-        own_layers=own_layers,
+        own_layers=range(span.start, span.start + len(probed.layers)),
         feature_layers=extensions.feature_layers,
         fingerprint=fingerprint,
         forward=ranks.whole_logits(first.forward, vocab_size),
         upgrade=first.upgrade,
     )
+    _check_fit(loaded, cache_key, config.model.model)
+    return loaded
+
+
+def _check_fit(
+    loaded: LoadedModel, cache_key: tuple[object, ...] | None, name: str
+) -> None:
+    """Raises `ModelLoadError` if there is a cache that the model does not fit."""
     if cache_key not in (None, loaded.cache_key):
         raise ModelLoadError(
-            config.model.model,
+            name,
             "its weights or configuration have changed during sleep in a way that "
             "does not fit the KV cache: restart the engine",
         )
-    return loaded
 
 
 def eight_bit_dtype(config: CacheConfig, platform: Platform) -> torch.dtype | None:
@@ -150,11 +154,6 @@ def eight_bit_dtype(config: CacheConfig, platform: Platform) -> torch.dtype | No
             "device to cpu",
         )
     return _CACHE_DTYPES[config.kv_cache_dtype]
-
-
-def _own_layers(model: PreTrainedModel, probed: Probed) -> range:
-    start = span_of(model).start
-    return range(start, start + len(probed.layers))
 
 
 def _fingerprint(
