@@ -40,6 +40,7 @@ PACKAGES = {
     "plugins/scale/cluster": {"hookline_cluster"},
     "plugins/scale/ranks": {"hookline_ranks"},
     "plugins/scale/ray": {"hookline_ray"},
+    "plugins/scheduling/fair": {"hookline_fair"},
     "plugins/speculative/drafting": {"hookline_drafting"},
     "plugins/speculative/eagle": {"hookline_eagle"},
     "plugins/speculative/medusa": {"hookline_medusa"},
