@@ -1,6 +1,7 @@
 """Every distribution of the repository ships exactly what it should."""
 
 import ast
+import re
 import subprocess
 import sys
 import zipfile
@@ -9,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from hookline import __version__
-from hookline_testing.distributions import Distribution, names_of, read_distributions
+from hookline_testing.distributions import (
+    Distribution,
+    names_of,
+    read_distributions,
+    with_needs,
+)
 from hookline_testing.essential import essential
 from hookline_testing.structure.sources import parsed
 from hookline_testing.table_walk import for_each_row
@@ -134,6 +140,18 @@ def test_projects_depend_on_what_they_import(distribution: Distribution) -> None
     if distribution.packages:  # else it is there for what it depends on
         assert declared - imported == set()
     assert imported - declared - distribution.options - {distribution.name} == set()
+
+
+@for_each_row("distribution", DISTRIBUTIONS.values(), ids=folder_of)
+def test_command_of_a_readme_installs_all_it_needs(distribution: Distribution) -> None:
+    """In a checkout pip does not look for ours: it would ask an index for them."""
+    text = (distribution.folder / "README.md").read_text("utf-8")
+    names = {folder_of(each): name for name, each in DISTRIBUTIONS.items()}
+
+    for command in re.findall(r"^\$ pip install (-e .+)$", text, re.MULTILINE):
+        folders = re.findall(r"-e ([\w./]+)", command)
+        installed = {names[folder] for folder in folders}
+        assert with_needs(DISTRIBUTIONS, installed) == installed
 
 
 def test_constraints_pin_every_dependency() -> None:
