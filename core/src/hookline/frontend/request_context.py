@@ -8,6 +8,7 @@ import msgspec
 
 from hookline.config.observers import ObserverConfig
 from hookline.request import RequestFacts
+from hookline.slo import over
 from hookline.trace_parent import TraceParent
 
 _TRACE_ID_BYTES = 16
@@ -23,7 +24,7 @@ class RequestContext:
 
     def complete(self, facts: RequestFacts) -> RequestFacts:
         """Adds the default objectives, and the ids of its span if it is traced."""
-        slo = self._slo if facts.slo is None else facts.slo.over(self._slo)
+        slo = self._slo if facts.slo is None else over(facts.slo, self._slo)
         trace_id = facts.trace_id or self._trace_id(facts.trace_context)
         span_id = facts.span_id
         if trace_id and not span_id:

@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING, Protocol
 
 from hookline.startup_timer import StartupTimer
-from hookline.worker.allocation import Allocation
 from hookline.worker.executor import Compute
 from hookline.worker.loaded_model import LoadedModel
-from hookline.worker.runner_maker import DeviceSteps, RunnerMaker
+from hookline.worker.runner_maker import Allocation, DeviceSteps, RunnerMaker
 from hookline_kernels import Platform
 
 if TYPE_CHECKING:  # it is only read
@@ -36,6 +35,21 @@ class Serving(Protocol):
 
     def use(self, maker: RunnerMaker, allocated: Allocation) -> None:
         """Computes the next steps with these, over the same keys and values."""
+        ...
+
+
+class Upgrade(Protocol):
+    """Brings kernels to a worker that serves without them. Called by its thread."""
+
+    def serve_meanwhile(self, worker: Serving) -> Compute:
+        """Begins to prepare them; returns what computes the steps until then.
+
+        What it returns calls `worker.use` between two steps, once they are there.
+        """
+        ...
+
+    def abandon(self) -> None:
+        """Ends what has begun: the worker goes to sleep or ends. Valid at any time."""
         ...
 
 

@@ -10,12 +10,9 @@ import torch
 from transformers import Gemma3TextConfig, LlamaConfig
 
 from hookline.config import EngineConfig, ExecutorConfig
-from hookline.models.few_layers import keep_few_layers
 from hookline.models.layer_shapes import LayerCache
 from hookline.worker.extension import WorkerSide
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.loading.first_forward import ModelToRun
-from hookline.worker.loading.module_forward import ModuleForward
 from hookline.worker.paged_cache import PagedCache
 from hookline_background_compiling.config import BackgroundCompilingConfig
 from hookline_background_compiling.first_forward import COMPILING, first_forward
@@ -28,6 +25,9 @@ from hookline_background_compiling.messages import (
 from hookline_background_compiling.upgrade import KernelUpgrade, WorkerUpgrade
 from hookline_kernels import CPU
 from hookline_kernels.cpu import jit
+from hookline_models.checkpoints.few_layers import keep_few_layers
+from hookline_models.forwards.first_forward import ModelToRun
+from hookline_models.forwards.module_forward import ModuleForward
 
 WAITS: dict[str, object] = {
     BackgroundCompilingConfig.key: BackgroundCompilingConfig(

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar, cast
 
-from hookline.worker.plugin_thread import Answer, PluginThread
 from hookline_kv_transfer.blocks import KVBlocks
 from hookline_kv_transfer.connector import WorkerConnector
 from hookline_kv_transfer.messages import FailedTransfer, TransferResults
@@ -23,6 +22,7 @@ from hookline_kv_transfer.orders import (
 )
 from hookline_metrics.transfer_failures import MOST_LETTERS, Reason, Stage
 from hookline_registry import Failure, FailureLog, isolate
+from hookline_registry.plugin_thread import Answer, PluginThread
 
 T = TypeVar("T")
 

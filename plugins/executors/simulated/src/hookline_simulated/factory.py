@@ -7,12 +7,9 @@ from hookline.models.description import describe
 from hookline.step import ModelShape
 from hookline.worker.executor import ExecutorContext
 from hookline.worker.executor_factory import ExecutorFactory
-from hookline.worker.extension import (
-    CacheExtension,
-    ShownCache,
-    SimulatedExtension,
-    WorkerSide,
-)
+from hookline.worker.extension import ShownCache, WorkerSide
+from hookline.worker.simulation import CacheExtension, SimulatedExtension
+from hookline_simulated.config import SimulationConfig
 from hookline_simulated.executor import SimulatedExecutor
 from hookline_simulated.memory import SimulatedCache, SimulatedMemory
 
@@ -37,9 +34,8 @@ def create(context: ExecutorContext) -> SimulatedExecutor:
     ]
     if sides:
         cache = simulated_cache(config, shape, sides)
-    simulation = config.executor.simulation
     return SimulatedExecutor(
-        simulation,
+        SimulationConfig.of(config),
         context.clock,
         shape,
         cache=cache,

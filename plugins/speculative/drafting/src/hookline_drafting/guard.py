@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from hookline.worker.plugin_thread import Answer, PluginThread
 from hookline_drafting.checking import (
     CheckedDrafts,
     DraftError,
@@ -20,6 +19,7 @@ from hookline_drafting.proposer import DraftRequest, Proposer
 from hookline_drafting.tree import tree_of
 from hookline_metrics.drafts import FailureCause
 from hookline_registry import Failure, PluginGuard, isolate
+from hookline_registry.plugin_thread import Answer, PluginThread
 
 HUNG_SECONDS = 10.0
 """A proposer whose call has not returned after this long is never called again."""

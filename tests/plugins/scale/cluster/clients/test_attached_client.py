@@ -11,7 +11,6 @@ from hookline.config import (
     EngineConfig,
     ExecutorConfig,
     ModelConfig,
-    SimulationConfig,
     SupervisionConfig,
 )
 from hookline.core.commands import Add, Call, IsSleeping, Reply, Sleep
@@ -27,6 +26,7 @@ from hookline.transport.engine_client import (
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.news import EngineVerdict, SecondaryClientCall
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request
@@ -40,11 +40,10 @@ def owner(llama: Oracle) -> Iterator[OwnerClient]:
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=64),
-        executor=ExecutorConfig(
-            name="simulated", simulation=SimulationConfig(step_seconds=0.01)
-        ),
+        executor=ExecutorConfig(name="simulated"),
         supervision=SupervisionConfig(engine_restart=1),
         in_process=False,
+        sections={"simulated": SimulationConfig(step_seconds=0.01)},
     )
     with closing(OwnerClient(config)) as client:
         yield client

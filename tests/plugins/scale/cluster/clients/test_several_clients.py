@@ -9,13 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hookline.config import (
-    CacheConfig,
-    EngineConfig,
-    ExecutorConfig,
-    ModelConfig,
-    SimulationConfig,
-)
+from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
 from hookline.core.commands import Add, Call, Reply, ResetPrefixCache
 from hookline.events import StepOutput
 from hookline.request_ids import client_of, first_id
@@ -26,6 +20,7 @@ from hookline_process_engine.launched_engine import LaunchedEngine
 from hookline_process_engine.mailbox import Mailbox
 from hookline_process_engine.messages import Output, Ready
 from hookline_process_engine.transport import Party, Role
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request
@@ -59,10 +54,9 @@ def owner(llama: Oracle) -> Iterator[OwnerClient]:
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=64),
-        executor=ExecutorConfig(
-            name="simulated", simulation=SimulationConfig(step_seconds=0.01)
-        ),
+        executor=ExecutorConfig(name="simulated"),
         in_process=False,
+        sections={"simulated": SimulationConfig(step_seconds=0.01)},
     )
     with closing(OwnerClient(config)) as client:
         yield client

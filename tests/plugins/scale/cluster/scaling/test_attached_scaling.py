@@ -6,13 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from hookline.config import (
-    CacheConfig,
-    EngineConfig,
-    ExecutorConfig,
-    ModelConfig,
-    SimulationConfig,
-)
+from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
 from hookline.core.commands import Add
 from hookline.events import StepOutput
 from hookline.request_ids import first_id
@@ -26,6 +20,7 @@ from hookline_cluster.news import (
     SecondaryClientLeft,
 )
 from hookline_cluster.scaling.elastic_client import ElasticClient
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request
@@ -39,10 +34,9 @@ def owner(llama: Oracle) -> Iterator[ElasticClient]:
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=64),
-        executor=ExecutorConfig(
-            name="simulated", simulation=SimulationConfig(step_seconds=0.005)
-        ),
+        executor=ExecutorConfig(name="simulated"),
         in_process=False,
+        sections={"simulated": SimulationConfig(step_seconds=0.005)},
     )
     with closing(ElasticClient(config)) as client:
         yield client

@@ -8,13 +8,7 @@ from typing import TypeVar, cast
 import pytest
 
 from hookline.clock import VirtualClock
-from hookline.config import (
-    CacheConfig,
-    EngineConfig,
-    ExecutorConfig,
-    ModelConfig,
-    SimulationConfig,
-)
+from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
 from hookline.core.commands import ResetPrefixCache
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError, RequestError
@@ -36,6 +30,7 @@ from hookline_cluster.news import (
     EngineLeft,
 )
 from hookline_cluster.scaling.engine_following import SETTLE_SECONDS, EngineFollowing
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.elastic_engines import InprocElasticClient
 from hookline_testing.oracle import Oracle
 
@@ -72,16 +67,12 @@ class SecondaryClient:
     """A front end that does not own its engines, driven by a test."""
 
     def __init__(self, folder: Path) -> None:
-        executor = ExecutorConfig(
-            name="simulated",
-            simulation=SimulationConfig(
-                step_seconds=0.0002, decode_request_seconds=0.0
-            ),
-        )
+        simulation = SimulationConfig(step_seconds=0.0002, decode_request_seconds=0.0)
         config = EngineConfig(
             model=ModelConfig(model=str(folder)),
             cache=CacheConfig(num_kv_blocks=64),
-            executor=executor,
+            executor=ExecutorConfig(name="simulated"),
+            sections={"simulated": simulation},
         )
         self.client = VisitingClient(config)
         self.front_end = FrontEnd(

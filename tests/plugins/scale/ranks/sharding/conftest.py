@@ -21,10 +21,10 @@ from hookline.startup_timer import StartupTimer
 from hookline.worker.extension import WorkerSide
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.loaded_model import LoadedModel
-from hookline.worker.loading.loader import load
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.rank_context import RankContext
 from hookline_kernels import CPU
+from hookline_models.loading.loader import load
 from hookline_ranks.experts.whole_experts import CountTokens
 from hookline_ranks.parallel_groups import ParallelGroups, StepExperts, StepGroup
 from hookline_ranks.rank_context import DividedRankContext
@@ -50,7 +50,7 @@ class RankedModel:
 
     def join(self) -> None:
         """Makes it call the others from now on, over an empty cache."""
-        self.ranks.end_loading(self.loaded.hidden_size, self.loaded.dtype)
+        self.ranks.end_loading(self.loaded)
         self.ranks.join()
         self.loaded.forward.bind(
             PagedCache(

@@ -13,14 +13,14 @@ from hookline.models.forward_batch import ForwardBatch
 from hookline.startup_timer import StartupTimer
 from hookline.worker.extension import WorkerSide
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.forward import PassingForward
 from hookline.worker.loaded_model import LoadedModel
-from hookline.worker.loading.loader import load
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import CPU
+from hookline_models.loading.loader import load
 from hookline_ranks.parallel_groups import ParallelGroups
 from hookline_ranks.rank_context import DividedRankContext
 from hookline_ranks.stages.stage_links import PassedFeatures
+from hookline_ranks.stages.stage_runner import PassingForward
 from hookline_testing.essential import essential
 from hookline_testing.oracle import FAMILIES, make_oracle
 
