@@ -79,8 +79,8 @@ def test_ranks_share_no_head(
     """One of two ranks has the head, and the whole embedding that it shares."""
     oracle = make_oracle(name, tmp_path / "model")
     is_third = kind == "eagle3"
-    told = THIRD if is_third else ROTARY
-    save_head(tmp_path / kind, make_head(third=is_third), told, name)
+    head_config = THIRD if is_third else ROTARY
+    save_head(tmp_path / kind, make_head(third=is_third), head_config, name)
     config = config_for(oracle.folder, tmp_path / kind, "preempted")
     config = replace(config, parallel=ParallelConfig(tensor_parallel_size=2))
 
@@ -106,8 +106,8 @@ def test_the_last_stage_has_the_head(  # noqa: PLR0917 - four of them are parame
 ) -> None:
     """It reads the embedding, and gets the features of layers in other stages."""
     oracle = make_oracle(name, tmp_path / "model")
-    told = THIRD if is_third else ROTARY
-    save_head(tmp_path / "eagle", make_head(third=is_third), told, name)
+    head_config = THIRD if is_third else ROTARY
+    save_head(tmp_path / "eagle", make_head(third=is_third), head_config, name)
     config = config_for(oracle.folder, tmp_path / "eagle", mode)
     config = replace(config, parallel=ParallelConfig(pipeline_parallel_size=stages))
 

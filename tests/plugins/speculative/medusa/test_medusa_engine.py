@@ -56,13 +56,13 @@ def with_tree(config: EngineConfig) -> EngineConfig:
     """Drafts of a tree, whose number is optional; CPUs alone verify trees."""
     speculative = config.speculative
     assert speculative is not None
-    told = {
+    options = {
         **speculative,
         "num_speculative_tokens": None,
         "medusa_choices": TREE,
     }
     on_cpu = replace(config.executor, device=Device.CPU)
-    return replace(config, speculative=told, executor=on_cpu)
+    return replace(config, speculative=options, executor=on_cpu)
 
 
 def copying_heads(oracle: Oracle) -> tuple[Head, ...]:
