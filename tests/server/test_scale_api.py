@@ -10,7 +10,7 @@ from hookline.exceptions import (
     ScalingBusyError,
     StartFailedError,
 )
-from hookline.frontend.scaling_state import ScalingState
+from hookline_server.engine_number import ScalingState
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 

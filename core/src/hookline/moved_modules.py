@@ -15,6 +15,7 @@ MOVED: Mapping[str, str] = {
     "hookline.config.kv_transfer": "hookline_kv_transfer.config",
     "hookline.config.kv_events": "hookline_kv_events.config",
     "hookline.config.machines": "hookline_cluster.config.machines",
+    "hookline.config.supervision": "hookline_process_engine.supervision.config",
     "hookline.json_options": "hookline.config.readers",
     "hookline.core.recording": "hookline_recording.recording",
     "hookline.kv_transfer": "hookline_kv_transfer",
@@ -38,6 +39,10 @@ MOVED_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "hookline.config": {
         "hookline_drafting": ("SpeculativeConfig",),
         "hookline_kv_transfer": ("KVRole", "KVTransferConfig", "LoadFailurePolicy"),
+        "hookline_process_engine.supervision.config": (
+            "StallPolicy",
+            "SupervisionConfig",
+        ),
     },
     "hookline.front_end_parts": {
         "hookline_metrics.front_end_parts": (

@@ -9,10 +9,10 @@ from hookline.frontend.observation import Observers
 from hookline.frontend.observing import Observing
 from hookline.frontend.starting import observe, observe_at
 from hookline.observer_context import ObserverAddress
-from hookline.transport.cluster import SharedEngines, require_cluster
 from hookline.transport.engine_client import EngineClient
 from hookline_server.api_servers.messages import ObserverSeat
 from hookline_server.engine import ServingEngine
+from hookline_server.engine_sharing import SharedEngines, require_cluster
 from hookline_server.texts.engine import TextEngine
 
 OBSERVER_PAGES = "hookline_server.observer_pages:ObserverPages"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hookline import LLM, AsyncEngine, EngineDeadError, SamplingParams
-from hookline.config import EngineConfig, SupervisionConfig
+from hookline.config import EngineConfig
 from hookline.frontend.output_stream import OutputStream
 from hookline.payloads import (
     EngineFailed,
@@ -40,6 +40,8 @@ KILLED = "its process was killed by SIGKILL, probably because memory ran out"
 
 BREAK_EXECUTOR = """
 from hookline_simulated.executor import SimulatedExecutor
+from hookline_process_engine.supervision.config import SupervisionConfig
+from hookline_process_engine.supervision.config import SupervisionConfig
 
 execute = SimulatedExecutor._execute
 
@@ -251,8 +253,8 @@ async def test_requests_begin_again_at_a_new_process(
     start_engine: StartEngine, slow_process: EngineConfig, site: PluginSite
 ) -> None:
     """All that had not begun end as if nothing had happened, and are counted once."""
-    supervised = SupervisionConfig(engine_restart=1)
-    engine = await start_engine(replace(slow_process, supervision=supervised))
+    supervised: dict[str, object] = {"supervision": SupervisionConfig(engine_restart=1)}
+    engine = await start_engine(replace(slow_process, sections=supervised))
     begun = await engine.submit(PROMPT, LONG)
     await anext(begun)
     params = SamplingParams(max_tokens=5, n=2)
@@ -282,8 +284,8 @@ async def test_a_request_between_death_and_its_report_begins_again(
     start_engine: StartEngine, slow_process: EngineConfig, site: PluginSite
 ) -> None:
     """The client knows of the death before the front end does; nothing is lost."""
-    supervised = SupervisionConfig(engine_restart=1)
-    engine = await start_engine(replace(slow_process, supervision=supervised))
+    supervised: dict[str, object] = {"supervision": SupervisionConfig(engine_restart=1)}
+    engine = await start_engine(replace(slow_process, sections=supervised))
     front_end = engine._front_end
     client = front_end.engines.client
     assert isinstance(client, ProcessClient)

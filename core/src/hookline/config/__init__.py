@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     )
     from hookline.config.parallel import ParallelConfig
     from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
-    from hookline.config.supervision import StallPolicy, SupervisionConfig
 
 __all__ = [
     "MOST_TENANTS",
@@ -58,8 +57,6 @@ __all__ = [
     "SchedulerConfig",
     "SimulationConfig",
     "SleepPolicy",
-    "StallPolicy",
-    "SupervisionConfig",
 ]
 
 __getattr__ = lazy_exports(
@@ -89,6 +86,5 @@ __getattr__ = lazy_exports(
         ),
         "hookline.config.parallel": ("ParallelConfig",),
         "hookline.config.scheduler": ("Policy", "SchedulerConfig", "SleepPolicy"),
-        "hookline.config.supervision": ("StallPolicy", "SupervisionConfig"),
     },
 )

@@ -19,10 +19,13 @@ if TYPE_CHECKING:  # which has sections
 _SECTIONS = {
     "autoscale": ("cluster", "hookline-cluster"),
     "data-parallel-": ("cluster", "hookline-cluster"),
+    "engine-restart": ("supervision", "hookline-process-engine"),
     "kv-events-config": ("kv_events", "hookline-kv-events"),
     "load-balancing": ("cluster", "hookline-cluster"),
+    "on-engine-stall": ("supervision", "hookline-process-engine"),
     "ray-address": ("cluster", "hookline-cluster"),
     "serve-while-compiling": ("background_compiling", "hookline-background-compiling"),
+    "step-timeout": ("supervision", "hookline-process-engine"),
 }
 """Our sections and their distributions, by the beginnings of their options' flags."""
 

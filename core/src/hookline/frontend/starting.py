@@ -18,8 +18,8 @@ from hookline.plugins.calling import call_plugin, hook_of
 from hookline.plugins.kinds import ENGINE, OBSERVERS
 from hookline.text.probing import probe_tokenizer
 from hookline.tokenizer import Tokenizer
-from hookline.transport.cluster import find_cluster
 from hookline.transport.engine_client import EngineClient
+from hookline.transport.native import find_cluster
 from hookline_kernels.runtime.openmp import wait_patiently
 from hookline_registry import installed
 
@@ -117,7 +117,6 @@ def start_front_end(
         observers,
         config=config.observers,
         sleep_policy=config.scheduler.sleep_policy,
-        supervision=config.supervision,
         extend=_installed_extension(config),
     )
 

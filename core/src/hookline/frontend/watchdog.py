@@ -1,80 +1,25 @@
-"""The thread that watches engines, independent of them and of the event loop."""
+"""A thread that looks at engines and event loop, and depends on neither."""
 
-import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-from hookline.clock import NANOSECONDS, Clock
-from hookline.config.supervision import SupervisionConfig
-from hookline.front_end_parts import EngineHealth
-from hookline.frontend.engine_set import EngineSet, EngineState
-from hookline.frontend.engine_watch import EngineVitals, EngineWatch, Stall
-from hookline_processes.inspector import ProcessInspector
 from hookline_processes.watcher import Watcher
-
-_log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
 """Time between two looks."""
 _END_SECONDS = 10.0
 """Time for a look to end; one may wait for a process to write its stacks."""
-_REPORT_SECONDS = 1.0
-"""Time between two reports of a stall that goes on."""
 
-
-@dataclass(slots=True)
-class _Watched:
-    """One engine under watch.
-
-    Attributes:
-        stall: The stall in progress; None while the engine works.
-        unreported: Time since the last report of the stall, in seconds.
-        awaits_stacks: Whether the engine was asked for its stacks.
-    """
-
-    watch: EngineWatch
-    inspector: ProcessInspector | None
-    stall: Stall | None = None
-    unreported: float = 0.0
-    awaits_stacks: bool = False
+Look = Callable[[float], None]
+"""Called with the seconds since the last look, as far as this process ran."""
 
 
 class Watchdog:
-    """Looks several times per second; call `close` at the end.
+    """Looks several times per second; call `close` at the end."""
 
-    Args:
-        engines: The engines.
-        report: Called in this thread with the health of a stalled engine, about once
-            per second.
-        config: When an engine is stalled.
-        heartbeat_seconds: Maximum time between two states of an engine.
-        clock: The front end's clock.
-        look: Called in this thread at each look, with the seconds since the last one;
-            None for nothing.
-        changed: Called in this thread with an engine's index and its stall, whenever
-            the stall begins, becomes final or ends (None).
-    """
-
-    def __init__(
-        self,
-        engines: EngineSet,
-        report: Callable[[EngineHealth], None],
-        config: SupervisionConfig,
-        heartbeat_seconds: float,
-        clock: Clock,
-        *,
-        look: Callable[[float], None] | None,
-        changed: Callable[[int, Stall | None], None],
-    ) -> None:
-        self._engines = engines
-        self._report_health = report
-        self._config = config
-        self._heartbeat = heartbeat_seconds
-        self._clock = clock
-        self._also_look = look
-        self._changed = changed
-        self._watched: dict[int, _Watched] = {}
+    def __init__(self, looks: Sequence[Look]) -> None:
+        """Starts the thread, which calls all of these."""
+        self._looks = looks
         self._looked_at = time.monotonic()
         self._watcher = Watcher(self._look_once, name="watchdog", seconds=LOOK_SECONDS)
 
@@ -87,107 +32,6 @@ class Watchdog:
         # Time in which this process was stopped is no time without an answer.
         seconds = min(now - self._looked_at, 2 * LOOK_SECONDS)
         self._looked_at = now
-        if self._also_look is not None:
-            self._also_look(seconds)
-        if self._engines.client.owns_engines:  # else their owner watches them
-            for engine in self._engines:
-                if not engine.vitals.is_over:
-                    self._look(engine.index, self._known(engine), seconds)
+        for look in self._looks:
+            look(seconds)
         return True
-
-    def _known(self, engine: EngineState) -> _Watched:
-        index, vitals = engine.index, engine.vitals
-        known = self._watched.get(index)
-        if known is None or known.watch.vitals is not vitals:  # a replaced process
-            watch = EngineWatch(vitals, self._config, self._heartbeat)
-            known = _Watched(watch, self._engines.inspector(index))
-            self._watched[index] = known
-        return known
-
-    def _look(self, index: int, each: _Watched, seconds: float) -> None:
-        if each.awaits_stacks and each.inspector is not None:
-            each.awaits_stacks = False
-            _log_stacks(index, each.inspector)
-        inspector, before = each.inspector, each.stall
-        stopped = ""
-        if inspector is not None and each.watch.is_quiet:
-            stopped = inspector.stopped_part
-        each.stall = each.watch.look(seconds, stopped=stopped)
-        each.unreported += seconds
-        if each.stall is None:
-            if before is not None:
-                _log_recovery(index, before.seconds)
-                self._changed(index, None)
-                self._report(index, each)
-            return
-        if before is None:
-            _log_stall(index, each.stall, each.watch.vitals, inspector)
-            each.awaits_stacks = inspector is not None
-        if before is None or before.is_final is not each.stall.is_final:
-            self._changed(index, each.stall)
-        if before is None or each.unreported >= _REPORT_SECONDS:
-            self._report(index, each)
-
-    def _report(self, index: int, each: _Watched) -> None:
-        each.unreported = 0.0
-        vitals, stall = each.watch.vitals, each.stall
-        oldest = vitals.oldest_unheard
-        age = 0 if oldest is None else self._clock.now() - oldest
-        self._report_health(
-            EngineHealth(
-                engine_index=index,
-                stalled_seconds=None if stall is None else stall.seconds,
-                reason="" if stall is None else stall.reason,
-                unheard=len(vitals.unheard),
-                oldest_unheard_seconds=age / NANOSECONDS,
-            )
-        )
-
-
-def _log_stall(
-    engine_index: int,
-    stall: Stall,
-    vitals: EngineVitals,
-    inspector: ProcessInspector | None,
-) -> None:
-    """Logs the stall, the process's state and the last messages, and asks for stacks.
-
-    Messages are named by their kinds and ids: no prompt gets into the log.
-    """
-    stats = vitals.stats
-    _log.error(
-        "engine %d is stalled: %s for %.1f s; %d requests run, %d wait, %d are on "
-        "their way; %s\nlast commands: %s\nlast outputs: %s",
-        engine_index,
-        stall.reason,
-        stall.seconds,
-        stats.running,
-        stats.waiting,
-        len(vitals.unheard),
-        "it has no process of its own" if inspector is None else inspector.description,
-        "; ".join(
-            f"{at / NANOSECONDS:.3f} s {kind} {ids}"
-            for at, kind, ids in list(vitals.commands)
-        ),
-        "; ".join(
-            f"{at / NANOSECONDS:.3f} s {cause}, {running} running, {waiting} waiting"
-            for at, cause, running, waiting in list(vitals.outputs)
-        ),
-    )
-    if inspector is not None:
-        inspector.ask_for_stacks()
-
-
-def _log_stacks(engine_index: int, inspector: ProcessInspector) -> None:
-    """Logs the stacks that a stalled engine has written since `_log_stall`."""
-    if stacks := inspector.take_stacks():
-        _log.error("threads of engine %d:\n%s", engine_index, stacks)
-    elif inspector.is_stopped:
-        _log.error("engine %d writes no stacks: it is stopped", engine_index)
-    else:
-        _log.error("engine %d has written no stacks", engine_index)
-
-
-def _log_recovery(engine_index: int, seconds: float) -> None:
-    """Logs that an engine works again, and for how long it had not."""
-    _log.warning("engine %d works again after %.1f s", engine_index, seconds)

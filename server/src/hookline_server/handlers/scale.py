@@ -11,9 +11,9 @@ from hookline.exceptions import (
     ScalingBusyError,
     StartFailedError,
 )
-from hookline.frontend.scaling_state import ScalingReport, ScalingState
 from hookline_server.api_error import ApiError
 from hookline_server.context import SCALING
+from hookline_server.engine_number import ScalingReport, ScalingState
 from hookline_server.handlers.common import json_response, ready_engine
 from hookline_server.openapi.operation import (
     ADMINISTRATION_ERRORS,

@@ -16,7 +16,6 @@ from hookline.config import (
     ModelConfig,
     ObserverConfig,
     SimulationConfig,
-    SupervisionConfig,
 )
 from hookline.core.building import build_core, build_loop
 from hookline.core.commands import (
@@ -34,8 +33,10 @@ from hookline.core.engine_recorder import GuardedRecorder
 from hookline.events import StepOutput
 from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
 from hookline.finish_cause import Aborted
-from hookline.transport.engine_client import EngineDied, EngineReplaced
+from hookline.transport.engine_client import EngineDied
+from hookline_process_engine.capabilities import EngineReplaced
 from hookline_process_engine.process_client import ProcessClient
+from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_recording import (
     RecordedCommand,
     RecordedOutput,
@@ -132,8 +133,8 @@ def test_a_process_that_replaces_another_records_elsewhere(
     config: EngineConfig,
 ) -> None:
     """The recording of the one that was killed stays as it is."""
-    supervision = SupervisionConfig(engine_restart=1)
-    client = ProcessClient(replace(config, in_process=False, supervision=supervision))
+    sections: dict[str, object] = {"supervision": SupervisionConfig(engine_restart=1)}
+    client = ProcessClient(replace(config, in_process=False, sections=sections))
     with closing(client):
         client.kill(0, "a test")
         while not isinstance(received := client.receive(20.0), EngineDied):

@@ -19,7 +19,6 @@ from hookline.config import (
     ModelConfig,
     ObserverConfig,
     SimulationConfig,
-    SupervisionConfig,
 )
 from hookline.core.building import build_core
 from hookline.core.commands import ResetPrefixCache
@@ -48,6 +47,7 @@ from hookline.worker.executor import StartedStep
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.extension import extend
 from hookline_process_engine.process_client import ProcessClient
+from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_testing import PluginSite
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
@@ -95,7 +95,6 @@ class Driven:
             client,
             tokenizer,
             Observers(config),
-            supervision=config.supervision,
             extend=partial(extend, config),
         )
         self.news: dict[int, list[Delivery]] = {}
@@ -300,8 +299,8 @@ def test_a_killed_process_is_replaced_beside_the_other(
     configs: list[EngineConfig], site: PluginSite
 ) -> None:
     """What was sent for this engine begins again there; the other serves meanwhile."""
-    supervision = SupervisionConfig(engine_restart=1)
-    configs = [replace(each, supervision=supervision) for each in configs]
+    sections: dict[str, object] = {"supervision": SupervisionConfig(engine_restart=1)}
+    configs = [replace(each, sections=sections) for each in configs]
     with two_engines(configs, in_process=False) as driven:
         client = driven.front_end.engines.client
         assert isinstance(client, ProcessClient)

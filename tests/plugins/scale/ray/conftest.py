@@ -14,9 +14,9 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
     SimulationConfig,
-    SupervisionConfig,
 )
 from hookline_cluster.config import ClusterConfig, MachinesConfig
+from hookline_process_engine.supervision.config import SupervisionConfig
 
 StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
 
@@ -100,8 +100,8 @@ def on_ray(nodes: Nodes) -> EngineConfig:
                     backend="ray", ray_address=nodes.address, join_timeout=60
                 ),
             ),
+            "supervision": SupervisionConfig(engine_restart=10),
         },
-        supervision=SupervisionConfig(engine_restart=10),
         in_process=False,
     )
 

@@ -12,21 +12,17 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
     SimulationConfig,
-    SupervisionConfig,
 )
 from hookline.core.commands import Add, Call, IsSleeping, Reply, Sleep
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.request_ids import first_id
-from hookline.transport.engine_client import (
-    EngineDied,
-    EngineReplaced,
-    Received,
-    SecondaryClientEnded,
-)
+from hookline.transport.engine_client import EngineDied, Received, SecondaryClientEnded
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.news import EngineVerdict, SecondaryClientCall
+from hookline_process_engine.capabilities import EngineReplaced
+from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request
@@ -43,7 +39,7 @@ def owner(llama: Oracle) -> Iterator[OwnerClient]:
         executor=ExecutorConfig(
             name="simulated", simulation=SimulationConfig(step_seconds=0.01)
         ),
-        supervision=SupervisionConfig(engine_restart=1),
+        sections={"supervision": SupervisionConfig(engine_restart=1)},
         in_process=False,
     )
     with closing(OwnerClient(config)) as client:

@@ -19,7 +19,6 @@ from hookline.exceptions import (
     ScalingBusyError,
     StartFailedError,
 )
-from hookline.frontend.scaling_state import ScalingState
 from hookline.outputs import RequestOutput
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_cluster.config import ClusterConfig, EngineRange, MachinesConfig
@@ -27,6 +26,7 @@ from hookline_cluster.config.cluster import check_autoscale, check_scalable
 from hookline_cluster.scaling.autoscaler import Autoscaler
 from hookline_cluster.scaling.policy import ScalingPolicy
 from hookline_cluster.scaling.scaling import Scaling
+from hookline_server.engine_number import ScalingState
 from hookline_testing.elastic_front_end import ElasticFrontEnd
 from hookline_testing.oracle import Oracle
 
