@@ -28,6 +28,7 @@ from hookline.step import StepPlan, StepResult
 from hookline.transport.inproc_client import InprocClient
 from hookline.worker.executor import DeferredStep
 from hookline_process_engine.process_client import ProcessClient
+from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_testing import PluginSite
 from hookline_testing.wrapped_executor import WrappedExecutor
 
@@ -40,8 +41,6 @@ KILLED = "its process was killed by SIGKILL, probably because memory ran out"
 
 BREAK_EXECUTOR = """
 from hookline_simulated.executor import SimulatedExecutor
-from hookline_process_engine.supervision.config import SupervisionConfig
-from hookline_process_engine.supervision.config import SupervisionConfig
 
 execute = SimulatedExecutor._execute
 

@@ -221,3 +221,8 @@ class EngineConfig:
     def of_engine(self, engine_index: int) -> Self:
         """Returns the configuration of an engine; all differ in their index only."""
         return replace(self, engine_index=engine_index)
+
+
+def path_of_engine(path: str, engine_index: int) -> str:
+    """Returns an engine's own path: engine 0 has the given one, as in vLLM."""
+    return f"{path}_dp{engine_index}" if engine_index else path

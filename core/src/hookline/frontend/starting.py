@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from hookline.config.engine import EngineConfig
-from hookline.exceptions import ConfigError
+from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.frontend.extension import Extend, ExtendsFrontEnds
 from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
 from hookline.frontend.observation import Observers
@@ -16,11 +16,11 @@ from hookline.models.description import find_folder
 from hookline.observer_context import ObserverAddress, ObserverContext
 from hookline.plugins.calling import call_plugin, hook_of
 from hookline.plugins.kinds import ENGINE, OBSERVERS
-from hookline.text.probing import probe_tokenizer
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import EngineClient
 from hookline.transport.native import find_cluster
 from hookline_kernels.runtime.openmp import wait_patiently
+from hookline_processes.tokenizer_trial import tokenizer_refusal
 from hookline_registry import installed
 
 Connect = Callable[[EngineConfig], EngineClient]
@@ -152,5 +152,6 @@ def _start_both(
 
 def _load_tokenizer(folder: Path) -> Tokenizer:
     """Loads a tokenizer that another process has loaded and tried without harm."""
-    probe_tokenizer(folder)
+    if reason := tokenizer_refusal(folder):
+        raise ModelLoadError(str(folder), reason)
     return Tokenizer.load(folder)

@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 
 from hookline import hookimpl
-from hookline.config.engine import EngineConfig
-from hookline.config.engine_paths import path_of_engine
+from hookline.config.engine import EngineConfig, path_of_engine
 from hookline.core.commands import (
     SCHEMA_VERSION,
     Add,

@@ -5,8 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hookline.exceptions import ModelLoadError
-from hookline.text import probe
+from hookline_processes import tokenizer_probe
 from hookline_processes.limits import small_environment
 
 PROBE_SECONDS = 120.0
@@ -15,24 +14,24 @@ MAX_TOKENIZER_BYTES = 512 * 2**20
 MAX_REASON_LENGTH = 300
 
 
-def probe_tokenizer(folder: Path) -> None:
+def tokenizer_refusal(folder: Path) -> str:
     """Loads and tries a folder's `tokenizer.json` in another process, if it has one.
 
-    Raises:
-        ModelLoadError: The file is damaged, or exceeds a limit of time or memory.
+    Returns:
+        Why it is refused: it is damaged, or exceeds a limit of time or memory. Empty if
+        it is not.
     """
     path = folder / "tokenizer.json"
     if not path.is_file():
-        return
+        return ""
     if path.stat().st_size > MAX_TOKENIZER_BYTES:
-        reason = f"tokenizer.json is larger than {MAX_TOKENIZER_BYTES >> 20} MiB"
-        raise ModelLoadError(str(folder), reason)
-    if reason := _reason(path):
-        raise ModelLoadError(str(folder), f"its tokenizer.json is refused: {reason}")
+        return f"tokenizer.json is larger than {MAX_TOKENIZER_BYTES >> 20} MiB"
+    reason = _reason(path)
+    return reason and f"its tokenizer.json is refused: {reason}"
 
 
 def _reason(path: Path) -> str:
-    command = [sys.executable, "-P", probe.__file__, str(path)]
+    command = [sys.executable, "-P", tokenizer_probe.__file__, str(path)]
     try:
         done = subprocess.run(  # noqa: S603 - no input of anyone else
             command,
