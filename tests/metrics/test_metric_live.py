@@ -9,7 +9,7 @@ from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.front_end_parts import EngineHealth
 from hookline.payloads import EngineFailed, FrontEndChanged
-from hookline.slo import Phase, SloMiss
+from hookline.request import RequestFacts, Slo
 from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
@@ -77,8 +77,8 @@ class Watch:
         return sample.value
 
 
-MET = dataclasses.replace(FINISHED, is_slo_judged=True)
-MISSED = dataclasses.replace(MET, slo_misses=(SloMiss("ttft", Phase.QUEUE, 1.5, 1.0),))
+MET = dataclasses.replace(FINISHED, facts=RequestFacts(slo=Slo(ttft=2.0)))
+MISSED = dataclasses.replace(FINISHED, facts=RequestFacts(slo=Slo(ttft=1.0)))
 
 
 def test_generation_rate_is_of_the_last_seconds() -> None:

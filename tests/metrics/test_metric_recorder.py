@@ -36,7 +36,6 @@ from hookline.payloads import (
 from hookline.request import RequestFacts, Slo
 from hookline.request_limits import LIMITS
 from hookline.sampling_params import SamplingParams
-from hookline.slo import Phase, SloMiss
 from hookline.startup_timer import StartupPhase
 from hookline.stats.finished_request import FinishedGroup
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
@@ -78,6 +77,7 @@ from hookline_metrics.grammars import (
     GrammarStats,
     GrammarUse,
 )
+from hookline_metrics.slo import Phase
 from hookline_metrics.transfer_stats import (
     KVLoad,
     TierStats,
@@ -133,8 +133,6 @@ ABORTED = dataclasses.replace(
 JUDGED = dataclasses.replace(
     FINISHED,
     facts=RequestFacts(tenant="acme", slo=Slo(ttft=1.0)),
-    slo_misses=(SloMiss("ttft", Phase.QUEUE, 1.5, 1.0),),
-    is_slo_judged=True,
     forward_seconds=3.0,
     execute_seconds=4.0,
 )
@@ -677,7 +675,7 @@ EXPECTED: dict[str, Numbers] = {
     },
     "hookline_slo_requests": {("met",): 0, ("missed",): 1},
     "hookline_slo_misses": {
-        (objective, phase.value): int((objective, phase) == ("ttft", Phase.QUEUE))
+        (objective, phase.value): int((objective, phase) == ("ttft", Phase.PREFILL))
         for objective in ("ttft", "tpot", "e2e", "success")
         for phase in Phase
     },

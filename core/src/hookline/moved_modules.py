@@ -16,6 +16,7 @@ MOVED: Mapping[str, str] = {
     "hookline.config.kv_events": "hookline_kv_events.config",
     "hookline.config.machines": "hookline_cluster.config.machines",
     "hookline.config.supervision": "hookline_process_engine.supervision.config",
+    "hookline.frontend.scaling_state": "hookline_server.engine_number",
     "hookline.json_options": "hookline.config.readers",
     "hookline.core.recording": "hookline_recording.recording",
     "hookline.kv_transfer": "hookline_kv_transfer",
@@ -30,8 +31,10 @@ MOVED: Mapping[str, str] = {
         "hookline.worker.sampling.logits_processor"
     ),
     "hookline.reply_parsing": "hookline_server.reply_parsing",
+    "hookline.slo": "hookline_metrics.slo",
     "hookline.spec_decode": "hookline_drafting",
     "hookline.structured": "hookline_grammars",
+    "hookline.transport.cluster": "hookline_server.engine_sharing",
 }
 """New name of each module; those inside it have moved along."""
 
@@ -42,6 +45,14 @@ MOVED_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         "hookline_process_engine.supervision.config": (
             "StallPolicy",
             "SupervisionConfig",
+        ),
+    },
+    "hookline.exceptions": {
+        "hookline_recording": ("RecordingError",),
+        "hookline_server.engine_number": (
+            "DrainTimeoutError",
+            "ScalingBusyError",
+            "StartFailedError",
         ),
     },
     "hookline.front_end_parts": {

@@ -13,6 +13,7 @@ from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.rate_window import RateWindow
 from hookline_metrics.readings import LiveReading, StateReading
 from hookline_metrics.saturation import PARTS, Saturation
+from hookline_metrics.slo import judge
 from hookline_metrics.speculation import SpeculationReading, SpeculationYield
 
 RATE_SECONDS = 10.0
@@ -152,6 +153,6 @@ class LiveEngine:
 
     def _judge(self, finished: Iterable[FinishedRequest], at: int) -> None:
         for request in finished:
-            if request.is_slo_judged:
-                window = self._missed if request.slo_misses else self._met
+            if (misses := judge(request)) is not None:
+                window = self._missed if misses else self._met
                 window.add(at, 1)

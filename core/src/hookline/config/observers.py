@@ -9,10 +9,10 @@ from hookline.config.readers import (
     read_label,
     read_plugin_option,
     read_size,
+    read_slo,
 )
 from hookline.exceptions import ConfigError
 from hookline.request import Slo
-from hookline.slo import parse_slo
 
 MOST_TENANTS = 100
 """Limit of `--max-tenants`: each tenant adds about fifty series to a page."""
@@ -139,7 +139,7 @@ class ObserverConfig:
         "ttft=0.5,tpot=0.05,e2e=10.",
         default=None,
         metavar="NAME=SECONDS,…",
-        read=parse_slo,
+        read=read_slo,
     )
     detailed_traces: tuple[DetailedTrace, ...] = option(
         "Measure the model's forward pass (model) and the executor (worker) for "

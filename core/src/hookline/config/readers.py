@@ -4,7 +4,10 @@ import json
 import re
 
 from hookline.exceptions import ConfigError
+from hookline.request import Slo
 
+OBJECTIVES = ("ttft", "tpot", "e2e")
+"""Names of service-level objectives: the fields of `Slo`."""
 _UNITS = {
     "": 1,
     "B": 1,
@@ -109,3 +112,31 @@ def _bounds(name: str, bounds: object) -> list[float]:
         if isinstance(bound, bool) or not isinstance(bound, (int, float)):
             raise ValueError(f"{name}: {bound!r} is not a number")  # noqa: TRY004
     return bounds
+
+
+def read_slo(text: str) -> Slo:
+    """Reads objectives, as in `ttft=0.5,tpot=0.05,e2e=10`.
+
+    Raises:
+        ValueError: An objective is unknown, repeated, or not a positive number.
+    """
+    limits: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or name not in OBJECTIVES:
+            known = ", ".join(OBJECTIVES)
+            raise ValueError(f"{part.strip()!r} is not NAME=SECONDS; names: {known}")
+        if name in limits:
+            raise ValueError(f"{name} is given twice")
+        limits[name] = _seconds(name, value)
+    return Slo(**limits)
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise ValueError(f"{name}={text} is not a number of seconds") from error
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{name} must be a positive number of seconds, not {text}")
+    return value

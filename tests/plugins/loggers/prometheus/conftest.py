@@ -36,7 +36,7 @@ from hookline.payloads import (
     HttpExchange,
     PageStats,
 )
-from hookline.request import RequestFacts
+from hookline.request import RequestFacts, Slo
 from hookline.startup_timer import StartupPhase
 from hookline.stats.finished_request import FinishedGroup
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
@@ -109,11 +109,12 @@ LANE = LaneStats(
 
 REQUEST = dataclasses.replace(
     FINISHED,
-    facts=RequestFacts(client_id="a", tenant="acme", trace_id=TRACE_ID),
+    facts=RequestFacts(
+        client_id="a", tenant="acme", trace_id=TRACE_ID, slo=Slo(e2e=10)
+    ),
     output_tokens=1_234_567,
     forward_seconds=0.25,
     execute_seconds=0.5,
-    is_slo_judged=True,
 )
 REJECTED = dataclasses.replace(
     FINISHED, cause=Rejected("overloaded", "2 completions are open")

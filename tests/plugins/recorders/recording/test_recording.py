@@ -31,7 +31,7 @@ from hookline.core.commands import (
 from hookline.core.engine_loop import EngineLoop
 from hookline.core.engine_recorder import GuardedRecorder
 from hookline.events import StepOutput
-from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
+from hookline.exceptions import ConfigError, SchemaVersionError
 from hookline.finish_cause import Aborted
 from hookline.transport.engine_client import EngineDied
 from hookline_process_engine.capabilities import EngineReplaced
@@ -44,6 +44,7 @@ from hookline_recording import (
     Truncated,
     read_recording,
 )
+from hookline_recording.recording import RecordingError
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request, simulated_core
 
