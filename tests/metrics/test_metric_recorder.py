@@ -11,7 +11,6 @@ from hookline.config import (
     CacheConfig,
     DetailedTrace,
     EngineConfig,
-    MetricsConfig,
     ObserverConfig,
 )
 from hookline.config.extensions import GRAMMARS, KV_TRANSFER
@@ -19,12 +18,7 @@ from hookline.cost import ModelCost
 from hookline.events import StepRecord, VerifiedDrafts
 from hookline.exceptions import ConfigError
 from hookline.finish_cause import Aborted, Failed, Rejected
-from hookline.front_end_parts import (
-    EngineHealth,
-    PlacementStats,
-    SleepOperation,
-    TransportStats,
-)
+from hookline.front_end_parts import PlacementStats, SleepOperation, TransportStats
 from hookline.payloads import (
     EngineFailed,
     EngineStopped,
@@ -49,6 +43,7 @@ from hookline.stats.scheduler_stats import (
 from hookline.stats.step_work import Execution, RankUse, StepWork, ThreadUse
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_metrics import CATALOGUE, HistogramValue, Recorder
+from hookline_metrics.config import MetricsConfig
 from hookline_metrics.connector_events import (
     ConnectorLookup,
     TierAllocation,
@@ -59,6 +54,7 @@ from hookline_metrics.drafts import DRAFT_USE, DraftUse
 from hookline_metrics.expert_stats import ExpertStats
 from hookline_metrics.front_end_parts import (
     ConnectionStats,
+    EngineHealth,
     EngineLink,
     EventLoopStats,
     LinkStats,
@@ -98,10 +94,8 @@ from hookline_testing.table_walk import for_each_row
 
 EVERYTHING = EngineConfig(
     cache=CacheConfig(residency_sample=0.5),
-    observers=ObserverConfig(
-        metrics=MetricsConfig(dialects=("hookline",), max_tenants=2),
-        detailed_traces=(DetailedTrace.ALL,),
-    ),
+    observers=ObserverConfig(detailed_traces=(DetailedTrace.ALL,)),
+    sections={"metrics": MetricsConfig(dialects=("hookline",), max_tenants=2)},
 )
 """Every feature that brings metrics is on."""
 
@@ -950,7 +944,7 @@ def test_rejected_request_is_counted_and_not_measured(recorder: Recorder) -> Non
 def test_phases_are_observed_before_the_end_in_every_dialect() -> None:
     """Queue and prefill count when they are over, and not again with the request."""
     metrics = MetricsConfig(dialects=("hookline", "sglang", "vllm"))
-    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     recorder.engine_started(make_started())
     begun = IterationStats(
         first_scheduled=(FirstScheduled(queue_seconds=0.5),),
@@ -988,7 +982,7 @@ def phase_sums(recorder: Recorder, *names: str) -> dict[str, tuple[int, float]]:
 def test_rejections_exist_before_the_first() -> None:
     """Both limits of the queue have a series from the start, in vLLM's names, too."""
     metrics = MetricsConfig(dialects=("vllm",))
-    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     recorder.engine_started(make_started())
     name = "vllm:admission_rejections"
     rejected = dataclasses.replace(ABORTED, cause=Rejected("overloaded_tokens", ""))
@@ -1043,7 +1037,7 @@ SOURCES = {
 def test_cached_tokens_have_the_source_of_their_tier(name: str) -> None:
     """Hits are of the device, a tier, or an unknown place; each token is of one."""
     metrics = MetricsConfig(dialects=("hookline", "sglang", "vllm"))
-    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     recorder.engine_started(make_started())
     hits = {"cpu": 32, "disk": 16, "attic": 3}
     stats = SchedulerStats(
@@ -1077,7 +1071,7 @@ def test_cached_tokens_have_the_source_that_a_connector_names(
 ) -> None:
     """A connector without tiers has one source; what vLLM does not know is none."""
     metrics = MetricsConfig(dialects=("vllm",))
-    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     recorder.engine_started(make_started())
     stats = SchedulerStats(
         sections={
@@ -1121,7 +1115,7 @@ STORAGE = {
 def test_tiers_have_sglangs_names(name: str) -> None:
     """Each name is of one tier; without it, no series says 0."""
     metrics = MetricsConfig(dialects=("sglang",))
-    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     recorder.engine_started(make_started())
     host = TierStats(
         blocks=3,
@@ -1161,7 +1155,7 @@ def test_tiers_have_sglangs_names(name: str) -> None:
 def test_structured_requests_are_those_with_a_structure() -> None:
     """Of three finished requests, one had to match a regular expression."""
     metrics = MetricsConfig(dialects=("sglang",))
-    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     recorder.engine_started(make_started())
     params = SamplingParams(structured_outputs=StructuredOutputsParams(regex="a+"))
     structured = dataclasses.replace(FINISHED, params=params)
@@ -1290,7 +1284,7 @@ def test_unknown_dialect_is_an_error() -> None:
     metrics = MetricsConfig(dialects=("hookline", "klingon"))
 
     with pytest.raises(ConfigError, match=r"unknown dialect 'klingon'.*vllm"):
-        Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+        Recorder(EngineConfig(sections={"metrics": metrics}))
 
 
 def test_snapshots_see_whole_steps(recorder: Recorder) -> None:

@@ -42,6 +42,7 @@ MOVED_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "hookline.config": {
         "hookline_drafting": ("SpeculativeConfig",),
         "hookline_kv_transfer": ("KVRole", "KVTransferConfig", "LoadFailurePolicy"),
+        "hookline_metrics.config": ("MOST_TENANTS", "MetricsConfig"),
         "hookline_process_engine.supervision.config": (
             "StallPolicy",
             "SupervisionConfig",
@@ -58,6 +59,7 @@ MOVED_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "hookline.front_end_parts": {
         "hookline_metrics.front_end_parts": (
             "ConnectionStats",
+            "EngineHealth",
             "EngineLink",
             "EventLoopStats",
             "LinkStats",

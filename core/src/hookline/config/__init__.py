@@ -26,16 +26,13 @@ if TYPE_CHECKING:
         Runner,
     )
     from hookline.config.observers import (
-        MOST_TENANTS,
         DetailedTrace,
-        MetricsConfig,
         ObserverConfig,
     )
     from hookline.config.parallel import ParallelConfig
     from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
 
 __all__ = [
-    "MOST_TENANTS",
     "CacheConfig",
     "Convert",
     "DetailedTrace",
@@ -47,7 +44,6 @@ __all__ = [
     "KVCacheDtype",
     "Kernels",
     "LoadFormat",
-    "MetricsConfig",
     "ModelConfig",
     "ObserverConfig",
     "ParallelConfig",
@@ -79,9 +75,7 @@ __getattr__ = lazy_exports(
             "Runner",
         ),
         "hookline.config.observers": (
-            "MOST_TENANTS",
             "DetailedTrace",
-            "MetricsConfig",
             "ObserverConfig",
         ),
         "hookline.config.parallel": ("ParallelConfig",),

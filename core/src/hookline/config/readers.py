@@ -90,30 +90,6 @@ def read_object(option: str, text: str) -> dict[str, object]:
         raise ConfigError(option, str(error)) from error
 
 
-def read_buckets(text: str) -> dict[str, list[float]]:
-    """Reads bounds by name: `{"time_to_first_token": [0.1, 1]}`.
-
-    Raises:
-        ValueError: It has another form.
-    """
-    try:
-        found: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"not valid JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise ValueError('must be an object {"NAME": [NUMBERS]}')  # noqa: TRY004
-    return {name: _bounds(name, bounds) for name, bounds in found.items()}
-
-
-def _bounds(name: str, bounds: object) -> list[float]:
-    if not isinstance(bounds, list):
-        raise ValueError(f"{name} must have a list of numbers")  # noqa: TRY004
-    for bound in bounds:
-        if isinstance(bound, bool) or not isinstance(bound, (int, float)):
-            raise ValueError(f"{name}: {bound!r} is not a number")  # noqa: TRY004
-    return bounds
-
-
 def read_slo(text: str) -> Slo:
     """Reads objectives, as in `ttft=0.5,tpot=0.05,e2e=10`.
 

@@ -22,7 +22,6 @@ from hookline.config import (
     CacheConfig,
     DetailedTrace,
     EngineConfig,
-    MetricsConfig,
     ObserverConfig,
 )
 from hookline.config.extensions import GRAMMARS, KV_TRANSFER
@@ -44,6 +43,7 @@ from hookline.stats.prefix_cache import BlockEviction
 from hookline.stats.scheduler_stats import SchedulerStats, TenantStats
 from hookline.stats.step_work import Execution, RankUse
 from hookline_metrics import DIALECTS, Family, HistogramValue, Kind
+from hookline_metrics.config import MetricsConfig
 from hookline_metrics.connector_events import (
     ConnectorLookup,
     TierAllocation,
@@ -233,9 +233,8 @@ def make_logger() -> MakeLogger:
         )
         config = EngineConfig(
             cache=CacheConfig(residency_sample=0.5),
-            observers=ObserverConfig(
-                metrics=chosen, detailed_traces=(DetailedTrace.ALL,)
-            ),
+            observers=ObserverConfig(detailed_traces=(DetailedTrace.ALL,)),
+            sections={"metrics": chosen},
         )
         return PrometheusLogger(config, options, clock=VirtualClock(NOW))
 

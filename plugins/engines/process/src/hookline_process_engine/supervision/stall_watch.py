@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.front_end_parts import EngineHealth
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_vitals import EngineVitals, Stall
+from hookline_metrics.front_end_parts import EngineHealth
 from hookline_process_engine.capabilities import EngineProcesses
 from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_process_engine.supervision.engine_watch import EngineWatch
