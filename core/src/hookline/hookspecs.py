@@ -181,7 +181,7 @@ def create_engine_recorder(context: EngineRecorderContext) -> object | None:
 
 @hookspec(firstresult=True)
 def create_cluster() -> object | None:
-    """Called when a front end starts; returns the `Cluster` that connects engines."""
+    """Called when a front end starts; returns what has engines in processes."""
 
 
 @hookspec(firstresult=True)

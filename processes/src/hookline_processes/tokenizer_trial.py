@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from hookline_processes import tokenizer_probe
+from hookline_processes.forked_children import no_forks
 from hookline_processes.limits import small_environment
 
 PROBE_SECONDS = 120.0
@@ -32,23 +33,27 @@ def tokenizer_refusal(folder: Path) -> str:
 
 def _reason(path: Path) -> str:
     command = [sys.executable, "-P", tokenizer_probe.__file__, str(path)]
-    try:
-        done = subprocess.run(  # noqa: S603 - no input of anyone else
+    with no_forks():  # a logger may fork a child, which would hold its pipes
+        process = subprocess.Popen(  # noqa: S603 - no input of anyone else
             command,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PROBE_SECONDS,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=small_environment(),
         )
-    except subprocess.TimeoutExpired:
-        return f"it takes more than {PROBE_SECONDS:g} s to load and try"
-    if done.returncode == 0:
-        return done.stdout.decode(errors="replace")
-    if done.returncode == -signal.SIGPROF:
+    with process:
+        try:
+            said, errors = process.communicate(timeout=PROBE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return f"it takes more than {PROBE_SECONDS:g} s to load and try"
+    code = process.returncode
+    if code == 0:
+        return said.decode(errors="replace")
+    if code == -signal.SIGPROF:
         return "loading and trying it takes too much processor time"
-    if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
+    if code < 0:
+        name = signal.Signals(-code).name
         return f"loading or trying it ends the process ({name}); is it damaged?"
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    lines = errors.decode(errors="replace").strip().splitlines()
     return lines[-1][:MAX_REASON_LENGTH] if lines else "it cannot be loaded"
