@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {52: "5ef2cb133dd6a656c766dc03c68e288c90d3ab1b53b4842357551880b06de0d0"}
+DIGESTS = {53: "0db41455cdf0e5c78e7dc24d535e61fb4b6505199ea84bf88c9bbdc675117ccc"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 
