@@ -24,9 +24,11 @@ MOVED: Mapping[str, str] = {
     "hookline.config.speculative": "hookline_drafting.config",
     "hookline.stats.expert_stats": "hookline_metrics.expert_stats",
     "hookline.stats.grammars": "hookline_metrics.grammars",
+    "hookline.observer_context": "hookline.frontend.observing",
     "hookline.plugin_loading.method_options": "hookline_drafting.method_options",
     "hookline.models.adapt": "hookline_kernels.modules",
     "hookline.models.quantized_layer": "hookline_kernels.modules.quantized_layer",
+    "hookline.plugin_loading.recorders": "hookline.frontend.recorders",
     "hookline.worker.sampling.sampled_positions": (
         "hookline.worker.sampling.logits_processor"
     ),

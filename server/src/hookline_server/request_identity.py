@@ -7,9 +7,9 @@ from aiohttp import web
 
 from hookline.config.readers import read_slo
 from hookline.exceptions import RequestError
+from hookline.frontend.request_context import TraceParent
 from hookline.payloads import EngineFacts
 from hookline.request import SESSION_ID, RequestFacts, Slo
-from hookline.trace_parent import TraceParent
 from hookline_server.dialects import (
     EMBEDDINGS_PATH,
     MESSAGES_PATH,

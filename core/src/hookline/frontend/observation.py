@@ -9,7 +9,7 @@ from hookline.config.engine import EngineConfig
 from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.exceptions import ConfigError
 from hookline.front_end_parts import FrontEndPart
-from hookline.frontend.observing import request_ids_for_hooks
+from hookline.frontend.observing import ObserverAddress, request_ids_for_hooks
 from hookline.frontend.sealing import (
     seal_changes,
     seal_record,
@@ -18,7 +18,6 @@ from hookline.frontend.sealing import (
     sealed_finished,
 )
 from hookline.frozen import frozen_json, frozen_map
-from hookline.observer_context import ObserverAddress
 from hookline.pages import RoutesOf
 from hookline.payloads import (
     CacheChanged,

@@ -11,9 +11,8 @@ from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.frontend.extension import Extend, ExtendsFrontEnds
 from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
 from hookline.frontend.observation import Observers
-from hookline.frontend.observing import Observing
+from hookline.frontend.observing import ObserverAddress, ObserverContext, Observing
 from hookline.models.description import find_folder
-from hookline.observer_context import ObserverAddress, ObserverContext
 from hookline.plugins.calling import call_plugin, hook_of
 from hookline.plugins.kinds import ENGINE, OBSERVERS
 from hookline.tokenizer import Tokenizer
@@ -32,7 +31,11 @@ Observe = Callable[[EngineConfig, object | None], Observing]
 
 
 def observe(
-    config: EngineConfig, recorder: object | None = None, *, pages: str = ""
+    config: EngineConfig,
+    recorder: object | None = None,
+    *,
+    pages: str = "",
+    address: ObserverAddress | None = None,
 ) -> Observing:
     """Loads the loggers, in this process or in an observer process.
 
@@ -41,36 +44,22 @@ def observe(
         recorder: Gets the same payloads as the loggers, without a lane.
         pages: `module:attribute` of what serves the loggers' pages in an observer
             process.
+        address: An observer process that another front end of the same engines owns.
 
     Raises:
         ConfigError: An option does not fit, a recorder wants an observer process, or no
             plugin provides one.
         RegistryError: A logger is unknown or broken.
     """
-    if not config.observers.observer_process:
+    if address is None and not config.observers.observer_process:
         return Observers(config, recorder)
     if recorder is not None:
         raise ConfigError(
             _OBSERVER_OPTION, "is for servers; LLM keeps its loggers in its process"
         )
-    return _connect_observers(ObserverContext(config=config, pages=pages))
-
-
-def observe_at(address: ObserverAddress) -> Observe:
-    """Returns what connects to an observer process that another front end owns.
-
-    One of several front ends of the same engines passes it to `AsyncEngine.start`.
-    """
-
-    def join(config: EngineConfig, _: object | None = None) -> Observing:
-        return _connect_observers(ObserverContext(config=config, address=address))
-
-    return join
-
-
-def _connect_observers(context: ObserverContext) -> Observing:
     if not installed(OBSERVERS.group):
         raise ConfigError(_OBSERVER_OPTION, "needs the distribution hookline-observer")
+    context = ObserverContext(config=config, pages=pages, address=address)
     connected = call_plugin(OBSERVERS, _OBSERVER, context, option=_OBSERVER_OPTION)
     if connected is None:
         raise ConfigError(

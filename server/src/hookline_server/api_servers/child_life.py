@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from hookline.observer_context import ObserverAddress
+from hookline.frontend.observing import ObserverAddress
 from hookline.transport.engine_client import EngineClient
 from hookline_kernels.runtime.gc_freeze import freeze_gc
 from hookline_processes.async_channel import AsyncChannel

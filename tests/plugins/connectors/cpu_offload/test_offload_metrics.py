@@ -13,7 +13,7 @@ from hookline.config import (
     ObserverConfig,
     SchedulerConfig,
 )
-from hookline.plugin_loading.recorders import MetricFamily, MetricHistogram
+from hookline.frontend.recorders import MetricFamily, MetricHistogram
 from hookline_kv_transfer import KVTransferConfig
 from hookline_metrics.config import MetricsConfig
 from hookline_testing.oracle import make_oracle
