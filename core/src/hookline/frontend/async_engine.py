@@ -27,12 +27,12 @@ from hookline.frontend.queue_limits import QueueLimits
 from hookline.frontend.reporting import FrontEndReporter, ReadPart
 from hookline.frontend.starting import Connect, Observe, observe, start_front_end
 from hookline.frontend.type_check import check_types
-from hookline.frontend.watchdog import Look, Watchdog
 from hookline.payloads import EngineFacts
 from hookline.pooling import PoolingParams
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.transport.engine_client import Received
+from hookline_processes.watcher import Look, Watchdog
 
 R = TypeVar("R")
 T = TypeVar("T")
