@@ -27,8 +27,14 @@ MOVED: Mapping[str, str] = {
     "hookline.observer_context": "hookline.frontend.observing",
     "hookline.plugin_loading.method_options": "hookline_drafting.method_options",
     "hookline.models.adapt": "hookline_kernels.modules",
+    "hookline.models.attention": "hookline_models.forwards.attention",
+    "hookline.models.family": "hookline_models.family",
+    "hookline.models.layer_span": "hookline_models.forwards.layer_span",
+    "hookline.models.model_part": "hookline_models.checkpoints.model_part",
     "hookline.models.quantized_layer": "hookline_kernels.modules.quantized_layer",
     "hookline.plugin_loading.recorders": "hookline.frontend.recorders",
+    "hookline.quantization": "hookline_models.quantization",
+    "hookline.worker.loading": "hookline_models.forwards",
     "hookline.worker.sampling.sampled_positions": (
         "hookline.worker.sampling.logits_processor"
     ),
@@ -49,6 +55,7 @@ MOVED_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
             "StallPolicy",
             "SupervisionConfig",
         ),
+        "hookline_simulated.config": ("SimulationConfig",),
     },
     "hookline.exceptions": {
         "hookline_recording": ("RecordingError",),
@@ -81,7 +88,7 @@ MOVED_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         ),
     },
     "hookline.payloads": {
-        "hookline.quantization": ("QuantizationContext",),
+        "hookline_models.quantization": ("QuantizationContext",),
         "hookline_drafting": ("ProposerContext", "TrainingContext", "TrainingReport"),
         "hookline_kv_transfer": ("ConnectorContext",),
     },

@@ -9,7 +9,7 @@ from hookline.frontend.observation import Observers
 from hookline.frontend.observing import ObserverAddress, Observing
 from hookline.frontend.starting import observe
 from hookline.transport.engine_client import EngineClient
-from hookline_server.api_servers.messages import ObserverSeat
+from hookline_server.api_servers.messages import ObserverEndpoint
 from hookline_server.engine import ServingEngine
 from hookline_server.engine_sharing import SharedEngines, require_cluster
 from hookline_server.texts.engine import TextEngine
@@ -96,8 +96,8 @@ def _with_shared_loggers(config: EngineConfig) -> EngineConfig:
     return replace(config, observers=observers)
 
 
-def observer_seat(observers: Observing) -> ObserverSeat | None:
+def observer_endpoint(observers: Observing) -> ObserverEndpoint | None:
     """Returns how API servers reach the observer process; None without loggers."""
     if (address := observers.address) is None:
         return None
-    return ObserverSeat(str(address.folder), address.key)
+    return ObserverEndpoint(str(address.folder), address.key)

@@ -252,8 +252,9 @@ async def test_requests_begin_again_at_a_new_process(
     start_engine: StartEngine, slow_process: EngineConfig, site: PluginSite
 ) -> None:
     """All that had not begun end as if nothing had happened, and are counted once."""
-    supervised: dict[str, object] = {"supervision": SupervisionConfig(engine_restart=1)}
-    engine = await start_engine(replace(slow_process, sections=supervised))
+    supervised = SupervisionConfig(engine_restart=1)
+    sections = {**slow_process.sections, "supervision": supervised}
+    engine = await start_engine(replace(slow_process, sections=sections))
     begun = await engine.submit(PROMPT, LONG)
     await anext(begun)
     params = SamplingParams(max_tokens=5, n=2)
@@ -283,8 +284,9 @@ async def test_a_request_between_death_and_its_report_begins_again(
     start_engine: StartEngine, slow_process: EngineConfig, site: PluginSite
 ) -> None:
     """The client knows of the death before the front end does; nothing is lost."""
-    supervised: dict[str, object] = {"supervision": SupervisionConfig(engine_restart=1)}
-    engine = await start_engine(replace(slow_process, sections=supervised))
+    supervised = SupervisionConfig(engine_restart=1)
+    sections = {**slow_process.sections, "supervision": supervised}
+    engine = await start_engine(replace(slow_process, sections=sections))
     front_end = engine._front_end
     client = front_end.engines.client
     assert isinstance(client, ProcessClient)

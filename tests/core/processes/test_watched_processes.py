@@ -40,8 +40,9 @@ async def test_engine_that_cannot_be_started_again_is_tried_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The front end lives on, and the engine is replaced as often as it may be."""
-    supervised: dict[str, object] = {"supervision": SupervisionConfig(engine_restart=3)}
-    engine = await start_engine(replace(slow_process, sections=supervised))
+    supervised = SupervisionConfig(engine_restart=3)
+    sections = {**slow_process.sections, "supervision": supervised}
+    engine = await start_engine(replace(slow_process, sections=sections))
     refused = [True, True, False]
 
     def refuse_some(*arguments: Any) -> SharedEngine:

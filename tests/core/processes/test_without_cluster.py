@@ -53,7 +53,8 @@ async def test_a_process_that_ends_is_replaced(
     start_engine: StartEngine, slow_process: EngineConfig, site: PluginSite
 ) -> None:
     """A request of which the client has got nothing begins again there."""
-    sections: dict[str, object] = {"supervision": SupervisionConfig(engine_restart=1)}
+    supervised = SupervisionConfig(engine_restart=1)
+    sections = {**slow_process.sections, "supervision": supervised}
     engine = await start_engine(replace(slow_process, sections=sections))
     stream = await engine.submit([5] * 4, SHORT, is_streamed=False)
 

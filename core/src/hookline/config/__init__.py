@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         Device,
         ExecutorConfig,
         Kernels,
-        SimulationConfig,
     )
     from hookline.config.model import (
         Convert,
@@ -51,7 +50,6 @@ __all__ = [
     "Quantization",
     "Runner",
     "SchedulerConfig",
-    "SimulationConfig",
     "SleepPolicy",
 ]
 
@@ -64,7 +62,6 @@ __getattr__ = lazy_exports(
             "Device",
             "ExecutorConfig",
             "Kernels",
-            "SimulationConfig",
         ),
         "hookline.config.model": (
             "Convert",

@@ -24,6 +24,7 @@ _SECTIONS = {
     "load-balancing": ("cluster", "hookline-cluster"),
     "on-engine-stall": ("supervision", "hookline-process-engine"),
     "ray-address": ("cluster", "hookline-cluster"),
+    "simulated-": ("simulated", "hookline-simulated"),
     "serve-while-compiling": ("background_compiling", "hookline-background-compiling"),
     "step-timeout": ("supervision", "hookline-process-engine"),
 }

@@ -9,14 +9,14 @@ from hookline.config.engine import EngineConfig
 from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.exceptions import ConfigError
 from hookline.front_end_parts import FrontEndPart
-from hookline.frontend.observing import ObserverAddress, request_ids_for_hooks
-from hookline.frontend.sealing import (
-    seal_changes,
-    seal_record,
-    seal_stats,
-    seal_tokens,
-    sealed_finished,
+from hookline.frontend.freezing import (
+    freeze_changes,
+    freeze_record,
+    freeze_stats,
+    freeze_tokens,
+    frozen_finished,
 )
+from hookline.frontend.observing import ObserverAddress, request_ids_for_hooks
 from hookline.frozen import frozen_json, frozen_map
 from hookline.pages import RoutesOf
 from hookline.payloads import (
@@ -57,7 +57,7 @@ _RECORDER = "recorder of metrics"
 class Observers:
     """The loggers of one front end, each in its own lane.
 
-    What nobody listens to is neither built nor sealed.
+    What nobody listens to is neither built nor frozen.
 
     Attributes:
         hooks: Names of the hooks that any logger or the recorder implements.
@@ -205,7 +205,7 @@ class Observers:
             batch.append(self._step(output, output.record, iteration))
         self._deliver(batch)
 
-    def requests_told(self, output: StepOutput) -> set[int]:
+    def observed_requests(self, output: StepOutput) -> set[int]:
         """Ids of the requests whose facts `observe` needs with this output."""
         return request_ids_for_hooks(output, self.listens)
 
@@ -255,18 +255,18 @@ class Observers:
         if events.new_tokens and listens("tokens_generated"):
             generated = TokensGenerated(
                 engine_index=index,
-                events=seal_tokens(events.new_tokens),
+                events=freeze_tokens(events.new_tokens),
                 facts=facts,
             )
             batch.append(("tokens_generated", {"generated": generated}))
         if events.cache_changes is not None and listens("cache_changed"):
-            seal_changes(events.cache_changes)
+            freeze_changes(events.cache_changes)
             changed = CacheChanged(engine_index=index, changes=events.cache_changes)
             batch.append(("cache_changed", {"changed": changed}))
         if events.finished and listens("requests_finished"):
             finished = RequestsFinished(
                 engine_index=index,
-                events=sealed_finished(events.finished),
+                events=frozen_finished(events.finished),
                 facts=facts,
             )
             batch.append(("requests_finished", {"finished": finished}))
@@ -275,8 +275,8 @@ class Observers:
     def _step(
         self, output: StepOutput, record: StepRecord, iteration: IterationStats
     ) -> Notice:
-        seal_record(record)
-        seal_stats(output.stats)
+        freeze_record(record)
+        freeze_stats(output.stats)
         step = StepFinished(
             engine_index=output.engine_index,
             record=record,
@@ -286,7 +286,7 @@ class Observers:
         return "step_finished", {"step": step}
 
     def _state(self, output: StepOutput, iteration: IterationStats) -> Notice:
-        seal_stats(output.stats)
+        freeze_stats(output.stats)
         state = StateChanged(
             engine_index=output.engine_index,
             cause=output.cause,

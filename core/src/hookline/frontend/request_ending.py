@@ -36,7 +36,7 @@ class RequestEnding:
             return
         error, was_up = EngineDeadError(reason), engine.death is None
         self.report_failure(engine, reason, error, keep, was_up=was_up)
-        engine.end(reason)
+        engine.mark_ended(reason)
         if self._engines.client.owns_engines:
             _log.error(
                 "engine %d has ended: %s; its last log lines are before this one",
@@ -50,7 +50,7 @@ class RequestEnding:
         self._calls.fail(engine.index, EngineDeadError("it was closed"))
         error = EngineDeadError(cause.by)
         self.end_all(engine, cause, "drain", error, was_up=engine.death is None)
-        engine.end("it was closed")
+        engine.mark_ended("it was closed")
         self._observers.stopped(engine.index, "closed")
 
     def report_failure(

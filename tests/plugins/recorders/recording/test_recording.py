@@ -15,7 +15,6 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
     ObserverConfig,
-    SimulationConfig,
 )
 from hookline.core.building import build_core, build_loop
 from hookline.core.commands import (
@@ -45,6 +44,7 @@ from hookline_recording import (
     read_recording,
 )
 from hookline_recording.recording import RecordingError
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request, simulated_core
 
@@ -61,10 +61,9 @@ def config(llama: Oracle, tmp_path: Path) -> EngineConfig:
     return EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=64),
-        executor=ExecutorConfig(
-            name="simulated", simulation=SimulationConfig(step_seconds=0.01)
-        ),
+        executor=ExecutorConfig(name="simulated"),
         observers=ObserverConfig(record=str(tmp_path / "engine.rec")),
+        sections={"simulated": SimulationConfig(step_seconds=0.01)},
     )
 
 
@@ -134,7 +133,8 @@ def test_a_process_that_replaces_another_records_elsewhere(
     config: EngineConfig,
 ) -> None:
     """The recording of the one that was killed stays as it is."""
-    sections: dict[str, object] = {"supervision": SupervisionConfig(engine_restart=1)}
+    supervised = SupervisionConfig(engine_restart=1)
+    sections = {**config.sections, "supervision": supervised}
     client = ProcessClient(replace(config, in_process=False, sections=sections))
     with closing(client):
         client.kill(0, "a test")

@@ -18,7 +18,6 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
     ObserverConfig,
-    SimulationConfig,
 )
 from hookline.core.building import build_core
 from hookline.core.commands import ResetPrefixCache
@@ -48,6 +47,7 @@ from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.extension import extend
 from hookline_process_engine.process_client import ProcessClient
 from hookline_process_engine.supervision.config import SupervisionConfig
+from hookline_simulated.config import SimulationConfig
 from hookline_testing import PluginSite
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
@@ -77,10 +77,8 @@ def configs(llama: Oracle) -> list[EngineConfig]:
             base,
             engine_index=index,
             cache=CacheConfig(num_kv_blocks=64 // (1 + index)),
-            executor=ExecutorConfig(
-                name="simulated",
-                simulation=SimulationConfig(step_seconds=0.002 * (1 + index)),
-            ),
+            executor=ExecutorConfig(name="simulated"),
+            sections={"simulated": SimulationConfig(step_seconds=0.002 * (1 + index))},
         )
         for index in range(2)
     ]
@@ -299,8 +297,11 @@ def test_a_killed_process_is_replaced_beside_the_other(
     configs: list[EngineConfig], site: PluginSite
 ) -> None:
     """What was sent for this engine begins again there; the other serves meanwhile."""
-    sections: dict[str, object] = {"supervision": SupervisionConfig(engine_restart=1)}
-    configs = [replace(each, sections=sections) for each in configs]
+    supervised = SupervisionConfig(engine_restart=1)
+    configs = [
+        replace(each, sections={**each.sections, "supervision": supervised})
+        for each in configs
+    ]
     with two_engines(configs, in_process=False) as driven:
         client = driven.front_end.engines.client
         assert isinstance(client, ProcessClient)

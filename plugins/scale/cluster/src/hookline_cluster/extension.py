@@ -106,7 +106,7 @@ class ClusterExtension(SupervisingExtension):
         """Takes the news of engines that come and go, and of other clients."""
         super().on_news(news)
         if isinstance(news, EngineNumberNews):
-            self.scaling.take(news)
+            self.scaling.on_news(news)
         elif (engine := self._parts.engines.get(news.engine_index)) is not None:
             self._take_of(engine, news)
 

@@ -94,7 +94,7 @@ class Supervisor(RequestEnding):
         if budget is None:
             budget = RestartBudget(self._config.engine_restart, self._now)
             self._budgets[engine] = budget
-        return budget.take()
+        return budget.consume()
 
     # -- stalls ------------------------------------------------------------------
 

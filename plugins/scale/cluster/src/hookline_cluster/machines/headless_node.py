@@ -76,7 +76,7 @@ class _Engine:
         elif self.fate is _Fate.DUE:
             self.fate = _Fate.DISMISSED
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """Ends the process at once."""
         if self._process is not None and self.fate is _Fate.RUNS:
             self._process.hang_up()
@@ -97,7 +97,7 @@ class _Engine:
 
     def _retry(self, reason: str) -> None:
         """Has another process take the place of one, if that is allowed."""
-        if (delay := self._budget.take()) is not None:
+        if (delay := self._budget.consume()) is not None:
             _log.error("engine %d: %s; it is replaced", self.index, reason)
             self._start_after(delay)
         else:
@@ -158,7 +158,7 @@ class HeadlessNode:
             self._drain(drain_seconds)
         finally:
             for engine in self._engines:
-                engine.end()
+                engine.kill()
         return not any(each.fate is _Fate.FAILED for each in self._engines)
 
     def _drain(self, seconds: float) -> None:
