@@ -16,7 +16,7 @@ from hookline.plugin_loading.logits_processors import (
 from hookline.pooling import POOLING, refuse_embedding
 from hookline.request import GenerateRequest
 from hookline.request_part import PreparingFacts
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline.sections import NO_SECTIONS
 from hookline.tokenizer import Tokenizer
 
@@ -141,7 +141,7 @@ class InputProcessor:
             param=param,
         )
 
-    def _check_structured_outputs(self, params: SamplingParams) -> None:
+    def _check_structured_outputs(self, params: SamplingValues) -> None:
         if not self._facts.structured_outputs:
             raise GrammarError(
                 "structured outputs are not available: install a grammar backend "
@@ -155,8 +155,8 @@ class InputProcessor:
             )
 
     def _fitted(
-        self, params: SamplingParams, prompt: int, is_prefill_only: bool
-    ) -> SamplingParams:
+        self, params: SamplingValues, prompt: int, is_prefill_only: bool
+    ) -> SamplingValues:
         """Checks the length with output; sets `max_tokens` if any is generated."""
         longest = self._facts.model.max_model_len
         room = longest - prompt

@@ -5,7 +5,7 @@ from hookline.frontend.request_account import RequestAccount
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
-from hookline.stats.prefix_cache import BlockEviction
+from hookline.stats.step_work import BlockEviction
 
 
 class IterationBuilder:

@@ -8,7 +8,7 @@ from hookline.finish_cause import FinishCause, Rejected
 from hookline.frontend.timeline import ClockMapping, Timeline, seconds_between
 from hookline.outputs import RequestMetrics
 from hookline.request import GenerateRequest, RequestFacts
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 
 
@@ -207,7 +207,7 @@ def _without_times(
         request_id=request_id,
         facts=facts,
         cause=cause,
-        params=SamplingParams(),
+        params=SamplingValues(),
         prompt_tokens=0,
         local_cached_tokens=0,
         external_cached_tokens=0,

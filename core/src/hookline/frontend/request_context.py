@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 import msgspec
 
 from hookline.config.observers import ObserverConfig
-from hookline.request import RequestFacts
+from hookline.request import RequestFacts, Slo
 
 _TRACE_ID_BYTES = 16
 _SPAN_ID_BYTES = 8
@@ -53,7 +53,7 @@ class RequestContext:
 
     def complete(self, facts: RequestFacts) -> RequestFacts:
         """Adds the default objectives, and the ids of its span if it is traced."""
-        slo = self._slo if facts.slo is None else facts.slo.over(self._slo)
+        slo = self._slo if facts.slo is None else over(facts.slo, self._slo)
         trace_id = facts.trace_id or self._trace_id(facts.trace_context)
         span_id = facts.span_id
         if trace_id and not span_id:
@@ -72,3 +72,12 @@ class RequestContext:
             is_traced = ratio is not None and random.random() < ratio  # noqa: S311
             return os.urandom(_TRACE_ID_BYTES).hex() if is_traced else ""
         return parent.trace_id if parent.is_sampled else ""
+
+
+def over(slo: Slo, base: Slo | None) -> Slo:
+    """Returns objectives, with those of `base` where these are None."""
+    if base is None:
+        return slo
+    limits = msgspec.structs.asdict(slo)
+    given = {name: each for name, each in limits.items() if each is not None}
+    return msgspec.structs.replace(base, **given)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hookline.finish_cause import FinishCause
 from hookline.former_fields import replaced_by
 from hookline.request import FinishReason, RequestFacts
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class FinishedRequest:
     request_id: int
     facts: RequestFacts
     cause: FinishCause
-    params: SamplingParams
+    params: SamplingValues
     prompt_tokens: int
     local_cached_tokens: int
     external_cached_tokens: int
