@@ -30,9 +30,9 @@ from hookline.frontend.prompts import (
     parse_prompts,
     per_prompt,
 )
+from hookline.frontend.recorders import MetricFamily, load_recorder
 from hookline.frontend.starting import start_front_end
 from hookline.outputs import RequestOutput
-from hookline.plugin_loading.recorders import MetricFamily, load_recorder
 from hookline.pooling import PoolingParams
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import NO_SAMPLING, SamplingParams

@@ -14,7 +14,7 @@ from hookline import (
     TokensPrompt,
 )
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
-from hookline.plugin_loading.recorders import MetricFamily
+from hookline.frontend.recorders import MetricFamily
 from hookline.request import FinishReason
 from hookline_metrics.histogram_value import HistogramValue
 from hookline_testing import assert_conserved

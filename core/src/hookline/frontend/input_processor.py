@@ -7,6 +7,7 @@ import msgspec
 
 from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
 from hookline.frontend.request_context import RequestContext
+from hookline.frontend.text_bounds import TextBounds
 from hookline.payloads import EngineFacts
 from hookline.plugin_loading.logits_processors import (
     refuse_what_needs,
@@ -17,7 +18,6 @@ from hookline.request import GenerateRequest
 from hookline.request_part import PreparingFacts
 from hookline.sampling_values import SamplingValues
 from hookline.sections import NO_SECTIONS
-from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 
 

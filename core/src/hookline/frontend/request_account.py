@@ -9,7 +9,6 @@ from hookline.frontend.timeline import ClockMapping, Timeline, seconds_between
 from hookline.outputs import RequestMetrics
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_values import SamplingValues
-from hookline.slo import judge
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 
 
@@ -142,16 +141,10 @@ class RequestAccount:
         )
 
     def summary(self, wall: ClockMapping) -> FinishedRequest:
-        """The summary of an ended request for observers, judged by its objectives."""
+        """The summary of an ended request for observers."""
         assert self.cause is not None
         assert self.ended_at is not None
-        request = self._summary(self.cause, wall, self.ended_at)
-        if request.facts.slo is None:
-            return request
-        misses = judge(request.facts.slo, request)
-        if misses is None:
-            return request
-        return dataclasses.replace(request, slo_misses=misses, is_slo_judged=True)
+        return self._summary(self.cause, wall, self.ended_at)
 
     def _summary(
         self, cause: FinishCause, wall: ClockMapping, ended_at: int

@@ -12,12 +12,13 @@ import pytest
 
 import hookline_prometheus
 from hookline import hookspecs
-from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
+from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.pages import PageRequest
 from hookline.payloads import EngineFailed, EngineStopped, HttpAnswered, LoggerContext
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics import DIALECTS
+from hookline_metrics.config import MetricsConfig
 from hookline_prometheus import PrometheusLogger, create_stat_logger
 from hookline_prometheus.options import HELP, Options
 from hookline_testing.collected_routes import CollectedRoutes
@@ -65,7 +66,7 @@ NAMES_OF_OTHERS = {
 def create(*dialects: str, **options: str) -> PrometheusLogger:
     """The logger as its hook makes it."""
     metrics = MetricsConfig(dialects=dialects or DIALECTS)
-    config = EngineConfig(observers=ObserverConfig(metrics=metrics))
+    config = EngineConfig(sections={"metrics": metrics})
     context = LoggerContext(name="prometheus", config=config, options=options)
     return create_stat_logger(context=context)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol, cast
 
 from hookline.config.engine import EngineConfig
-from hookline.observer_context import RecorderContext
+from hookline.frontend.observing import RecorderContext
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import RECORDER
 from hookline_registry import installed
