@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hookline import LLM, SamplingParams
-from hookline.plugin_loading.recorders import MetricFamily
+from hookline_offline.recorders import MetricFamily
 
 SKIPPED = {"test", "tests", "idle_test", "site-packages", "__pycache__"}
 HELD_OUT_PERCENT = 4

@@ -14,7 +14,7 @@ from hookline_testing.table_walk import for_each_row
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
-    ".": {"hookline", "hookline_metrics", "hookline_server"},
+    ".": {"hookline", "hookline_metrics", "hookline_offline", "hookline_server"},
     "core/kernels": {"hookline_kernels"},
     "models/demo": {"hookline_demo_model"},
     "plugins/engines/process": {"hookline_process_engine"},

@@ -7,7 +7,7 @@ import pytest
 
 from hookline import LLM, ConfigError, ModelLoadError, PoolingParams, RequestError
 from hookline.config import Convert, EngineConfig, ModelConfig, Runner
-from hookline.plugin_loading.recorders import MetricFamily
+from hookline_offline.recorders import MetricFamily
 from hookline_pooling.config import PoolerConfig
 from hookline_pooling.sentence import pooling_facts
 from hookline_testing.conservation import assert_conserved

@@ -14,9 +14,9 @@ from hookline import (
     TokensPrompt,
 )
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
-from hookline.plugin_loading.recorders import MetricFamily
 from hookline.request import FinishReason
 from hookline_metrics.histogram_value import HistogramValue
+from hookline_offline.recorders import MetricFamily
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 

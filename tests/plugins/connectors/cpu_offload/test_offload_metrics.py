@@ -14,8 +14,8 @@ from hookline.config import (
     ObserverConfig,
     SchedulerConfig,
 )
-from hookline.plugin_loading.recorders import MetricFamily, MetricHistogram
 from hookline_kv_transfer import KVTransferConfig
+from hookline_offline.recorders import MetricFamily, MetricHistogram
 from hookline_testing.oracle import make_oracle
 
 BLOCK_SIZE = 4

@@ -7,7 +7,6 @@ import pytest
 
 from hookline.config import CacheConfig, HashAlgorithm
 from hookline.events import BlocksRemoved, BlocksStored, CacheChanges, CacheCleared
-from hookline.frontend.turns import Turns
 from hookline.kv_cache.hashing import BlockHasher
 from hookline.payloads import EngineFacts
 from hookline.request import GenerateRequest
@@ -18,6 +17,7 @@ from hookline_cluster.balancing.making import make_balancer
 from hookline_cluster.balancing.prefix import LEEWAY, MOST_TOKENS
 from hookline_cluster.balancing.prefix_view import PrefixView
 from hookline_cluster.config import LoadBalancing
+from hookline_processes.turns import Turns
 from hookline_testing.payloads import make_started
 
 BLOCK = 16

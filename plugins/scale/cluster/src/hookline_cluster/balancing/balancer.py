@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from hookline.events import CacheChanges
-from hookline.frontend.turns import Turns
 from hookline.payloads import EngineFacts
 from hookline.request import GenerateRequest
 from hookline_cluster.balancing.choice import Choice
+from hookline_processes.turns import Turns
 
 
 class Candidate(Protocol):

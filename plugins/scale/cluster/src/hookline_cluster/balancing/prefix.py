@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from hookline.config import HashAlgorithm
 from hookline.events import CacheChanges
-from hookline.frontend.turns import Turns
 from hookline.kv_cache.hashing import BlockHasher
 from hookline.payloads import EngineFacts
 from hookline.request import GenerateRequest
 from hookline_cluster.balancing.balancer import Candidate
 from hookline_cluster.balancing.choice import Choice, Reason
 from hookline_cluster.balancing.prefix_view import PrefixView
+from hookline_processes.turns import Turns
 
 LEEWAY = 16
 """Load above the least at which an engine with the whole prompt cached still gets it:

@@ -23,21 +23,21 @@ from hookline.exceptions import (
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.front_end import FrontEnd
-from hookline.frontend.pooling_output import PoolingRequestOutput, pooling_output
-from hookline.frontend.prompts import (
-    ParsedPrompt,
-    Prompt,
-    parse_prompts,
-    per_prompt,
-)
 from hookline.frontend.starting import start_front_end
 from hookline.outputs import RequestOutput
-from hookline.plugin_loading.recorders import MetricFamily, load_recorder
 from hookline.pooling import PoolingParams
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import NO_SAMPLING, SamplingParams
 from hookline.step import SleepLevel
 from hookline.tokenizer import ChatMessage
+from hookline_offline.pooling_output import PoolingRequestOutput, pooling_output
+from hookline_offline.prompts import (
+    ParsedPrompt,
+    Prompt,
+    parse_prompts,
+    per_prompt,
+)
+from hookline_offline.recorders import MetricFamily, load_recorder
 
 _WAIT_SECONDS = 1.0
 R = TypeVar("R")
