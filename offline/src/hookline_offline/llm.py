@@ -340,15 +340,15 @@ class LLM:
             bar.close()
             for request in requests:
                 self._front_end.abort(request, "interrupted")
-        if self._front_end.failure is not None:
-            raise EngineDeadError(self._front_end.failure)
+        if self._front_end.engines.failure is not None:
+            raise EngineDeadError(self._front_end.engines.failure)
         if errors:  # one of several engines died
             raise errors[0]
         return [results[index] for index in range(len(prepared))]
 
     def _drive(self) -> None:
         """Processes engine outputs until all requests have ended."""
-        while self._front_end.num_unconfirmed:
+        while self._front_end.engines.num_unconfirmed:
             self._take(_WAIT_SECONDS)
 
     def _take(self, timeout_seconds: float) -> None:

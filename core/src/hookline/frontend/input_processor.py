@@ -1,24 +1,30 @@
-"""Makes requests of prompts, and checks them against the model."""
+"""Makes requests of prompts, and checks and completes them."""
 
 import operator
-from collections.abc import Collection, Sequence
+import os
+import random
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from hookline.config.observers import ObserverConfig
 from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
-from hookline.frontend.request_context import RequestContext
 from hookline.payloads import EngineFacts
 from hookline.plugin_loading.logits_processors import (
     refuse_what_needs,
     usual_missing,
 )
 from hookline.pooling import POOLING, refuse_embedding
-from hookline.request import GenerateRequest
+from hookline.request import GenerateRequest, RequestFacts
 from hookline.request_part import PreparingFacts
 from hookline.sampling_params import SamplingParams
 from hookline.sections import NO_SECTIONS
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
+from hookline.trace_parent import TraceParent
+
+_TRACE_ID_BYTES = 16
+_SPAN_ID_BYTES = 8
 
 
 class InputProcessor:
@@ -29,18 +35,18 @@ class InputProcessor:
     """
 
     def __init__(
-        self, facts: EngineFacts, tokenizer: Tokenizer, context: RequestContext
+        self, facts: EngineFacts, tokenizer: Tokenizer, config: ObserverConfig
     ) -> None:
         """Checks for engines of one model.
 
         Args:
             facts: The model, and what extensions of its engines say of requests.
             tokenizer: The model's tokenizer.
-            context: Completes the facts of requests.
+            config: The objectives of requests, and how many are traced.
         """
         self._facts = facts
         self._tokenizer = tokenizer
-        self._context = context
+        self._config = config
         self._preparing = {
             name: section
             for name, section in facts.sections.items()
@@ -103,7 +109,7 @@ class InputProcessor:
             self._check_structured_outputs(params)
         fitted = self._fitted(params, len(token_ids), request.is_prefill_only)
         return msgspec.structs.replace(
-            request, params=fitted, facts=self._context.complete(request.facts)
+            request, params=fitted, facts=completed(request.facts, self._config)
         )
 
     def _with_parts(self, request: GenerateRequest) -> GenerateRequest:
@@ -170,6 +176,33 @@ class InputProcessor:
         if params.max_tokens is not None:
             return params
         return msgspec.structs.replace(params, max_tokens=room)
+
+
+def completed(facts: RequestFacts, config: ObserverConfig) -> RequestFacts:
+    """Returns facts with default objectives, and the ids of its span if it is traced.
+
+    Args:
+        facts: A request's facts.
+        config: The objectives of requests, and how many are traced.
+    """
+    slo = config.slo if facts.slo is None else facts.slo.over(config.slo)
+    trace_id, span_id = facts.trace_id, facts.span_id
+    if not trace_id and (facts.trace_context or config.trace_ratio):
+        trace_id = _trace_id(facts.trace_context, config.trace_ratio)
+    if trace_id and not span_id:
+        # Not from `random`: a program that seeds it would repeat its span ids.
+        span_id = os.urandom(_SPAN_ID_BYTES).hex()
+    if (slo, trace_id, span_id) == (facts.slo, facts.trace_id, facts.span_id):
+        return facts
+    return msgspec.structs.replace(facts, slo=slo, trace_id=trace_id, span_id=span_id)
+
+
+def _trace_id(headers: Mapping[str, str], ratio: float | None) -> str:
+    """Follows the caller's sampling decision; without one, samples by the ratio."""
+    if (parent := TraceParent.of(headers)) is None:
+        is_traced = ratio is not None and random.random() < ratio  # noqa: S311
+        return os.urandom(_TRACE_ID_BYTES).hex() if is_traced else ""
+    return parent.trace_id if parent.is_sampled else ""
 
 
 def spellings(words: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ def assert_conserved(llm: LLM, timeout_seconds: float = 10.0) -> None:
     """
     front_end = llm.front_end
     llm.call(ResetPrefixCache(), timeout_seconds=timeout_seconds)
-    assert front_end.residue == 0
+    assert front_end.engines.residue == 0
     for engine in front_end.engines:
         _assert_empty(engine.stats)
 

@@ -123,7 +123,7 @@ class Guest:
     def drive(self) -> None:
         """Takes everything in until all requests have ended."""
         for _ in range(MOST_TURNS):
-            if not self.front_end.num_unconfirmed:
+            if not self.front_end.engines.num_unconfirmed:
                 return
             self.turn()
         raise AssertionError("requests go on")
@@ -265,7 +265,7 @@ def test_what_comes_of_an_engine_that_was_left_is_ignored(guest: Guest) -> None:
     guest.front_end.on_message(EngineLeft(1))
 
     assert guest.indices == [0]
-    assert guest.front_end.failure is None
+    assert guest.front_end.engines.failure is None
 
 
 def test_an_engine_that_dies_while_it_drains_is_forgotten(guest: Guest) -> None:
@@ -283,7 +283,7 @@ def test_an_engine_that_dies_while_it_drains_is_forgotten(guest: Guest) -> None:
     assert guest.ends == [EngineDeadError]
     assert guest.client.left == []
     assert guest.indices == [0]
-    assert guest.front_end.residue == 0
+    assert guest.front_end.engines.residue == 0
 
 
 def test_requests_of_an_engine_that_is_gone_do_not_hang(guest: Guest) -> None:
