@@ -29,7 +29,6 @@ MOVED: Mapping[str, str] = {
         "hookline.worker.sampling.logits_processor"
     ),
     "hookline.llm": "hookline_offline.llm",
-    "hookline.plugin_loading.recorders": "hookline_offline.recorders",
     "hookline.reply_parsing": "hookline_server.reply_parsing",
     "hookline.spec_decode": "hookline_drafting",
     "hookline.structured": "hookline_grammars",

@@ -22,12 +22,12 @@ from hookline.front_end_parts import TransportStats
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.front_end import FrontEnd
+from hookline.frontend.input_processor import check_types
 from hookline.frontend.observing import Observing
 from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.queue_limits import QueueLimits
 from hookline.frontend.reporting import FrontEndReporter, ReadPart
 from hookline.frontend.starting import Connect, Observe, observe, start_front_end
-from hookline.frontend.type_check import check_types
 from hookline.frontend.watchdog import Watchdog
 from hookline.payloads import EngineFacts
 from hookline.pooling import PoolingParams

@@ -188,14 +188,6 @@ class ClientRequest:
     num_restarts: int = 0
     vectors: PooledVectors | None = None
 
-    def admit(
-        self, accounts: Sequence[RequestAccount], texts: Sequence[TextStream]
-    ) -> None:
-        """Takes the account and the text of each of its completions."""
-        for account, text in zip(accounts, texts, strict=True):
-            self.completions.append(CompletionState(self, account, text))
-        self.num_open = len(accounts)
-
     @property
     def is_untouched(self) -> bool:
         """Whether it can begin again without its client noticing.

@@ -36,13 +36,12 @@ from hookline.frontend.client_request import ClientRequest, Deliver, seconds_unt
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.extension import Extend, FrontEndParts
-from hookline.frontend.input_processor import InputProcessor, completed
+from hookline.frontend.input_processor import InputProcessor, check_types, completed
 from hookline.frontend.observing import Observing
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.router import EngineRouter
 from hookline.frontend.supervisor import Supervisor
 from hookline.frontend.text_stream import make_text_streams
-from hookline.frontend.type_check import check_types
 from hookline.payloads import EngineFacts
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, RequestFacts

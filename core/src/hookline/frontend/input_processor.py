@@ -4,11 +4,15 @@ import operator
 import os
 import random
 from collections.abc import Collection, Mapping, Sequence
+from typing import get_type_hints
 
 import msgspec
+from msgspec import defstruct
+from msgspec.structs import fields as fields_of
 
 from hookline.config.observers import ObserverConfig
 from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
+from hookline.frozen import frozen_json, plain
 from hookline.payloads import EngineFacts
 from hookline.plugin_loading.logits_processors import (
     refuse_what_needs,
@@ -18,13 +22,34 @@ from hookline.pooling import POOLING, refuse_embedding
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.request_part import PreparingFacts
 from hookline.sampling_params import SamplingParams
-from hookline.sections import NO_SECTIONS
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 from hookline.trace_parent import TraceParent
 
 _TRACE_ID_BYTES = 16
 _SPAN_ID_BYTES = 8
+
+
+def _unchecked(kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """Returns a struct with the fields of another, which does not check its values."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields = [(each.name, hints[each.name], each.default) for each in fields_of(kind)]
+    return defstruct(kind.__name__, fields)
+
+
+_Sent = defstruct(
+    "_Sent",
+    [
+        ("params", _unchecked(SamplingParams)),  # they have been checked
+        ("facts", RequestFacts),
+        ("cache_salt", str | None),
+        ("sections", Sections),
+    ],
+)
+"""What a `GenerateRequest` has of its caller, with the same names."""
+_encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
+_decode = msgspec.msgpack.Decoder(_Sent).decode
 
 
 class InputProcessor:
@@ -203,6 +228,31 @@ def _trace_id(headers: Mapping[str, str], ratio: float | None) -> str:
         is_traced = ratio is not None and random.random() < ratio  # noqa: S311
         return os.urandom(_TRACE_ID_BYTES).hex() if is_traced else ""
     return parent.trace_id if parent.is_sampled else ""
+
+
+def check_types(request: GenerateRequest) -> None:
+    """Checks types as sending a request would, for callers whose values are not typed.
+
+    Raises:
+        RequestError: An engine could not read the request.
+    """
+    sections = request.sections
+    try:
+        for section in sections.values():
+            if isinstance(section, Mapping):
+                frozen_json(section)  # as the extension may do
+        _decode(
+            _encode(_Sent(request.params, request.facts, request.cache_salt, sections))
+        )
+    except (
+        msgspec.MsgspecError,
+        TypeError,
+        ValueError,
+        OverflowError,
+        NotImplementedError,
+        RecursionError,
+    ) as error:
+        raise RequestError(f"the request is malformed: {error}") from error
 
 
 def spellings(words: Sequence[str]) -> list[str]:

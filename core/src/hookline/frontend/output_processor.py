@@ -63,8 +63,11 @@ class OutputProcessor:
         accounts = self.accounting.admit(
             request, request_ids, arrived_at=arrived_at, is_streamed=client.is_streamed
         )
-        client.admit(accounts, self._make_texts(request))
-        self._completions.update(zip(request_ids, client.completions, strict=True))
+        for account, text in zip(accounts, self._make_texts(request), strict=True):
+            completion = CompletionState(client, account, text)
+            client.completions.append(completion)
+            self._completions[account.request_id] = completion
+        client.num_open = len(accounts)
 
     def on_step_output(self, output: StepOutput) -> tuple[IterationStats, Stopped]:
         """Delivers an output to clients.
