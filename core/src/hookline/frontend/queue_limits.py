@@ -46,9 +46,10 @@ class QueueLimits:
         engines, estimate = self._engines, self._estimate
         if estimate.clock.now() > estimate.is_due_at:
             estimate.mark(engines.num_ended)
-        # All engines together run these; there may be none that runs.
+        # What all engines together run; what one does if none runs.
         max_running = self._max_running_each * max(1, len(engines.running))
-        max_open, are_open = max_running + self._max_queued, engines.num_open
+        max_open = max_running + self._max_queued
+        are_open = engines.num_open
         if are_open + completions > max_open:
             seconds = estimate.seconds(are_open - max_running, engines.num_ended)
             raise OverloadedError(max_open, seconds)
@@ -75,7 +76,8 @@ class RetryEstimate:
     def mark(self, ended: int) -> None:
         """Starts the next window; `ended` is as in `seconds`."""
         now = self.clock.now()
-        self._marks, self.is_due_at = [self._marks[-1], (now, ended)], now + _WINDOW_NS
+        self._marks = [self._marks[-1], (now, ended)]
+        self.is_due_at = now + _WINDOW_NS
 
     def seconds(self, waiting: int, ended: int) -> int:
         """Returns whole seconds, from `SHORTEST_RETRY` to `LONGEST_RETRY`.
