@@ -2,8 +2,8 @@
 
 import math
 
-from hookline.config import SimulationConfig
 from hookline_cluster.scaling.policy import ScalingPolicy
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.cluster.autoscaling import Moment, ScaledCluster
 from hookline_testing.cluster.spec import ClusterSpec
 from hookline_testing.cluster.traffic import Curve

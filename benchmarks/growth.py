@@ -25,12 +25,12 @@ from line_plot import line_plot
 
 from hookline.clock import SystemClock
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
-from hookline.config import SimulationConfig as Simulation
 from hookline.core.building import build_core
 from hookline.core.engine_core import EngineCore
 from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
+from hookline_simulated.config import SimulationConfig as Simulation
 from hookline_testing.simulation import simulated_core
 
 RUNNING = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)

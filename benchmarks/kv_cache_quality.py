@@ -36,9 +36,9 @@ from hookline.startup_timer import StartupTimer
 from hookline.tokenizer import Tokenizer
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.loaded_model import LoadedModel
-from hookline.worker.loading.loader import load
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import CPU
+from hookline_models.loading.loader import load
 
 BLOCK_SIZE = 16
 CHUNK = 128

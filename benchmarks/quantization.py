@@ -28,8 +28,8 @@ from bench_models import NAMES, write_models
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, Quantization
 from hookline.models.description import describe, find_folder
-from hookline.models.loading import load_model
 from hookline.tokenizer import Tokenizer
+from hookline_models.checkpoints.loading import load_model
 
 KINDS: tuple[Quantization | None, ...] = (None, Quantization.W8A16, Quantization.W4A16)
 WINDOW = 512

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 _OURS = (
     "",
     "core/kernels",
+    "core/models",
     "processes",
     "registry",
     "models/demo",

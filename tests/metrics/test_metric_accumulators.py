@@ -18,7 +18,7 @@ def test_histogram_bounds_are_inclusive() -> None:
     histogram.create(A)
 
     for value in (0.5, 1.0, 1.5, 2.0, 2.5):
-        histogram.take([(A, value, 1)])
+        histogram.record([(A, value, 1)])
 
     series = histogram.values[A]
     assert series.counts == {0: 2, 1: 2, 2: 1}
@@ -32,9 +32,9 @@ def test_histogram_adds_in_bulk() -> None:
     histogram.create(A)
     histogram.create(B)
 
-    histogram.take([(A, 1.5, 4)])
+    histogram.record([(A, 1.5, 4)])
     for _ in range(4):
-        histogram.take([(B, 1.5, 1)])
+        histogram.record([(B, 1.5, 1)])
 
     assert histogram.values[A].counts == histogram.values[B].counts == {1: 4}
     assert histogram.values[A].sum == histogram.values[B].sum == 6.0
@@ -44,7 +44,7 @@ def test_histogram_created_again_keeps_its_counts() -> None:
     """Creating a series twice changes nothing."""
     histogram = Histogram((1.0,))
     histogram.create(A)
-    histogram.take([(A, 1.0, 1)])
+    histogram.record([(A, 1.0, 1)])
 
     histogram.create(A)
 
@@ -55,10 +55,10 @@ def test_histogram_keeps_the_newest_exemplar_of_each_bucket() -> None:
     """An exemplar replaces the one before it in its bucket and no other."""
     histogram = Histogram((1.0, 2.0))
 
-    histogram.take([(A, 0.5, 1)], TraceAt("a", "1", 10.0))
-    histogram.take([(A, 1.5, 1)], TraceAt("b", "2", 11.0))
-    histogram.take([(A, 0.6, 1)], TraceAt("c", "3", 12.0))
-    histogram.take([(A, 0.7, 1)])
+    histogram.record([(A, 0.5, 1)], TraceAt("a", "1", 10.0))
+    histogram.record([(A, 1.5, 1)], TraceAt("b", "2", 11.0))
+    histogram.record([(A, 0.6, 1)], TraceAt("c", "3", 12.0))
+    histogram.record([(A, 0.7, 1)])
 
     exemplars = histogram.values[A].exemplars
     assert exemplars == {
@@ -72,8 +72,8 @@ def test_counter_adds_up() -> None:
     counter = Counter()
     counter.create(A)
 
-    counter.take([(A, 2, 1)])
-    counter.take([(A, 3, 2)])
+    counter.record([(A, 2, 1)])
+    counter.record([(A, 3, 2)])
 
     assert counter.values == {A: 8}
 
@@ -84,7 +84,7 @@ def test_running_total_survives_lost_and_stale_readings() -> None:
     total.create(A)
 
     for reading in (3, 10, 7, 0, 11):
-        total.take([(A, reading, 1)])
+        total.record([(A, reading, 1)])
 
     assert total.values == {A: 11}
 
@@ -92,10 +92,10 @@ def test_running_total_survives_lost_and_stale_readings() -> None:
 def test_running_total_continues_after_a_restart() -> None:
     """After a restart of its source a total counts on from where it was."""
     total = RunningTotal()
-    total.take([(A, 10, 1)])
+    total.record([(A, 10, 1)])
 
     total.restart()
-    total.take([(A, 0, 1)])
-    total.take([(A, 4, 1)])
+    total.record([(A, 0, 1)])
+    total.record([(A, 4, 1)])
 
     assert total.values == {A: 14}

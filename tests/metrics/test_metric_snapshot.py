@@ -36,7 +36,7 @@ def told(alias: Alias) -> Family:
     sums = Sums(selection, guards, scope=Scope.ENGINE, since=1.0, labels=("m", "0"))
     [only] = sums.metrics
     for number, colour in enumerate(("red", "green", "blue"), start=1):
-        only.accumulator.take([((colour,), number, 1)])
+        only.accumulator.record([((colour,), number, 1)])
     return FamilyBuilder(METRIC, alias, selection).build([(sums, only)])
 
 

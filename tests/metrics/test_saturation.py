@@ -9,13 +9,14 @@ from statistics import fmean
 import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
-from hookline.config import CacheConfig, SchedulerConfig, SimulationConfig
+from hookline.config import CacheConfig, SchedulerConfig
 from hookline.events import StepOutput
 from hookline.payloads import StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics.saturation import PARTS, Saturation
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.essential import essential
 from hookline_testing.observed import ObservedEngine
 from hookline_testing.simulation import simulated_core

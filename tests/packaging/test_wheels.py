@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = {
     ".": {"hookline", "hookline_metrics", "hookline_offline", "hookline_server"},
     "core/kernels": {"hookline_kernels"},
+    "core/models": {"hookline_models"},
     "models/demo": {"hookline_demo_model"},
     "plugins/engines/process": {"hookline_process_engine"},
     "plugins/executors/background_compiling": {"hookline_background_compiling"},

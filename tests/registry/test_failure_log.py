@@ -34,8 +34,8 @@ def test_every_failure_is_counted(clock: Clock) -> None:
     log.note(("slow",), "late", count=2)
     log.note(("load", "gone"), "transfer 3")
 
-    assert log.take() == {("slow",): 3, ("load", "gone"): 1}
-    assert log.take() == {}
+    assert log.drain() == {("slow",): 3, ("load", "gone"): 1}
+    assert log.drain() == {}
     assert (log.count, log.last) == (4, "load: gone: transfer 3")
 
 
@@ -110,6 +110,6 @@ def test_guard_counts_and_opens_its_breaker(clock: Clock) -> None:
     guard.fail(("malformed",), "no answer")
 
     assert not guard.breaker.allows()
-    assert guard.failures.take() == {("bad",): 1, ("malformed",): 1}
+    assert guard.failures.drain() == {("bad",): 1, ("malformed",): 1}
     clock.now = 5
     assert guard.breaker.allows()

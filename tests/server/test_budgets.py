@@ -33,7 +33,7 @@ def test_bucket_refills_evenly_and_only_to_its_capacity() -> None:
     """
     bucket = TokenBucket(60, now=0)
 
-    bucket.take(60, now=0)
+    bucket.consume(60, now=0)
 
     assert [bucket.level(now) for now in (0, 1, 31, 60, 1000)] == [0, 1, 31, 60, 60]
 
@@ -44,7 +44,7 @@ def test_overdrawn_bucket_must_recover() -> None:
     """
     bucket = TokenBucket(60, now=0)
 
-    bucket.take(180, now=0)
+    bucket.consume(180, now=0)
 
     assert bucket.level(0) == -120
     assert bucket.seconds_until(1, 0) == 121
@@ -55,7 +55,7 @@ def test_clock_that_stands_still_refills_nothing() -> None:
     Looking at a bucket does not fill it.
     """
     bucket = TokenBucket(60, now=5)
-    bucket.take(10, now=5)
+    bucket.consume(10, now=5)
 
     assert [bucket.level(5) for _ in range(100)] == [50] * 100
 
@@ -67,11 +67,11 @@ def test_budget_names_the_exceeded_limit() -> None:
     limits = Limits(requests_per_minute=2, tokens_per_minute=120, concurrent_requests=2)
     budget = Budget(limits, now=0)
 
-    budget.begin(0)
+    budget.open_request(0)
     assert budget.exceeded(0) is None
-    budget.begin(0)
+    budget.open_request(0)
     assert budget.exceeded(0) == Exceeded(Limit.CONCURRENCY, 2, 1)
-    budget.end()
+    budget.close_request()
     assert budget.exceeded(0) == Exceeded(Limit.REQUESTS, 2, 30)
     budget.charge(1000, 30)
     assert budget.exceeded(30) == Exceeded(Limit.TOKENS, 120, (1000 - 120 + 1) / 2)
@@ -88,9 +88,9 @@ def test_changed_limits_keep_what_was_used() -> None:
     budgets.use(KeySet({b"1": key}))
     (budget,) = budgets.of(key, None)
     for _ in range(10):
-        budget.begin(now)
-        budget.end()
-    budget.begin(now)
+        budget.open_request(now)
+        budget.close_request()
+    budget.open_request(now)
     more = ApiKey(
         name="a", limits=Limits(requests_per_minute=12, concurrent_requests=1)
     )
@@ -100,7 +100,7 @@ def test_changed_limits_keep_what_was_used() -> None:
     (after,) = budgets.of(more, None)
     assert after is budget
     assert after.exceeded(now) == Exceeded(Limit.CONCURRENCY, 1, 1)
-    after.end()
+    after.close_request()
     assert after.requests is not None
     assert after.requests.level(now) == 1
 

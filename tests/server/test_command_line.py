@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.config import EngineConfig, SimulationConfig
+from hookline.config import EngineConfig
 from hookline_server.cli import main
 from hookline_server.cli.options.arguments import (
     Arguments,
@@ -19,6 +19,7 @@ from hookline_server.cli.options.engine import engine_options
 from hookline_server.cli.options.option import Kind
 from hookline_server.cli.options.server import server_options
 from hookline_server.settings import ServerSettings
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.plugin_site import PluginSite
 
 OPTIONS = [*server_options(), *engine_options()]
@@ -72,7 +73,7 @@ def test_options_reach_their_settings() -> None:
     assert made.scheduler.max_num_seqs == 4
     assert made.scheduler.policy == "priority"
     assert made.executor.name == "simulated"
-    assert made.executor.simulation.step_seconds == 0.5
+    assert SimulationConfig.of(made).step_seconds == 0.5
     assert made.executor.threads == 2
     assert made.in_process
     assert made.observers.heartbeat_seconds == 2.5
@@ -89,7 +90,7 @@ def test_every_simulated_cost_has_an_option(field: object) -> None:
 
     made = config(f"--simulated-{name.replace('_', '-')}=0.25")
 
-    assert getattr(made.executor.simulation, name) == 0.25
+    assert getattr(SimulationConfig.of(made), name) == 0.25
 
 
 def test_speculation_is_configured_in_json_or_yaml(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class Server:
             msgspec.msgpack.encode(message), type=Ask | Keep | Charge | EndDraw
         )
         if not isinstance(sent, Ask):
-            self._state.take(sent, self._client)
+            self._state.on_message(sent, self._client)
             return
         task = asyncio.create_task(self._answer(sent))
         self._answering.add(task)
@@ -74,7 +74,7 @@ class Server:
     async def _answer(self, ask: Ask) -> None:
         answer = await self._state.answer(ask, self._client)
         encoded = msgspec.msgpack.encode(answer)
-        self.questions.take(msgspec.msgpack.decode(encoded, type=Answer))
+        self.questions.on_answer(msgspec.msgpack.decode(encoded, type=Answer))
 
 
 def make_state(tmp_path: Path) -> SharedState:
@@ -229,7 +229,7 @@ async def test_a_change_may_take_longer_than_other_answers() -> None:
     is_open = not changing.done()
     first = sent[0]
     assert isinstance(first, Ask)
-    questions.take(Answer(first.number, Scaled(ScalingState((0, 1)))))
+    questions.on_answer(Answer(first.number, Scaled(ScalingState((0, 1)))))
 
     assert unanswered.value.status == 503
     assert is_open

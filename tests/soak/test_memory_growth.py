@@ -5,11 +5,8 @@ from pathlib import Path
 import pytest
 
 from hookline import LLM, EngineConfig, SamplingParams
-from hookline.config import (
-    ExecutorConfig,
-    ObserverConfig,
-    SimulationConfig,
-)
+from hookline.config import ExecutorConfig, ObserverConfig
+from hookline_simulated.config import SimulationConfig
 from hookline_testing import assert_conserved
 
 ROUNDS = 8
@@ -34,8 +31,9 @@ def test_memory_is_the_same_after_many_requests() -> None:
         step_seconds=0.0, prefill_token_seconds=0.0, decode_request_seconds=0.0
     )
     config = EngineConfig(
-        executor=ExecutorConfig(name="simulated", simulation=instant),
+        executor=ExecutorConfig(name="simulated"),
         observers=ObserverConfig(stat_loggers=("prometheus", "logging")),
+        sections={"simulated": instant},
     )
     params = SamplingParams(max_tokens=8, stop=("\u2603",))
     sizes = []

@@ -22,12 +22,12 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
     ObserverConfig,
-    SimulationConfig,
 )
 from hookline_demo_model import folder
 from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
 from hookline_server.texts.engine import TextEngine
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.golden import check_golden
 from hookline_testing.paced_client import paced_connect
 
@@ -115,9 +115,10 @@ async def client() -> AsyncIterator[Client]:
             model=str(folder()), max_model_len=256, served_model_name="demo"
         ),
         cache=CacheConfig(num_kv_blocks=256, block_size=4),
-        executor=ExecutorConfig(name="simulated", simulation=INSTANT),
+        executor=ExecutorConfig(name="simulated"),
         observers=ObserverConfig(stat_loggers=()),
         in_process=True,
+        sections={"simulated": INSTANT},
     )
     connect = paced_connect(asyncio.get_running_loop())
     engine = await TextEngine.start(config, connect=connect)

@@ -128,7 +128,7 @@ def test_frame_begins_with_version_sender_and_key() -> None:
         schema_version=258,
     )
 
-    mailbox.send(Party(Role.CLIENT, 0), Ping(7))
+    mailbox.post(Party(Role.CLIENT, 0), Ping(7))
 
     header, message = transport.frame[:27], transport.frame[27:]
     assert header.hex() == "686b6c6e02010203000000" + key.hex()

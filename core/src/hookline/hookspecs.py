@@ -39,7 +39,6 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
         StepFinished,
         TokensGenerated,
     )
-    from hookline.quantization import QuantizationContext, QuantizationMethod
 
 hookspec = pluggy.HookspecMarker("hookline")
 hookimpl = pluggy.HookimplMarker("hookline")
@@ -247,7 +246,5 @@ def create_extension_facts(context: ExtensionFacts) -> object | None:
 
 
 @hookspec(firstresult=True)
-def create_quantization_method(
-    context: QuantizationContext,
-) -> QuantizationMethod | None:
-    """Called on the method that a checkpoint or an option names; returns the method."""
+def create_quantization_method(context: object) -> object | None:
+    """Called with a `QuantizationContext`; returns the `QuantizationMethod`."""

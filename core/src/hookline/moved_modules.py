@@ -24,7 +24,13 @@ MOVED: Mapping[str, str] = {
     "hookline.stats.grammars": "hookline_metrics.grammars",
     "hookline.plugin_loading.method_options": "hookline_drafting.method_options",
     "hookline.models.adapt": "hookline_kernels.modules",
+    "hookline.models.attention": "hookline_models.forwards.attention",
+    "hookline.models.family": "hookline_models.family",
+    "hookline.models.layer_span": "hookline_models.forwards.layer_span",
+    "hookline.models.model_part": "hookline_models.checkpoints.model_part",
     "hookline.models.quantized_layer": "hookline_kernels.modules.quantized_layer",
+    "hookline.quantization": "hookline_models.quantization",
+    "hookline.worker.loading": "hookline_models.forwards",
     "hookline.worker.sampling.sampled_positions": (
         "hookline.worker.sampling.logits_processor"
     ),
@@ -39,6 +45,7 @@ MOVED_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "hookline.config": {
         "hookline_drafting": ("SpeculativeConfig",),
         "hookline_kv_transfer": ("KVRole", "KVTransferConfig", "LoadFailurePolicy"),
+        "hookline_simulated.config": ("SimulationConfig",),
     },
     "hookline.front_end_parts": {
         "hookline_metrics.front_end_parts": (
@@ -62,7 +69,7 @@ MOVED_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         ),
     },
     "hookline.payloads": {
-        "hookline.quantization": ("QuantizationContext",),
+        "hookline_models.quantization": ("QuantizationContext",),
         "hookline_drafting": ("ProposerContext", "TrainingContext", "TrainingReport"),
         "hookline_kv_transfer": ("ConnectorContext",),
     },

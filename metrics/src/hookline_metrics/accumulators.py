@@ -49,7 +49,7 @@ class Gauge:
     def create(self, labels: Labels) -> None:
         self.values.setdefault(labels, 0.0)
 
-    def take(self, points: Iterable[Point], trace_at: TraceAt | None = None) -> None:  # noqa: ARG002
+    def record(self, points: Iterable[Point], trace_at: TraceAt | None = None) -> None:  # noqa: ARG002
         values = self.values
         for labels, value, _ in points:
             values[labels] = value
@@ -67,7 +67,7 @@ class Counter:
     def create(self, labels: Labels) -> None:
         self.values.setdefault(labels, 0.0)
 
-    def take(self, points: Iterable[Point], trace_at: TraceAt | None = None) -> None:  # noqa: ARG002
+    def record(self, points: Iterable[Point], trace_at: TraceAt | None = None) -> None:  # noqa: ARG002
         values = self.values
         for labels, value, count in points:
             values[labels] = values.get(labels, 0.0) + value * count
@@ -87,7 +87,7 @@ class RunningTotal:
     def create(self, labels: Labels) -> None:
         self.values.setdefault(labels, 0.0)
 
-    def take(self, points: Iterable[Point], trace_at: TraceAt | None = None) -> None:  # noqa: ARG002
+    def record(self, points: Iterable[Point], trace_at: TraceAt | None = None) -> None:  # noqa: ARG002
         values = self.values
         for labels, value, _ in points:
             total = self._bases.get(labels, 0.0) + value
@@ -132,7 +132,7 @@ class Histogram:
     def create(self, labels: Labels) -> None:
         self.values.setdefault(labels, HistogramSeries(self.bounds))
 
-    def take(self, points: Iterable[Point], trace_at: TraceAt | None = None) -> None:
+    def record(self, points: Iterable[Point], trace_at: TraceAt | None = None) -> None:
         """Adds observations, each with its number of occurrences.
 
         Inlined into one loop because a step may add hundreds of intervals.

@@ -105,7 +105,7 @@ class LiveEngine:
         self._judge(iteration.finished, at)
         self._set(state, state.at)
 
-    def end(self) -> None:
+    def mark_ended(self) -> None:
         """Handles the engine's end: all gauges of requests and blocks become 0."""
         self._is_up = False
         self._health = None

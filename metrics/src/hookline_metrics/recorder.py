@@ -256,4 +256,4 @@ class Recorder:
     def _end(self, engine_index: int) -> None:
         with self._lock:
             if (engine := self._engines.get(engine_index)) is not None:
-                engine.live.end()
+                engine.live.mark_ended()

@@ -18,7 +18,7 @@ from hookline_metrics.readings import RUNNING_TOTALS, Reading
 from hookline_metrics.selection import Bounds, Chosen, Selection
 
 Read = Callable[[object], Iterable[Point]]
-Take = Callable[[Iterable[Point], TraceAt | None], None]
+RecordPoints = Callable[[Iterable[Point], TraceAt | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,14 @@ class Sums:
             if chosen.metric.scope is scope
         )
         # Resolved once, so that a step only touches the metrics that read its parts.
-        self._readers: dict[type, list[tuple[Read, Take]]] = {}
+        self._readers: dict[type, list[tuple[Read, RecordPoints]]] = {}
         for each in self.metrics:
             metric = each.chosen.metric
             readers = self._readers.setdefault(metric.value.kind, [])
             read = _guarded(metric, guards)
-            readers.append((read, each.accumulator.take))
-            told = (label.values or label.known for label in metric.labels)
-            for values in product(*told):
+            readers.append((read, each.accumulator.record))
+            choices = (label.values or label.known for label in metric.labels)
+            for values in product(*choices):
                 each.accumulator.create(values)
 
     def feed(self, part: object, trace_at: TraceAt | None = None) -> None:

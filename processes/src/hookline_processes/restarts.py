@@ -24,7 +24,7 @@ class RestartBudget:
         self._now = now
         self._taken: deque[int] = deque()
 
-    def take(self) -> float | None:
+    def consume(self) -> float | None:
         """Takes a restart.
 
         Returns:

@@ -88,7 +88,7 @@ class FailureLog:
             exc_info=error,
         )
 
-    def take(self) -> dict[Kind, int]:
+    def drain(self) -> dict[Kind, int]:
         """Returns the counts since the last call."""
         counts, self._counts = self._counts, Counter()
         return dict(counts)

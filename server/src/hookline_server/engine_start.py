@@ -11,7 +11,7 @@ from hookline.frontend.starting import observe, observe_at
 from hookline.observer_context import ObserverAddress
 from hookline.transport.cluster import SharedEngines, require_cluster
 from hookline.transport.engine_client import EngineClient
-from hookline_server.api_servers.messages import ObserverSeat
+from hookline_server.api_servers.messages import ObserverEndpoint
 from hookline_server.engine import ServingEngine
 from hookline_server.texts.engine import TextEngine
 
@@ -97,8 +97,8 @@ def _with_shared_loggers(config: EngineConfig) -> EngineConfig:
     return replace(config, observers=observers)
 
 
-def observer_seat(observers: Observing) -> ObserverSeat | None:
+def observer_endpoint(observers: Observing) -> ObserverEndpoint | None:
     """Returns how API servers reach the observer process; None without loggers."""
     if (address := observers.address) is None:
         return None
-    return ObserverSeat(str(address.folder), address.key)
+    return ObserverEndpoint(str(address.folder), address.key)

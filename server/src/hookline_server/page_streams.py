@@ -56,7 +56,7 @@ class PageStreams:
                 error = page_failed(item, request.path)
                 if not response.has_started:
                     raise error
-            return await response.end()
+            return await response.write_eof()
         finally:
             stream.stop()
 

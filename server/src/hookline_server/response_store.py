@@ -72,7 +72,7 @@ class _Shelf:
         self.size += entry.size
         self.holders |= dict.fromkeys(entry.item_ids, entry.id)
 
-    def take(self, response_id: str) -> StoredResponse:
+    def pop(self, response_id: str) -> StoredResponse:
         entry = self.entries.pop(response_id)
         self.size -= entry.size
         for item_id in entry.item_ids:
@@ -191,7 +191,7 @@ class ResponseStore:
 
     def _drop(self, owner: Owner, response_id: str) -> None:
         shelf = self._shelves[owner]
-        self._size -= shelf.take(response_id).size
+        self._size -= shelf.pop(response_id).size
         del self._used[owner, response_id]
         if not shelf.entries:
             del self._shelves[owner]

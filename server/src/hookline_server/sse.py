@@ -35,7 +35,7 @@ class EventResponse:
         """Whether the headers have been sent."""
         return self._response.prepared
 
-    async def end(self) -> web.StreamResponse:
+    async def write_eof(self) -> web.StreamResponse:
         """Ends the response."""
         await self.write(b"")
         await self._response.write_eof()

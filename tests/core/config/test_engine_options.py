@@ -14,6 +14,7 @@ from hookline.config.options import build, check_options, option, options_of
 from hookline.exceptions import ConfigError
 from hookline.request import Slo
 from hookline_kv_transfer.config import KVTransferConfig
+from hookline_simulated.config import SimulationConfig
 
 
 def test_no_keyword_means_the_defaults() -> None:
@@ -46,7 +47,7 @@ def test_keywords_reach_their_sections() -> None:
     assert made.model.max_model_len == 99
     assert made.cache.kv_cache_memory == 2 * 2**30
     assert made.scheduler.policy is Policy.PRIORITY
-    assert made.executor.simulation.step_seconds == 1.0
+    assert SimulationConfig.of(made).step_seconds == 1.0
     assert made.observers.stat_loggers == ("logging",)
     assert made.observers.options == {"logging": {"interval": "9"}}
     assert made.observers.slo == Slo(ttft=1.0)

@@ -1,10 +1,11 @@
 """A step's record and state contain exact amounts of work."""
 
 from hookline.clock import NANOSECONDS
-from hookline.config import CacheConfig, SchedulerConfig, SimulationConfig
+from hookline.config import CacheConfig, SchedulerConfig
 from hookline.cost import ModelCost
 from hookline.events import StepRecord
 from hookline.finish_cause import Aborted
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 CHUNKS = SchedulerConfig(max_num_batched_tokens=8, max_num_seqs=4)

@@ -13,9 +13,9 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
     ObserverConfig,
-    SimulationConfig,
 )
 from hookline.stats.scheduler_stats import Residue
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
 
 StartEngine = Callable[..., Awaitable[AsyncEngine]]
@@ -30,11 +30,9 @@ async def start_engine(llama: Oracle) -> AsyncIterator[StartEngine]:
         config = EngineConfig(
             model=ModelConfig(model=str(llama.folder)),
             cache=CacheConfig(num_kv_blocks=64),
-            executor=ExecutorConfig(
-                name="simulated",
-                simulation=SimulationConfig(step_seconds=step_seconds),
-            ),
+            executor=ExecutorConfig(name="simulated"),
             observers=ObserverConfig(heartbeat_seconds=0.05),
+            sections={"simulated": SimulationConfig(step_seconds=step_seconds)},
         )
         engine = await AsyncEngine.start(replace(config, **more))  # type: ignore[arg-type]
         engines.append(engine)

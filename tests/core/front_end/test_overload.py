@@ -7,15 +7,12 @@ import pytest
 
 from hookline import AsyncEngine, EngineConfig, SamplingParams
 from hookline.clock import VirtualClock
-from hookline.config import (
-    ExecutorConfig,
-    SchedulerConfig,
-    SimulationConfig,
-)
+from hookline.config import ExecutorConfig, SchedulerConfig
 from hookline.exceptions import OverloadedError, QueuedTokensError
 from hookline.frontend.queue_limits import RetryEstimate
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_cluster.config import ClusterConfig
+from hookline_simulated.config import SimulationConfig
 
 
 async def test_requests_beyond_the_limit_are_refused_and_the_others_are_served() -> (
@@ -56,7 +53,7 @@ async def test_engines_that_work_widen_the_bound() -> None:
         await engine.submit([prompt], params)
     with pytest.raises(OverloadedError, match="3 completions are open"):
         await engine.submit([7], params)
-    engine._front_end.engines[1].end("it broke")
+    engine._front_end.engines[1].mark_ended("it broke")
     with pytest.raises(OverloadedError, match="2 completions are open"):
         await engine.submit([7], params)
     await engine.close()
@@ -82,9 +79,8 @@ async def test_requests_that_come_at_once_do_not_slip_past_the_limit() -> None:
 async def test_prompts_are_refused_while_too_many_tokens_wait() -> None:
     """A long prompt is taken by an empty queue, and refused behind another one."""
     base = EngineConfig(
-        executor=ExecutorConfig(
-            name="simulated", simulation=SimulationConfig(step_seconds=0.05)
-        )
+        executor=ExecutorConfig(name="simulated"),
+        sections={"simulated": SimulationConfig(step_seconds=0.05)},
     )
     config = replace(
         base, scheduler=SchedulerConfig(max_num_seqs=1, max_num_queued_tokens=100)

@@ -312,7 +312,7 @@ def test_a_request_that_moves_is_received_once() -> None:
     first.admit(2)
     first.take(1, queued=[queued(1, 0)], scheduled=[scheduled(1, 0.5)])
 
-    accounts = first.accounting.release([1, 2])
+    accounts = first.accounting.detach([1, 2])
     second.accounting.take_over(accounts)
     waiting = second.accounting.num_waiting_tokens
     unheard = second.accounting.num_unheard

@@ -32,7 +32,7 @@ class Timed:
 
     def begin(self, command: EngineCommand[Any], engines: int = 1) -> Replies:
         replies: Replies = [Future() for _ in range(engines)]
-        self._operations.begin(command, replies)
+        self._operations.start_call(command, replies)
         return replies
 
 

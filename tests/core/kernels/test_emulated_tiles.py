@@ -41,12 +41,12 @@ def _multiply(_: object, sums: Any, rows: Any, pairs: Any) -> tuple[Signature, E
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
         heights = {0: amx.INT8(HEIGHT), 1: amx.INT8(HEIGHT), 2: amx.INT8(16)}
-        before = amx.begin(builder, heights)
+        before = amx.configure_tiles(builder, heights)
         for tile, address in enumerate(args):
             amx.load_tile(builder, tile, address, 64)
         amx.multiply_tiles(builder, 0, 1, 2)
         amx.store_tile(builder, 0, args[0], 64)
-        amx.end(builder, before)
+        amx.restore_tiles(builder, before)
         return context.get_dummy_value()
 
     return types.void(sums, rows, pairs), emit

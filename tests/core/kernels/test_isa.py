@@ -9,15 +9,15 @@ import pytest
 
 from hookline.config import ExecutorConfig
 from hookline.exceptions import ConfigError
-from hookline.worker.machines.choosing import choose_machine
 from hookline_kernels.cpu import isa
 from hookline_kernels.cpu.isa import Isa, current_isa, host_isas
+from hookline_models.machines.choosing import choose_machine
 
 LOWER = [each for each in host_isas() if each is not host_isas()[-1]]
 PROBE = """
 import numba, torch
 from hookline.config import ExecutorConfig
-from hookline.worker.machines.choosing import choose_machine
+from hookline_models.machines.choosing import choose_machine
 from hookline_kernels.cpu.jit import source_stamp
 from hookline_kernels.cpu.norm import RmsNorm
 from hookline_kernels.layers import rms_norm_reference

@@ -162,7 +162,7 @@ def test_what_is_shared_is_noted_for_each() -> None:
         seq_lens_tensor=torch.tensor(lengths),
     )
 
-    assert shared.begin(metadata) == 2 * 1024 + 3 * 512
+    assert shared.prepare_step(metadata) == 2 * 1024 + 3 * 512
     assert shared.lens.tolist() == [1024, 1024, 0, 0, 512, 512, 512]
 
 

@@ -97,7 +97,7 @@ def differences(
         sinks=case.sinks,
         slopes=case.slopes,
     )
-    tiled.begin(metadata)
+    tiled.prepare_step(metadata)
     tiled(query, layer, output)
     expected = attend_written(
         query.float(),

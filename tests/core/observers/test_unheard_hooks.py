@@ -1,4 +1,4 @@
-"""A hook without listeners costs nothing: its payload is neither built nor sealed."""
+"""A hook without listeners costs nothing: its payload is neither built nor frozen."""
 
 import inspect
 from collections import Counter
@@ -22,7 +22,7 @@ from hookline.events import (
     StepOutput,
 )
 from hookline.finish_cause import LengthReached
-from hookline.frontend import observation, sealing
+from hookline.frontend import freezing, observation
 from hookline.frontend.observation import Observers
 from hookline.frozen import EMPTY
 from hookline.payloads import HttpAnswered, RecordsLogged
@@ -52,14 +52,14 @@ HOOKS = {
 """Each hook that tells of what happens, with its argument."""
 BUILT_BY_CALLERS = {HttpAnswered, RecordsLogged}
 """Payloads that the server builds, once it has asked whether anybody listens."""
-SEALS = {
-    "step_finished": {"seal_record", "seal_stats"},
-    "state_changed": {"seal_stats"},
-    "tokens_generated": {"seal_tokens"},
-    "requests_finished": {"sealed_finished"},
-    "cache_changed": {"seal_changes"},
+FREEZES = {
+    "step_finished": {"freeze_record", "freeze_stats"},
+    "state_changed": {"freeze_stats"},
+    "tokens_generated": {"freeze_tokens"},
+    "requests_finished": {"frozen_finished"},
+    "cache_changed": {"freeze_changes"},
 }
-"""What is sealed for a hook."""
+"""What is frozen for a hook."""
 LOGGER = """
 from hookline import hookimpl
 
@@ -112,11 +112,11 @@ def counted(call: Callable[..., object], counts: Counter[object]) -> object:
 
 @pytest.fixture
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
-    """How many payloads of each kind are built, and how often each kind is sealed."""
+    """How many payloads of each kind are built, and how often each kind is frozen."""
     found: Counter[object] = Counter()
     kinds = {each.annotation for each in HOOKS.values()} - BUILT_BY_CALLERS
-    seals = {name for names in SEALS.values() for name in names}
-    for name in {kind.__name__ for kind in kinds} | seals:
+    freezes = {name for names in FREEZES.values() for name in names}
+    for name in {kind.__name__ for kind in kinds} | freezes:
         original = getattr(observation, name)
         monkeypatch.setattr(observation, name, counted(original, found))
     return found
@@ -124,7 +124,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
 
 def expected(hook: str) -> set[object]:
     built = {HOOKS[hook].annotation} - BUILT_BY_CALLERS
-    return built | {getattr(sealing, name) for name in SEALS.get(hook, ())}
+    return built | {getattr(freezing, name) for name in FREEZES.get(hook, ())}
 
 
 @pytest.mark.parametrize("hook", HOOKS)

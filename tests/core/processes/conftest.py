@@ -13,8 +13,8 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
     ObserverConfig,
-    SimulationConfig,
 )
+from hookline_simulated.config import SimulationConfig
 from hookline_testing import PluginSite
 from hookline_testing.oracle import Oracle
 
@@ -37,12 +37,10 @@ def slow_process(llama: Oracle) -> EngineConfig:
     return EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=64),
-        executor=ExecutorConfig(
-            name="simulated",
-            simulation=SimulationConfig(step_seconds=0.02),
-        ),
+        executor=ExecutorConfig(name="simulated"),
         observers=ObserverConfig(stat_loggers=("recorder",), heartbeat_seconds=0.1),
         in_process=False,
+        sections={"simulated": SimulationConfig(step_seconds=0.02)},
     )
 
 

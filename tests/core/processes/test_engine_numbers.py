@@ -3,17 +3,12 @@
 from dataclasses import replace
 
 from hookline.clock import NANOSECONDS, SystemClock
-from hookline.config import (
-    CacheConfig,
-    EngineConfig,
-    ExecutorConfig,
-    ModelConfig,
-    SimulationConfig,
-)
+from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
 from hookline.core.building import build_core
 from hookline.core.commands import Add
 from hookline.events import StepOutput
 from hookline_process_engine.process_client import ProcessClient
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request
 
@@ -46,10 +41,9 @@ def test_evictions_cross_the_boundary(llama: Oracle) -> None:
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=16, residency_sample=1.0),
-        executor=ExecutorConfig(
-            name="simulated", simulation=SimulationConfig(step_seconds=0.0)
-        ),
+        executor=ExecutorConfig(name="simulated"),
         in_process=False,
+        sections={"simulated": SimulationConfig(step_seconds=0.0)},
     )
     client = ProcessClient(config)
     outputs: list[StepOutput] = []

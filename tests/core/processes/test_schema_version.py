@@ -15,7 +15,7 @@ from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryCli
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine
 from hookline_observer.messages import Begin, Begun, ToFrontEnd, ToObserver
 
-DIGESTS = {52: "5ef2cb133dd6a656c766dc03c68e288c90d3ab1b53b4842357551880b06de0d0"}
+DIGESTS = {53: "f72a8f99a17c25cb8bc41b16c2db26350d6df158b717c91576b3ec517f06c800"}
 """SHA-256 of the schemas of all messages, by schema version; modules are not in it."""
 
 

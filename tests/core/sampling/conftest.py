@@ -10,11 +10,11 @@ import torch
 from hookline import EngineConfig, SamplingParams
 from hookline.step import AdmittedSequence
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.loading.logits_processors import logits_processors
 from hookline.worker.sampling.logits_processor import LogitsProcessorContext
 from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
+from hookline_models.logits_processors import logits_processors
 
 MakeSampler = Callable[..., tuple[Sampler, npt.NDArray[np.int64]]]
 Score = Callable[[npt.NDArray[np.int64], torch.Tensor], float]

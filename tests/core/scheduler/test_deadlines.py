@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hookline.clock import VirtualClock
-from hookline.config import CacheConfig, SchedulerConfig, SimulationConfig
+from hookline.config import CacheConfig, SchedulerConfig
 from hookline.core.commands import SleepMode
 from hookline.core.engine_core import EngineCore
 from hookline.finish_cause import Aborted, TimedOut
@@ -14,6 +14,7 @@ from hookline.request import GenerateRequest, Request, RequestStatus
 from hookline.scheduler.readiness import Readiness
 from hookline.scheduler.request_times import Deadlines
 from hookline.stats.scheduler_stats import Residue
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.simulation import engine_request, simulated_core, tokens_of
 
 

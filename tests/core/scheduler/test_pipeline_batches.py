@@ -3,15 +3,12 @@
 import pytest
 
 from hookline.clock import NANOSECONDS
-from hookline.config import (
-    CacheConfig,
-    SchedulerConfig,
-    SimulationConfig,
-)
+from hookline.config import CacheConfig, SchedulerConfig
 from hookline.events import StepOutput, StepRecord
 from hookline.finish_cause import Aborted
 from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import DeferredStep, Executor
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.simulation import (
     engine_request,
     run_to_end,

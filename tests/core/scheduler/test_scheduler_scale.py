@@ -3,10 +3,11 @@
 import random
 
 from hookline.clock import VirtualClock
-from hookline.config import CacheConfig, SchedulerConfig, SimulationConfig
+from hookline.config import CacheConfig, SchedulerConfig
 from hookline.core.engine_core import EngineCore
 from hookline.finish_cause import Aborted
 from hookline.stats.scheduler_stats import Residue
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.simulation import engine_request, simulated_core
 
 NUM_REQUESTS = 10_000

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hookline.config import SimulationConfig
 from hookline_cluster.config import LoadBalancing
 from hookline_cluster.scaling.policy import ScalingPolicy
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.cluster.autoscaling import ScaledCluster
 from hookline_testing.cluster.cluster import Cluster
 from hookline_testing.cluster.spec import ClusterSpec

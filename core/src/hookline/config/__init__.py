@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         Device,
         ExecutorConfig,
         Kernels,
-        SimulationConfig,
     )
     from hookline.config.model import (
         Convert,
@@ -56,7 +55,6 @@ __all__ = [
     "Quantization",
     "Runner",
     "SchedulerConfig",
-    "SimulationConfig",
     "SleepPolicy",
     "StallPolicy",
     "SupervisionConfig",
@@ -71,7 +69,6 @@ __getattr__ = lazy_exports(
             "Device",
             "ExecutorConfig",
             "Kernels",
-            "SimulationConfig",
         ),
         "hookline.config.model": (
             "Convert",

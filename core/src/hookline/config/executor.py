@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hookline.config.options import check_options, option, section
+from hookline.config.options import check_options, option
 
 AUTO = "auto"
 """The executor that suits the number of ranks."""
@@ -18,50 +18,6 @@ class Device(StrEnum):
 class Kernels(StrEnum):
     AUTO = "auto"
     TORCH = "torch"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulationConfig:
-    """Step-time model of the simulated executor: the sum of these costs, in seconds."""
-
-    step_seconds: float = option(
-        "Simulated fixed cost of a step.",
-        default=0.002,
-        flag="simulated-step-seconds",
-        metavar="SECONDS",
-        minimum=0,
-    )
-    prefill_token_seconds: float = option(
-        "Simulated cost per prompt token.",
-        default=0.00002,
-        flag="simulated-prefill-token-seconds",
-        metavar="SECONDS",
-        minimum=0,
-    )
-    decode_request_seconds: float = option(
-        "Simulated cost per decoding request.",
-        default=0.0001,
-        flag="simulated-decode-request-seconds",
-        metavar="SECONDS",
-        minimum=0,
-    )
-    context_token_seconds: float = option(
-        "Simulated cost per token of context that attention reads.",
-        default=0.0,
-        flag="simulated-context-token-seconds",
-        metavar="SECONDS",
-        minimum=0,
-    )
-    draft_token_seconds: float = option(
-        "Simulated cost per verified draft token.",
-        default=0.0,
-        flag="simulated-draft-token-seconds",
-        metavar="SECONDS",
-        minimum=0,
-    )
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +60,6 @@ class ExecutorConfig:
         "plain tensor operations.",
         default=Kernels.AUTO,
     )
-    simulation: SimulationConfig = section("executor", SimulationConfig)
 
     @property
     def may_compile(self) -> bool:

@@ -22,6 +22,7 @@ _SECTIONS = {
     "kv-events-config": ("kv_events", "hookline-kv-events"),
     "load-balancing": ("cluster", "hookline-cluster"),
     "ray-address": ("cluster", "hookline-cluster"),
+    "simulated-": ("simulated", "hookline-simulated"),
     "serve-while-compiling": ("background_compiling", "hookline-background-compiling"),
 }
 """Our sections and their distributions, by the beginnings of their options' flags."""

@@ -50,7 +50,7 @@ class StepInFlight:
     def record(
         self,
         result: StepResult,
-        told: Sections,
+        sections: Sections,
         verified: VerifiedDrafts,
         *,
         engine_index: int,
@@ -62,7 +62,7 @@ class StepInFlight:
 
         Args:
             result: The executor's result.
-            told: What extensions tell of it.
+            sections: What extensions say of it.
             verified: Outcome of the step's drafts.
             engine_index: Index of the engine.
             waited_ns: Time that the step waited for the one before it, ns.
@@ -84,7 +84,7 @@ class StepInFlight:
             verified=verified,
             execution=result.execution,
             evictions=self.evictions,
-            sections=told,
+            sections=sections,
         )
 
 
@@ -218,8 +218,8 @@ class EngineCore:
     def _poll(self) -> StepOutput:
         result = self._executor.start(self._scheduler.plan_poll()).result()
         now = self.clock.now()
-        told, _ = self._scheduler.update(result, now)
-        if told or self._scheduler.has_news:
+        sections, _ = self._scheduler.update(result, now)
+        if sections or self._scheduler.has_news:
             return self._emit("transfer", now)
         stats = self._scheduler.stats()
         return StepOutput(

@@ -154,7 +154,7 @@ class EngineLoop:
                 reply = Reply(call.client, call.number, value=True)
                 self._reply_with_state("reset", reply)
             case Sleep() as command:
-                if (refusal := self._sleep.begin(call, command)) is not None:
+                if (refusal := self._sleep.start_sleeping(call, command)) is not None:
                     self._replies.append(refusal)
             case WakeUp():
                 self._wake_up(call)

@@ -31,7 +31,7 @@ class SleepControl:
     def state(self) -> SleepState:
         return SleepState(self._core.sleep_level)
 
-    def begin(self, call: Call, command: Sleep) -> Reply | None:
+    def start_sleeping(self, call: Call, command: Sleep) -> Reply | None:
         """Starts going to sleep.
 
         Returns:
@@ -50,7 +50,7 @@ class SleepControl:
         return None
 
     def advance(self) -> Reply | None:
-        """Goes on where `begin` or a cancelling `wake_up` left off.
+        """Goes on where `start_sleeping` or a cancelling `wake_up` left off.
 
         Returns:
             The reply to `Sleep`, when the engine has just gone to sleep.

@@ -207,7 +207,7 @@ class RequestAccounting:
                 self.num_waiting_tokens += account.group.prompt_tokens
             account.restart()
 
-    def release(self, request_ids: Iterable[int]) -> list[RequestAccount]:
+    def detach(self, request_ids: Iterable[int]) -> list[RequestAccount]:
         """Lets requests move to another engine, because this one has ended."""
         accounts = [self.in_flight.pop(each) for each in request_ids]
         for account in accounts:
@@ -238,7 +238,7 @@ class RequestAccounting:
         counted until the engine's FINISHED.
         """
         if (account := self.in_flight.get(request_id)) is not None:
-            account.end(cause, at)
+            account.record_end(cause, at)
 
     # -- what the engine reports -------------------------------------------------
 
@@ -261,7 +261,7 @@ class RequestAccounting:
             self._take_tokens(tokens, iteration, received_at)
         for event in events.finished:
             if (account := self.in_flight.get(event.request_id)) is not None:
-                account.end(event.cause, received_at)
+                account.record_end(event.cause, received_at)
                 self._close(account, event, iteration)
             elif client_of(event.request_id) != self._client_index:
                 iteration.finished.append(orphaned_request(event))
@@ -282,7 +282,7 @@ class RequestAccounting:
         for account in list(self.in_flight.values()):
             if account.request_id in keep:
                 continue
-            account.end(cause, at)
+            account.record_end(cause, at)
             event = Finished(
                 account.request_id,
                 ended_at,

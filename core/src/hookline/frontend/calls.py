@@ -74,7 +74,7 @@ class SleepOperations:
         self._report = report
         self._in_flight: dict[SleepOperationName, int] = {"sleep": 0, "wake_up": 0}
 
-    def begin(
+    def start_call(
         self, command: EngineCommand[Any], replies: Sequence[Future[Any]]
     ) -> None:
         """Times a call; not one of another command, or that no engine replies to."""

@@ -66,7 +66,7 @@ class CompletionState:
         stop = self.text.stop_reason
         return None if stop is None else StoppedByString(stop)
 
-    def end(self, event: Finished) -> FinishCause:
+    def on_finished(self, event: Finished) -> FinishCause:
         """Adds the rest of the text to the pending output; returns the finish cause.
 
         The rest may complete a stop string, which then is the cause.

@@ -86,7 +86,7 @@ class EngineState:
         return own + (_WAITING_WEIGHT - 1) * share
 
     @property
-    def num_told(self) -> int:
+    def num_reported(self) -> int:
         """Completions of all front ends that the engine's latest state counts."""
         stats = self.stats
         return stats.running + stats.waiting + sum(stats.held.values())
@@ -97,7 +97,7 @@ class EngineState:
 
         The engine's state counts them all, those of other front ends up to that state.
         """
-        known = self.num_told + len(self.vitals.unheard)
+        known = self.num_reported + len(self.vitals.unheard)
         return max(self.accounting.num_in_flight, known)
 
     @property
@@ -105,7 +105,7 @@ class EngineState:
         """This front end's completions that have ended there."""
         return sum(self.accounting.finished.values())
 
-    def end(self, reason: str) -> None:
+    def mark_ended(self, reason: str) -> None:
         """Marks the engine as ended for good."""
         self.failure = reason
         self.death = None

@@ -281,7 +281,7 @@ class FrontEnd:
         if isinstance(command, ResetPrefixCache | Sleep):
             for engine in self.engines:
                 self.router.cache_lost(engine.index)
-        self._sleep_operations.begin(command, futures)
+        self._sleep_operations.start_call(command, futures)
         return futures
 
     def abandon(self, futures: Collection[Future[R]]) -> None:
@@ -291,7 +291,7 @@ class FrontEnd:
     def on_message(self, received: Received) -> None:
         """Processes a message of an engine."""
         if isinstance(received, StepOutput):
-            # Else it has left: these are its last words.
+            # Else it has left: these are its final messages.
             if (engine := self.engines.get(received.engine_index)) is not None:
                 self._take_output(engine, received)
         elif isinstance(received, Reply):
@@ -317,7 +317,7 @@ class FrontEnd:
         if output.events.cache_changes is not None:
             self.router.cache_changed(output.engine_index, output.events.cache_changes)
         engine.update(output)
-        facts = engine.accounting.facts_of(self.observers.requests_told(output))
+        facts = engine.accounting.facts_of(self.observers.observed_requests(output))
         iteration, stopped = engine.outputs.on_step_output(output)
         for cause, request_ids in stopped.items():
             self.engines.send(engine, Finish(request_ids, cause))

@@ -10,14 +10,14 @@ from hookline.did_you_mean import unknown
 from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.exceptions import ConfigError
 from hookline.front_end_parts import FrontEndPart
-from hookline.frontend.observing import request_ids_for_hooks
-from hookline.frontend.sealing import (
-    seal_changes,
-    seal_record,
-    seal_stats,
-    seal_tokens,
-    sealed_finished,
+from hookline.frontend.freezing import (
+    freeze_changes,
+    freeze_record,
+    freeze_stats,
+    freeze_tokens,
+    frozen_finished,
 )
+from hookline.frontend.observing import request_ids_for_hooks
 from hookline.frozen import frozen_json, frozen_map
 from hookline.observer_context import ObserverAddress
 from hookline.pages import RoutesOf
@@ -59,7 +59,7 @@ _RECORDER = "recorder of metrics"
 class Observers:
     """The loggers of one front end, each in its own lane.
 
-    What nobody listens to is neither built nor sealed.
+    What nobody listens to is neither built nor frozen.
 
     Attributes:
         hooks: Names of the hooks that any logger or the recorder implements.
@@ -207,7 +207,7 @@ class Observers:
             batch.append(self._step(output, output.record, iteration))
         self._deliver(batch)
 
-    def requests_told(self, output: StepOutput) -> set[int]:
+    def observed_requests(self, output: StepOutput) -> set[int]:
         """Ids of the requests whose facts `observe` needs with this output."""
         return request_ids_for_hooks(output, self.hooks.__contains__)
 
@@ -257,18 +257,18 @@ class Observers:
         if events.new_tokens and "tokens_generated" in hooks:
             generated = TokensGenerated(
                 engine_index=index,
-                events=seal_tokens(events.new_tokens),
+                events=freeze_tokens(events.new_tokens),
                 facts=facts,
             )
             batch.append(("tokens_generated", {"generated": generated}))
         if events.cache_changes is not None and "cache_changed" in hooks:
-            seal_changes(events.cache_changes)
+            freeze_changes(events.cache_changes)
             changed = CacheChanged(engine_index=index, changes=events.cache_changes)
             batch.append(("cache_changed", {"changed": changed}))
         if events.finished and "requests_finished" in hooks:
             finished = RequestsFinished(
                 engine_index=index,
-                events=sealed_finished(events.finished),
+                events=frozen_finished(events.finished),
                 facts=facts,
             )
             batch.append(("requests_finished", {"finished": finished}))
@@ -277,8 +277,8 @@ class Observers:
     def _step(
         self, output: StepOutput, record: StepRecord, iteration: IterationStats
     ) -> Notice:
-        seal_record(record)
-        seal_stats(output.stats)
+        freeze_record(record)
+        freeze_stats(output.stats)
         step = StepFinished(
             engine_index=output.engine_index,
             record=record,
@@ -288,7 +288,7 @@ class Observers:
         return "step_finished", {"step": step}
 
     def _state(self, output: StepOutput, iteration: IterationStats) -> Notice:
-        seal_stats(output.stats)
+        freeze_stats(output.stats)
         state = StateChanged(
             engine_index=output.engine_index,
             cause=output.cause,

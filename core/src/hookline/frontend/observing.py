@@ -122,7 +122,7 @@ class Observing(Protocol):
         """Passes one step, or one state, on."""
         ...
 
-    def requests_told(self, output: StepOutput) -> set[int]:
+    def observed_requests(self, output: StepOutput) -> set[int]:
         """Ids of the requests whose facts `observe` needs with this output."""
         ...
 
@@ -160,11 +160,11 @@ def request_ids_for_hooks(
         output: Output of an engine.
         listens: Whether any logger implements a hook.
     """
-    told: set[int] = set()
+    request_ids: set[int] = set()
     for name, hook in REQUEST_HOOKS.items():
         if (events := getattr(output.events, name)) and listens(hook):
-            told.update(event.request_id for event in events)
+            request_ids.update(event.request_id for event in events)
     if output.events.preempted and listens("requests_preempted"):
         others = (event.beneficiary_id for event in output.events.preempted)
-        told.update(each for each in others if each is not None)
-    return told
+        request_ids.update(each for each in others if each is not None)
+    return request_ids

@@ -167,11 +167,11 @@ class OutputProcessor:
         self.accounting.restart(each.account for each in completions)
         return completions
 
-    def release(self, request: ClientRequest) -> None:
+    def detach(self, request: ClientRequest) -> None:
         """Lets a request move to another engine, because this one has ended."""
         for request_id in request.open_ids:
             del self._completions[request_id]
-        self.accounting.release(request.open_ids)
+        self.accounting.detach(request.open_ids)
 
     def take_over(self, request: ClientRequest) -> list[CompletionState]:
         """Adds a request that another engine has released; returns what moves."""
@@ -212,7 +212,7 @@ class OutputProcessor:
                 request.kv_transfer_params = dict(params)
         if not completion.is_open:
             return None
-        self._close(completion, completion.end(event), now)
+        self._close(completion, completion.on_finished(event), now)
         return completion
 
     def _close(self, completion: CompletionState, cause: FinishCause, now: int) -> None:

@@ -83,7 +83,7 @@ class RequestAccount:
         if self.output_token_ids is not None:
             self.output_token_ids = []
 
-    def end(self, cause: FinishCause, at: int) -> None:
+    def record_end(self, cause: FinishCause, at: int) -> None:
         """Ends the request for its client; later calls change nothing."""
         if self.cause is None:
             self.cause, self.ended_at = cause, at

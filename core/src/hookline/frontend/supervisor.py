@@ -127,7 +127,7 @@ class Supervisor:
             extension.ended(death, is_replaced=True)
             return
         may_return = processes is not None and not engine.is_surplus
-        delay = engine.restarts.take() if may_return else None
+        delay = engine.restarts.consume() if may_return else None
         if not (death.is_replaced or delay is not None):
             self.fail(engine, death.reason, death.kind, keep)
             return
@@ -166,7 +166,7 @@ class Supervisor:
         if engine.failure is None:
             error, was_up = EngineDeadError(reason), engine.death is None
             self._report_failure(engine, reason, error, keep, was_up=was_up)
-            engine.end(reason)
+            engine.mark_ended(reason)
             if self._extension is not None:
                 death = EngineDied(engine.index, reason, kind)
                 self._extension.ended(death, is_replaced=False)
@@ -183,7 +183,7 @@ class Supervisor:
         self._calls.fail(engine.index, EngineDeadError("it was closed"))
         error = EngineDeadError(cause.by)
         self._end_all(engine, cause, "drain", error, was_up=engine.death is None)
-        engine.end("it was closed")
+        engine.mark_ended("it was closed")
         self._observers.stopped(engine.index, "closed")
 
     def _report_failure(

@@ -80,7 +80,7 @@ class Preemptions:
     _began_at: int | None = None
     _recompute_until: int = 0
 
-    def begin(self, event: Preempted) -> None:
+    def on_preempted(self, event: Preempted) -> None:
         self.count += 1
         self._began_at = event.at
         # The next Scheduled counts the tokens again that were not recomputed yet.
@@ -97,14 +97,14 @@ class Preemptions:
         self.recomputed_tokens += event.recomputed_tokens
         cached = event.local_cached_tokens + event.external_cached_tokens
         self._recompute_until = cached + event.recomputed_tokens
-        self.end(event.at, has_token=has_token)
+        self.close_current(event.at, has_token=has_token)
 
     def first_token(self, at: int) -> None:
         """Notes the first token, which may come from a step before a preemption."""
         if self._began_at is not None:
             self.before_first_token += at - self._began_at
 
-    def end(self, at: int, *, has_token: bool) -> None:
+    def close_current(self, at: int, *, has_token: bool) -> None:
         """Ends the preemption under way, if any, such as at the request's end."""
         if self._began_at is None:
             return
@@ -179,7 +179,7 @@ class Timeline:
     def preempted(self, event: Preempted) -> None:
         if not self.preemptions.count:  # cached tokens are those of the first admission
             self.external_cached_tokens -= event.failed_external_tokens
-        self.preemptions.begin(event)
+        self.preemptions.on_preempted(event)
 
     def computed(self, forward_ns: int, execute_ns: int, schedule_ns: int) -> None:
         """Adds the times of a step that the request was part of."""
@@ -216,7 +216,9 @@ class Timeline:
         if isinstance(event.cause, Embedded):
             self._prefilled = event.at
         self.stored_prompt_tokens = event.stored_prompt_tokens
-        self.preemptions.end(event.at, has_token=self._first_token is not None)
+        self.preemptions.close_current(
+            event.at, has_token=self._first_token is not None
+        )
 
     # -- intervals ---------------------------------------------------------------
 

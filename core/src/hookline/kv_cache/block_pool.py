@@ -96,7 +96,7 @@ class Evictions:
         self.total = 0
         self._clock = clock or SystemClock()
         self._since: int | None = None
-        self._told = self._nanoseconds = 0
+        self._reported = self._nanoseconds = 0
 
     def count(self) -> None:
         """Counts a block that is about to be evicted by an allocation."""
@@ -104,7 +104,7 @@ class Evictions:
         if self._since is None:
             self._since = self._clock.now()
 
-    def end(self) -> None:
+    def close_allocation(self) -> None:
         """Ends an allocation."""
         if self._since is not None:
             self._nanoseconds += self._clock.now() - self._since
@@ -112,8 +112,8 @@ class Evictions:
 
     def take_work(self) -> EvictionWork:
         """Returns what evictions took since the last call."""
-        work = EvictionWork(self.total - self._told, self._nanoseconds)
-        self._told, self._nanoseconds = self.total, 0
+        work = EvictionWork(self.total - self._reported, self._nanoseconds)
+        self._reported, self._nanoseconds = self.total, 0
         return work
 
 
@@ -178,7 +178,7 @@ class BlockPool:
                 self._evict(block)
             block.references = 1
             allocated.append(block.block_id)
-        self.evictions.end()
+        self.evictions.close_allocation()
         self._num_references += count
         return allocated
 

@@ -38,7 +38,7 @@ class CacheEventLog:
     def __bool__(self) -> bool:
         return bool(self._events)
 
-    def take(self) -> list[CacheEvent]:
+    def drain(self) -> list[CacheEvent]:
         """Returns the events since the last call."""
         events, self._events = self._events, []
         return events

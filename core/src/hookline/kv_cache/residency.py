@@ -74,7 +74,7 @@ class MeasuredBlockPool(BlockPool):
 
     def _evict(self, block: Block) -> None:
         if (life := self._lives.get(block.block_id)) is not None:
-            self._evictions.append(life.end(self._clock.now()))
+            self._evictions.append(life.eviction(self._clock.now()))
         super()._evict(block)
 
     def _uncache(self, block: Block) -> None:
@@ -96,6 +96,6 @@ class _Life:
         self.born = self.last_used = now
         self.uses = deque((now,), maxlen=_USES)
 
-    def end(self, now: int) -> BlockEviction:
+    def eviction(self, now: int) -> BlockEviction:
         gaps = tuple(later - earlier for earlier, later in pairwise(self.uses))
         return BlockEviction(now - self.born, now - self.last_used, gaps)

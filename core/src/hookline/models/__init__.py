@@ -1,1 +1,1 @@
-"""Models: description, loading, and execution with paged attention."""
+"""Models as the engine knows them: description, shapes of layers, and one decoder."""

@@ -65,7 +65,7 @@ class BatchAdmission:
             prefix = isolate(self._cache.find_prefix, request)
             if isinstance(prefix, Failure):
                 # Its tokens or its salt cannot be hashed; others are not concerned.
-                lifecycle.end(request, Failed(prefix.summary), now)
+                lifecycle.finish_request(request, Failed(prefix.summary), now)
                 continue
             offer = NO_OFFER if external is None else external.offer(request, prefix)
             if offer.is_async:

@@ -271,12 +271,12 @@ class SchedulerExtensions:
     def updated(self, sections: Sections, now: int) -> Sections:
         """Hands out the sections of a result; returns those of its record."""
         updates = self.updates
-        told = present(
+        shown = present(
             (name, updates[name](section, now))
             for name, section in sections.items()
             if name in updates
         )
-        return MappingProxyType(told) if told else NO_SECTIONS
+        return MappingProxyType(shown) if shown else NO_SECTIONS
 
     def finished(self, request: Request, now: int) -> Sections:
         """Returns the sections for the client of a request that ends."""

@@ -37,13 +37,13 @@ class ExtensionPort:
         self._update.complete(request_id, cause, {self._name: output}, now)
 
     def finish(self, request: Request, cause: FinishCause, now: int) -> None:
-        self._lifecycle.end(request, cause, now)
+        self._lifecycle.finish_request(request, cause, now)
 
     def requeue(self, request: Request, now: int) -> bool:
         queues = self._lifecycle.queues
         if request not in queues.held:
             return False
-        queues.held.release(request)
+        queues.held.discard(request)
         queues.wait(request, now)
         return True
 

@@ -24,7 +24,7 @@ class Ledger(RunningTotals):
         else:
             self.received += 1
 
-    def end(self, reason: FinishReason, output_tokens: int) -> None:
+    def count_finished(self, reason: FinishReason, output_tokens: int) -> None:
         # Replaced, because the totals of before keep theirs.
         self.finished = {**self.finished, reason: self.finished.get(reason, 0) + 1}
         self.finished_tokens += output_tokens

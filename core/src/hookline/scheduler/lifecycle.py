@@ -58,7 +58,7 @@ class RequestLifecycle:
         cache = self._cache
         if cache.measured is not None:
             events.evictions = cache.measured.drain_evictions()
-        if cache.events is not None and (changes := cache.events.take()):
+        if cache.events is not None and (changes := cache.events.drain()):
             self._cache_changes += 1
             events.cache_changes = CacheChanges(self._cache_changes, changes)
         return events
@@ -111,10 +111,10 @@ class RequestLifecycle:
         num_tokens = len(inner.prompt_token_ids)
         self.events.queued.append(Queued(inner.request_id, now, num_tokens))
         cause = Failed(detail)
-        self.ledger.end(cause.reason, 0)
+        self.ledger.count_finished(cause.reason, 0)
         self.events.finished.append(Finished(inner.request_id, now, cause, 0))
 
-    def end(
+    def finish_request(
         self,
         request: Request,
         cause: FinishCause,
@@ -140,7 +140,7 @@ class RequestLifecycle:
         if self.queues.fair is not None:
             self.queues.fair.ended(request)
         outputs = request.num_output_tokens
-        self.ledger.end(cause.reason, outputs)
+        self.ledger.count_finished(cause.reason, outputs)
         self.events.finished.append(
             Finished(
                 request.request_id,
@@ -155,7 +155,7 @@ class RequestLifecycle:
     def expire(self, now: int) -> None:
         """Ends the requests whose deadlines have passed."""
         for request in self._deadlines.passed(now):
-            self.end(request, TimedOut(), now)
+            self.finish_request(request, TimedOut(), now)
 
     def preempt(
         self,
@@ -203,9 +203,9 @@ class RequestLifecycle:
             if request not in self.queues.held:
                 continue  # it has ended, or became ready when it was too late
             if ready.cause is not None:
-                self.end(request, ready.cause, now)
+                self.finish_request(request, ready.cause, now)
             else:
-                self.queues.held.release(request)
+                self.queues.held.discard(request)
                 self.queues.wait(request, now)
 
 

@@ -114,7 +114,7 @@ class HeldRequests:
         self._count(gate, 1)
         self.oldest.add(request)
 
-    def release(self, request: Request) -> None:
+    def discard(self, request: Request) -> None:
         """Lets a request go whose wait is over; the caller queues or ends it."""
         held = self._held.pop(request.request_id)
         self._count(held.gate, -1)
@@ -130,7 +130,7 @@ class HeldRequests:
     def cancel(self, request: Request) -> None:
         """Lets a request go that ends while it waits."""
         gate = self._held[request.request_id].gate
-        self.release(request)
+        self.discard(request)
         gate.cancel(request)
 
     def close(self) -> None:

@@ -38,13 +38,13 @@ class ResultUpdate:
             The sections that extensions add to the step's record, and how many drafts
             were accepted.
         """
-        told = NO_SECTIONS
+        sections = NO_SECTIONS
         if result.sections:
-            told = self._extensions.updated(result.sections, now)
+            sections = self._extensions.updated(result.sections, now)
         requests = self._lifecycle.requests
         for request_id, cause in result.failed.items():
             if (request := requests.get(request_id)) is not None:
-                self._lifecycle.end(request, cause, now)
+                self._lifecycle.finish_request(request, cause, now)
         if result.prompt_logprobs:
             self._keep_prompt_logprobs(result)
         for request_id, token_ids in result.tokens.items():
@@ -59,9 +59,9 @@ class ResultUpdate:
         if result.drafts:
             self._keep_drafts(result)
         if not self._outcomes:
-            return told, NO_DRAFTS
+            return sections, NO_DRAFTS
         verified, self._outcomes = VerifiedDrafts.of(self._outcomes), []
-        return told, verified
+        return sections, verified
 
     def _keep_drafts(self, result: StepResult) -> None:
         """Keeps the drafts of running requests for their next steps."""
@@ -100,7 +100,7 @@ class ResultUpdate:
             )
         )
         if cause is not None:
-            self._lifecycle.end(request, cause, now)
+            self._lifecycle.finish_request(request, cause, now)
 
     def complete(
         self, request_id: int, cause: FinishCause, sections: Sections, now: int
@@ -111,7 +111,7 @@ class ResultUpdate:
         if request.num_doomed_results:
             request.num_doomed_results -= 1
             return
-        self._lifecycle.end(request, cause, now, sections)
+        self._lifecycle.finish_request(request, cause, now, sections)
 
     def _accept(self, request: Request, num_accepted: int, num_kept: int) -> int:
         """Counts the accepted drafts as computed; frees what only others used.

@@ -121,7 +121,7 @@ class Scheduler:
         """Ends requests from outside a step; unknown ids have ended already."""
         for request_id in request_ids:
             if (request := self._lifecycle.requests.get(request_id)) is not None:
-                self._lifecycle.end(request, cause, now)
+                self._lifecycle.finish_request(request, cause, now)
 
     def expire(self, now: int) -> None:
         """Ends requests whose deadlines have passed; each step does so, too."""

@@ -12,7 +12,14 @@ from hookline_registry import RegistryError, UnknownPluginError
 
 RANKS = "mp"
 """Name of the executor that divides a model among processes."""
-_RANKS_DISTRIBUTION = "hookline-ranks"
+_USUAL = {
+    RANKS: (
+        "hookline-ranks",
+        ", which tensor-parallel-size and pipeline-parallel-size need,",
+    ),
+    "uniproc": ("hookline-models", ", which loads and runs models,"),
+}
+"""Executors that a configuration implies: their distributions, and what needs them."""
 
 RUNS_MODEL = ExecutorCapabilities(hidden_states=True, draft_trees=True, logits=True)
 """Capabilities of executors that compute with workers."""
@@ -54,13 +61,13 @@ def load_executor_factory(name: str) -> ExecutorFactory:
     try:
         factory = hook_of(EXECUTOR, name)()
     except UnknownPluginError as error:
-        if name != RANKS:
+        if name not in _USUAL:
             raise ConfigError("executor", str(error)) from error
+        distribution, need = _USUAL[name]
         raise ConfigError(
             "executor",
-            f"{RANKS}, which tensor-parallel-size and pipeline-parallel-size need, "
-            f"belongs to {_RANKS_DISTRIBUTION}, which is not installed "
-            f"(pip install {_RANKS_DISTRIBUTION})",
+            f"{name}{need} belongs to {distribution}, which is not installed "
+            f"(pip install {distribution})",
         ) from error
     except RegistryError as error:
         raise ConfigError("executor", str(error)) from error

@@ -110,7 +110,7 @@ class InputBatch:
         self._free_rows = list(range(max_num_seqs - 1, -1, -1))
         self._row_of: dict[int, int] = {}
 
-    def release(self, request_id: int) -> int:
+    def remove_request(self, request_id: int) -> int:
         """Frees a request's row and returns it."""
         row = self._row_of.pop(request_id)
         self.params[row] = None

@@ -15,7 +15,7 @@ from hookline_kernels import Platform
 
 if TYPE_CHECKING:  # they are only read
     from hookline.config.engine import EngineConfig
-    from hookline.worker.loading.first_forward import Upgrade
+    from hookline.worker.machine import Upgrade
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

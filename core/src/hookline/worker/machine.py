@@ -39,6 +39,21 @@ class Serving(Protocol):
         ...
 
 
+class Upgrade(Protocol):
+    """Brings kernels to a worker that serves without them. Called by its thread."""
+
+    def serve_meanwhile(self, worker: Serving) -> Compute:
+        """Begins to prepare them; returns what computes the steps until then.
+
+        What it returns calls `worker.use` between two steps, once they are there.
+        """
+        ...
+
+    def abandon(self) -> None:
+        """Ends what has begun: the worker goes to sleep or ends. Valid at any time."""
+        ...
+
+
 class Machine(Protocol):
     """A device, and what runs beside the steps that a worker computes on it.
 

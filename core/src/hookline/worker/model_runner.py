@@ -180,8 +180,8 @@ class ModelRunner:
         """
         failed: dict[int, FinishCause] = {}
         for request_id in plan.released:
-            row = self._batch.release(request_id)
-            self._sampling.release(row)
+            row = self._batch.remove_request(request_id)
+            self._sampling.clear_row(row)
             if self._extensions is not None and self._extensions.is_active:
                 self._extensions.left(row)
         for sequence in plan.admitted:

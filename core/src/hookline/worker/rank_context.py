@@ -15,10 +15,8 @@ from hookline.worker.sampling.step_sampler import StepSampler
 from hookline_kernels.modules.reduction import Reduce
 from hookline_kernels.runtime.stopwatch import Stopwatch
 
-if TYPE_CHECKING:  # whoever loads models knows these
+if TYPE_CHECKING:  # whoever loads models knows it
     from transformers import PreTrainedConfig
-
-    from hookline.models.model_part import ModelPart
 
 
 class StepRunner(Protocol):
@@ -65,8 +63,8 @@ class RankContext:
         """
         del looks_inside
 
-    def divide(self, config: "PreTrainedConfig") -> "ModelPart | None":
-        """Plans this rank's part of a model; see `DivideModel`. None is all of it.
+    def divide(self, config: "PreTrainedConfig") -> object | None:
+        """Plans this rank's part of a model, as its loader takes it. None is all of it.
 
         Raises:
             ConfigError: As many ranks cannot share it.

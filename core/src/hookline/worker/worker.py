@@ -229,7 +229,7 @@ class Worker:
             self._extensions.unload()
             self._maker = None
             self._ranks.leave()
-        self.allocated.memory.release()
+        self.allocated.memory.free()
         gc.collect()
         self._machine.return_memory()
 

@@ -38,7 +38,7 @@ def _requests(state: StateReading) -> Iterable[Point]:
     )
 
 
-_ALWAYS_TOLD: tuple[tuple[str, str], ...] = (
+_ALWAYS_REPORTED: tuple[tuple[str, str], ...] = (
     (Stage.LOAD, Reason.RAISED),
     (Stage.LOAD, Reason.DEADLINE),
     (Stage.LOAD, Reason.ABORTED),
@@ -51,7 +51,7 @@ _ALWAYS_TOLD: tuple[tuple[str, str], ...] = (
 
 
 def _failures(state: StateReading) -> Iterable[Point]:
-    counts: dict[tuple[str, str], float] = dict.fromkeys(_ALWAYS_TOLD, 0)
+    counts: dict[tuple[str, str], float] = dict.fromkeys(_ALWAYS_REPORTED, 0)
     for stage, by_reason in transfers_of(state.stats).failures.items():
         for reason, count in by_reason.items():
             counts[stage, reason] = count

@@ -59,7 +59,7 @@ class UsageMeter:
         self._prompt_sums = [0, 0]
         self._sums = [0, 0, 0]
 
-    def take(self, number: int, output: RequestOutput, *, n: int) -> None:
+    def add_output(self, number: int, output: RequestOutput, *, n: int) -> None:
         """Adds an output of one prompt; totals replace earlier ones."""
         self.take_prompt(number, output)
         for each in output.outputs:

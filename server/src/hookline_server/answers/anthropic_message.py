@@ -64,7 +64,7 @@ class AnthropicAnswer:
     async def whole(self, outputs: Sequence[RequestOutput]) -> AnthropicMessage:
         """Returns the response to a request without streaming."""
         output = outputs[0]
-        self._meter.take(0, output, n=1)
+        self._meter.add_output(0, output, n=1)
         completion = output.outputs[0]
         parts = await whole_parts(self._reader, completion, self._token_bytes, Turns())
         return self._message(_blocks(parts), self._end(completion))
@@ -77,7 +77,7 @@ class AnthropicAnswer:
                 self._meter.take_prompt(0, output)
                 yield MessageStart(self._message([], None))
                 yield Ping()
-            self._meter.take(0, output, n=1)
+            self._meter.add_output(0, output, n=1)
             for completion in output.outputs:
                 yield from self._events(completion)
 

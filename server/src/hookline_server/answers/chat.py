@@ -62,8 +62,8 @@ class ChatAnswer:
     async def whole(self, outputs: Sequence[RequestOutput]) -> ChatCompletion:
         """Returns the response to a request without streaming."""
         output = outputs[0]
-        self._meter.take(0, output, n=1)
-        self._note.take(0, output, n=self._request.n or 1)
+        self._meter.add_output(0, output, n=1)
+        self._note.add_output(0, output, n=self._request.n or 1)
         if self._reading.reasoning is not None:
             self._meter.reasoning_tokens = 0
         turns = Turns()
@@ -88,8 +88,8 @@ class ChatAnswer:
             is_first = not self._streamed
             self._meter.take_prompt(0, output)
             usage_before = self._usage_so_far()
-            self._meter.take(0, output, n=1)
-            self._note.take(0, output, n=self._request.n or 1)
+            self._meter.add_output(0, output, n=1)
+            self._note.add_output(0, output, n=self._request.n or 1)
             choices = [
                 choice
                 for completion in output.outputs

@@ -106,8 +106,8 @@ class CompletionAnswer:
         return msgspec.structs.replace(message, metrics=self._note.noted)
 
     def _take(self, number: int, output: RequestOutput) -> None:
-        self._meter.take(number, output, n=self._n)
-        self._note.take(number, output, n=self._n)
+        self._meter.add_output(number, output, n=self._n)
+        self._note.add_output(number, output, n=self._n)
 
     def _choices(
         self, number: int, output: RequestOutput

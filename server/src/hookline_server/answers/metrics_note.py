@@ -20,7 +20,7 @@ class MetricsNote:
         self._is_one = True
         self._noted: ResponseMetrics | None = None
 
-    def take(self, number: int, output: RequestOutput, *, n: int) -> None:
+    def add_output(self, number: int, output: RequestOutput, *, n: int) -> None:
         """Takes an output of one prompt of which `n` completions were requested."""
         self._is_one = self._is_one and number == 0 and n == 1
         if output.metrics is None or not output.outputs or not self._tells:

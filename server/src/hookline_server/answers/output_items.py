@@ -111,7 +111,7 @@ class OutputItems:
         """Takes the log-probabilities of the next text, as JSON without brackets."""
         self._logprobs += pieces
 
-    def take(self, part: Part) -> Events:
+    def add_part(self, part: Part) -> Events:
         """Adds what the model has written next."""
         kind = CallBegun if isinstance(part, CallArguments) else type(part)
         if self._open is None or self._kind is not kind or isinstance(part, CallBegun):
@@ -122,7 +122,7 @@ class OutputItems:
             logprobs = self._taken() if kind is Content else ()
             yield from self._open.add(part.text, logprobs)
 
-    def end(self, status: ItemStatus) -> Events:
+    def finish(self, status: ItemStatus) -> Events:
         """Ends the last item; a reply without items gets an empty message."""
         if self._open is None and not self.done:
             yield from self._begun(Content(""))

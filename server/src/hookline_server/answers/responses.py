@@ -77,7 +77,7 @@ class ResponsesAnswer:
     async def whole(self, outputs: Sequence[RequestOutput]) -> ResponseObject:
         """Returns the response to a request without streaming."""
         output = outputs[0]
-        self._meter.take(0, output, n=1)
+        self._meter.add_output(0, output, n=1)
         completion, turns = output.outputs[0], Turns()
         word = finish_word(completion.finish_reason)
         entries = completion.logprobs or []
@@ -88,8 +88,8 @@ class ResponsesAnswer:
         for each in await whole_parts(
             self._reader, completion, self._token_bytes, turns
         ):
-            _skip(self._items.take(each))
-        _skip(self._items.end("incomplete" if word == "length" else "completed"))
+            _skip(self._items.add_part(each))
+        _skip(self._items.finish("incomplete" if word == "length" else "completed"))
         return self._ended(word)
 
     def chunks(self, batch: Batch) -> Iterator[ResponseEvent]:
@@ -99,7 +99,7 @@ class ResponsesAnswer:
                 self._has_begun = True
                 yield ResponseCreated(next(self._numbers), self._begun)
                 yield ResponseInProgress(next(self._numbers), self._begun)
-            self._meter.take(0, output, n=1)
+            self._meter.add_output(0, output, n=1)
             for completion in output.outputs:
                 yield from self._events(completion)
 
@@ -125,11 +125,11 @@ class ResponsesAnswer:
         if completion.logprobs:
             self._items.take_logprobs([self._logprobs(completion.logprobs)])
         for part in next_parts(self._reader, completion, self._token_bytes):
-            yield from self._items.take(part)
+            yield from self._items.add_part(part)
         if word is None:
             return
         is_short = word == "length"
-        yield from self._items.end("incomplete" if is_short else "completed")
+        yield from self._items.finish("incomplete" if is_short else "completed")
         kind = ResponseIncomplete if is_short else ResponseCompleted
         yield kind(next(self._numbers), self._ended(word))
 

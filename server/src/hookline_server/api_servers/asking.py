@@ -87,7 +87,7 @@ class Questions:
         assert isinstance(answer, kinds)
         return number, answer
 
-    def take(self, answer: Answer) -> None:
+    def on_answer(self, answer: Answer) -> None:
         """Takes an answer; one that nobody waits for is ignored."""
         future = self._open.get(answer.number)
         if future is not None and not future.done():

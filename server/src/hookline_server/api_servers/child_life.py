@@ -93,11 +93,11 @@ class _ChildLife:
         async with in_background(self._hear_parent()):
             try:
                 async with in_background(self._end_if_broken(engine, client)):
-                    await self._serve_once_told(engine)
+                    await self._serve_when_asked(engine)
             finally:
                 await engine.close()
 
-    async def _serve_once_told(self, engine: ServingEngine) -> None:
+    async def _serve_when_asked(self, engine: ServingEngine) -> None:
         """Serves once the parent says so, unless the server is to end before."""
         self._link.send(Prepared())
         async with in_background(self._stopping.wait()) as stopped:
@@ -158,7 +158,7 @@ class _ChildLife:
     async def _hear_parent(self) -> None:
         while (message := await self._link.receive()) is not None:
             if isinstance(message, Answer):
-                self._questions.take(message)
+                self._questions.on_answer(message)
             elif isinstance(message, Begin) and not self._begin.done():
                 self._begin.set_result(None)
 
@@ -174,7 +174,7 @@ def _listening(welcome: Welcome) -> Listening:
 
 
 def _observer(welcome: Welcome) -> ObserverAddress | None:
-    if (seat := welcome.observer) is None:
+    if (endpoint := welcome.observer) is None:
         return None
     index = welcome.invitation.client_index
-    return ObserverAddress(Path(seat.folder), seat.key, index)
+    return ObserverAddress(Path(endpoint.folder), endpoint.key, index)

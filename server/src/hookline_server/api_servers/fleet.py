@@ -17,7 +17,7 @@ from hookline_registry import Failure, FailureLog, isolate
 from hookline_server.api_servers.divided_limits import engine_share, server_share
 from hookline_server.api_servers.messages import (
     Begin,
-    ObserverSeat,
+    ObserverEndpoint,
     Prepared,
     Serving,
     ToParent,
@@ -62,7 +62,7 @@ class Engines:
     invite: Callable[[int], AttachInfo]
     force_detach: Callable[[int], None]
     overrun: Callable[[], frozenset[int]]
-    observer: ObserverSeat | None
+    observer: ObserverEndpoint | None
 
 
 class _Place:
@@ -148,7 +148,7 @@ class Fleet:
             if task.done():
                 task.result()
 
-    async def begin(self) -> None:
+    async def start_accepting(self) -> None:
         """Has all servers accept connections, and waits for all of them."""
         self._may_begin.set()
         for place in self._places:
@@ -198,7 +198,7 @@ class Fleet:
                 return
             if not self._may_begin.is_set():
                 raise ApiServerEndedError(f"{place.name} did not start: {reason}")
-            delay = restarts.take() or _LONG_PAUSE_SECONDS
+            delay = restarts.consume() or _LONG_PAUSE_SECONDS
             logger.error(
                 "%s has ended: %s; its last log lines are before this one, its open "
                 "requests were aborted, and it is replaced in %g s",
@@ -260,7 +260,7 @@ class Fleet:
                     client = place.client_index
                     answering.create_task(_answer(link, state, message, client))
                 case _:
-                    state.take(message, place.client_index)
+                    state.on_message(message, place.client_index)
 
     def _welcome(self, place: _Place, engines: Engines) -> Welcome:
         pages = self._listening.pages

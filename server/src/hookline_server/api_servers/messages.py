@@ -18,7 +18,7 @@ ENCODER = msgspec.msgpack.Encoder(enc_hook=plain)
 """Encodes all of them."""
 
 
-class ObserverSeat(msgspec.Struct, frozen=True):
+class ObserverEndpoint(msgspec.Struct, frozen=True):
     """How an API server reaches the observer process.
 
     Attributes:
@@ -51,7 +51,7 @@ class Welcome(msgspec.Struct, frozen=True, tag=True):
     config: EngineConfig
     settings: ServerSettings
     invitation: AttachInfo
-    observer: ObserverSeat | None
+    observer: ObserverEndpoint | None
     api: int
     pages: int | None
     shares: int

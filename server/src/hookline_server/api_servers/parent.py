@@ -98,7 +98,7 @@ class Parent:
         self, fleet: Fleet, engine: ServingEngine, stopping: asyncio.Event
     ) -> None:
         async with in_background(log_failure(engine)):
-            if await _first(fleet.begin(), stopping):
+            if await _first(fleet.start_accepting(), stopping):
                 self.say(fleet.banner)
             await stopping.wait()
         # It has no requests of its own; whoever waits for a change of the number of

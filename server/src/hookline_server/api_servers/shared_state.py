@@ -50,7 +50,7 @@ class SharedState:
         self._scaling = scaling
         self._open: dict[tuple[int, int], Sequence[Budget]] = {}
 
-    def take(self, message: Keep | Charge | EndDraw, client: int) -> None:
+    def on_message(self, message: Keep | Charge | EndDraw, client: int) -> None:
         """Takes what server `client` tells."""
         now = self._keys.budgets.clock()
         if isinstance(message, Keep):
@@ -60,7 +60,7 @@ class SharedState:
                 budget.charge(message.tokens, now)
         else:
             for budget in self._open.pop((client, message.number), ()):
-                budget.end()
+                budget.close_request()
 
     async def answer(self, ask: Ask, client: int) -> Answer:
         """Answers a question of server `client`."""
@@ -99,7 +99,7 @@ class SharedState:
         """Closes the requests of a server that has ended."""
         for key in [each for each in self._open if each[0] == client]:
             for budget in self._open.pop(key):
-                budget.end()
+                budget.close_request()
 
     def _find(self, question: Chain | Holder) -> list[StoredResponse]:
         if isinstance(question, Chain):
@@ -110,6 +110,6 @@ class SharedState:
     def _draw(self, draw: Draw, client: int, number: int) -> Drawn:
         budgets = self._keys.budgets.named(draw.key, draw.tenant)
         allowance = OwnAllowance(budgets, self._keys.budgets.clock)
-        if (exceeded := allowance.begin()) is None:
+        if (exceeded := allowance.open_request()) is None:
             self._open[client, number] = budgets
         return Drawn(exceeded, allowance.headers())

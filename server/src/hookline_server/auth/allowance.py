@@ -51,22 +51,22 @@ class OwnAllowance:
         Raises:
             ApiError: 429; a limit has no room for it.
         """
-        if (exceeded := self.begin()) is not None:
+        if (exceeded := self.open_request()) is not None:
             raise refusal(exceeded)
         try:
             yield
         finally:
             for budget in self._budgets:
-                budget.end()
+                budget.close_request()
 
-    def begin(self) -> Exceeded | None:
+    def open_request(self) -> Exceeded | None:
         """Counts the request as open, unless a limit has no room for it."""
         now = self._clock()
         for budget in self._budgets:
             if (exceeded := budget.exceeded(now)) is not None:
                 return exceeded
         for budget in self._budgets:
-            budget.begin(now)
+            budget.open_request(now)
         return None
 
     def charge(self, tokens: int) -> None:

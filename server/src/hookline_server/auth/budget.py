@@ -70,19 +70,19 @@ class Budget:
                 return Exceeded(limit, bucket.capacity, bucket.seconds_until(1, now))
         return None
 
-    def begin(self, now: float) -> None:
-        """Counts a request as open; pair it with `end`."""
+    def open_request(self, now: float) -> None:
+        """Counts a request as open; pair it with `close_request`."""
         self._num_open += 1
         if self.requests is not None:
-            self.requests.take(1, now)
+            self.requests.consume(1, now)
 
-    def end(self) -> None:
+    def close_request(self) -> None:
         self._num_open -= 1
 
     def charge(self, tokens: int, now: float) -> None:
         """Takes tokens that were used."""
         if self.tokens is not None:
-            self.tokens.take(tokens, now)
+            self.tokens.consume(tokens, now)
 
 
 def _resized(

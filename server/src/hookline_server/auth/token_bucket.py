@@ -28,7 +28,7 @@ class TokenBucket:
         self._at = now
         return self._level
 
-    def take(self, amount: float, now: float) -> None:
+    def consume(self, amount: float, now: float) -> None:
         """Takes an amount out, even if it holds less."""
         self._level = self.level(now) - amount
 

@@ -57,7 +57,7 @@ def owner_starter(config: EngineConfig, log: ServerLog) -> StartOwner:
             invite=shared.attach_info,
             force_detach=shared.force_detach,
             overrun=lambda: frozenset(shared.overrun_clients),
-            observer=module.observer_seat(observers),
+            observer=module.observer_endpoint(observers),
         )
         return engine, engines
 

@@ -249,7 +249,7 @@ class Connection(web.RequestHandler):
         self._owner.count(reason)
         self._abort()
 
-    def end(self, reason: str) -> None:
+    def close_after_sending(self, reason: str) -> None:
         """Ends the connection as soon as everything is sent."""
         assert self._wire is not None
         self._owner.count(reason)
@@ -274,7 +274,7 @@ class Connection(web.RequestHandler):
             case Phase.HEADERS if seconds >= limits.header:
                 self._refuse(headers_too_slow(limits.header), "header_timeout")
             case Phase.NEXT_REQUEST if seconds >= limits.keep_alive:
-                self.end("keep_alive")
+                self.close_after_sending("keep_alive")
             case Phase.CLIENTS_CLOSE if seconds >= LINGER_SECONDS:
                 self._abort()
             case Phase.BODY if self._body is not None:

@@ -122,7 +122,7 @@ class ConnectionPool:
             self._idle[connection] = None
             self._wake()
             if self.is_draining:
-                self._leave(connection).end("drained")
+                self._leave(connection).close_after_sending("drained")
 
     def make_regular(self) -> bool:
         """Makes an extra connection a regular one, in the place of an idle one.
@@ -149,7 +149,7 @@ class ConnectionPool:
         self.is_draining = True
         for connection in list(self._idle):
             if connection.is_between_requests:
-                self._leave(connection).end("drained")
+                self._leave(connection).close_after_sending("drained")
 
     def close(self) -> None:
         """Ends all connections and the timer."""

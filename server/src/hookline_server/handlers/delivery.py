@@ -107,4 +107,4 @@ async def _stream(
             raise
         await response.write(error_event(deadline.error))
     await response.write(dialect.done)
-    return await response.end()
+    return await response.write_eof()

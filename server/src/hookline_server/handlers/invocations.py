@@ -39,7 +39,7 @@ HANDLERS: Mapping[str, Handler] = {
 """The handler of a body, by the first of these fields that it has."""
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _KnownFields(msgspec.Struct, frozen=True):
     """The fields that determine the handler of a body."""
 
     messages: Raw | UnsetType = UNSET
@@ -70,9 +70,9 @@ async def invocations(request: web.Request) -> web.StreamResponse:
 
 
 async def _handler(request: web.Request) -> Handler:
-    told = await peek_message(request, _Told)
+    fields = await peek_message(request, _KnownFields)
     for name, handler in HANDLERS.items():
-        if getattr(told, name) is not UNSET:
+        if getattr(fields, name) is not UNSET:
             return handler
     names = ", ".join(HANDLERS)
     raise RequestError(

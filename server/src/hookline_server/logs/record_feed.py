@@ -31,7 +31,7 @@ class RecordFeed:
         self._max_waiting = max_waiting
         self._queue: SimpleQueue[logging.LogRecord | None] = SimpleQueue()
         self._missed = 0
-        self._told_missed = 0
+        self._reported_missed = 0
         self._is_wanted = True
         self._is_ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -82,7 +82,7 @@ class RecordFeed:
         safe = tuple(each for each in made if isinstance(each, LoggedRecord))
         # A record with a field that cannot be shown is lost, and nothing else is.
         failed = sum(isinstance(each, Failure) for each in made)
-        lost = missed - self._told_missed + failed
-        self._told_missed = missed
+        lost = missed - self._reported_missed + failed
+        self._reported_missed = missed
         if safe or lost:
             isolate(deliver, RecordsLogged(records=safe, missed=lost))

@@ -27,8 +27,8 @@ class Schemas:
             requests: What clients send.
             answers: What the server sends.
         """
-        asked, told = [*requests], [*answers]
-        kinds: list[object] = [*asked, *told]
+        asked, answered = [*requests], [*answers]
+        kinds: list[object] = [*asked, *answered]
         while True:
             schemas, self.components = msgspec.json.schema_components(
                 kinds, schema_hook=lambda _: {**_ANYTHING}, ref_template=REFERENCE
@@ -40,7 +40,7 @@ class Schemas:
         for each in (*schemas, *self.components.values()):
             _apply_notes(each)
         self._schemas = dict(zip(kinds, schemas, strict=True))
-        sent = self._reachable(told) - self._reachable(asked)
+        sent = self._reachable(answered) - self._reachable(asked)
         for name in sent:
             _require_all_that_is_sent(self.components[name])
 

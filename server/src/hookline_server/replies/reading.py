@@ -17,7 +17,7 @@ from hookline_server.replies.strict_calls import strict_tag
 from hookline_server.reply_parsing.reasoning_parser import ReasoningParserContext
 from hookline_server.reply_parsing.tool_parser import ToolParserContext
 
-_TOLD_TOKENS = 32
+_PROMPT_TAIL = 32
 """Number of the prompt's last tokens that a reasoning parser gets."""
 
 
@@ -200,7 +200,7 @@ def reply_reading(
         tag = strict_tag(engine, tool, use)
     prompt_end = ""
     if parsers.reasoning is not None:
-        end = b"".join(map(engine.token_bytes, prompt[-_TOLD_TOKENS:]))
+        end = b"".join(map(engine.token_bytes, prompt[-_PROMPT_TAIL:]))
         prompt_end = end.decode("utf-8", "replace")
     return ReplyReading(
         use=use,

@@ -73,7 +73,7 @@ class Reader:
         self._text = self._text[self._at :] + text
         self._at = 0
 
-    def end(self) -> None:
+    def feed_eof(self) -> None:
         """Marks the end of the text."""
         self._has_ended = True
 
@@ -87,7 +87,7 @@ class Reader:
         self._recorded = None
         return text
 
-    def take(self, markers: Markers) -> Waits[tuple[str, str | None]]:
+    def read_until(self, markers: Markers) -> Waits[tuple[str, str | None]]:
         """Reads the text before the next marker, as far as it has arrived.
 
         Returns:

@@ -52,7 +52,7 @@ class SteppedParser(ABC, Generic[P]):
         return self._parts()
 
     def finish(self) -> list[P]:
-        self.reader.end()
+        self.reader.feed_eof()
         return self._parts()
 
     def _parts(self) -> list[P]:
@@ -101,7 +101,7 @@ class SteppedToolParser(SteppedParser[ToolPart]):
         """
         self._space = ""
         while True:
-            piece, marker = yield from self.reader.take(markers)
+            piece, marker = yield from self.reader.read_until(markers)
             text = self._space + piece
             if self._follows_call:
                 text = text.lstrip()

@@ -80,7 +80,7 @@ class TextPool:
         names: list[TextQueueName] = ["text"]
         if self._tokenizer.has_chat_template:
             names.append("chat")
-        await asyncio.gather(*(self._queues[name].begin() for name in names))
+        await asyncio.gather(*(self._queues[name].start_process() for name in names))
 
     async def encode(
         self,

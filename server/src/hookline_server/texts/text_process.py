@@ -67,7 +67,7 @@ class TextProcess:
         self._is_killed = False
         self._hearing = asyncio.create_task(self._hear(take, ended))
 
-    def send(self, job: Job) -> None:
+    def submit(self, job: Job) -> None:
         """Sends a job; does not wait.
 
         Raises:

@@ -144,7 +144,7 @@ class TextQueue:
             )
             self._keep_watch()
 
-    async def begin(self) -> None:
+    async def start_process(self) -> None:
         """Starts the process, and waits until it is ready or has ended.
 
         Raises:
@@ -175,7 +175,7 @@ class TextQueue:
         try:
             self.start()
             assert self._process is not None
-            self._process.send(waiting.job)
+            self._process.submit(waiting.job)
         except OSError as error:
             self._totals.restarts["crashed"] += 1
             self._crashes.log(("cannot be started",), str(error))

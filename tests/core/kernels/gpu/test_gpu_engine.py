@@ -25,10 +25,10 @@ from hookline.core.engine_core import EngineCore
 from hookline.request import TokenLogprobs
 from hookline.step import SleepLevel
 from hookline.transport.inproc_client import InprocClient
-from hookline.worker.machines.cuda import CudaMachine
 from hookline_kernels import Platform
 from hookline_kernels.gpu.graph_capture import Capture, CudaCapture, Graph
 from hookline_kernels.runtime.gpu_memory import GpuMemory, Profiled
+from hookline_models.machines.cuda import CudaMachine
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle, make_oracle
@@ -119,7 +119,7 @@ def serve(
         machine = CudaMachine(
             Platform(device, is_gpu=True), recorder.new_capture if graphs else None
         )
-        choosing = "hookline.worker.machines.choosing"
+        choosing = "hookline_models.machines.choosing"
         monkeypatch.setattr(f"{choosing}.choose_machine", lambda _: machine)
         model = ModelConfig(model=str(folder), max_model_len=64)
         return LLM.from_config(replace(config, model=model))
@@ -370,7 +370,7 @@ def test_the_pool_gets_what_the_profile_leaves(
             total=1_000_000, outside=0, weights=250_000, activations=0, graphs=50_000
         )
 
-    monkeypatch.setattr("hookline.worker.machines.profile.measure", measured)
+    monkeypatch.setattr("hookline_models.machines.profile.measure", measured)
     unsized = replace(BASE, cache=CacheConfig(block_size=8, gpu_memory_utilization=0.5))
     with serve(llama.folder, unsized, graphs=True) as llm:
         facts = llm.front_end.facts
@@ -393,7 +393,7 @@ def test_the_profile_verifies_drafts(
 ) -> None:
     """The largest steps have four requests with three drafts each."""
     monkeypatch.setattr(
-        "hookline.worker.machines.profile.measure",
+        "hookline_models.machines.profile.measure",
         lambda _, run: (
             run(),
             GpuMemory(total=10**6, outside=0, weights=0, activations=0, graphs=0),

@@ -14,9 +14,9 @@ from hookline_kv_transfer import (
     WorkerCapabilities,
 )
 from hookline_kv_transfer.blocks import KVBlocks
+from hookline_kv_transfer.connector_thread import ConnectorThread
 from hookline_kv_transfer.kv_memory import layers_of
 from hookline_kv_transfer.orders import Save, TransferOrders
-from hookline_kv_transfer.transferring import Transferring
 from hookline_simulated.memory import SimulatedMemory
 
 SOON = 0.05
@@ -69,13 +69,13 @@ class HangingWorker:
         self.ended.set()
 
 
-def make(worker: HangingWorker) -> tuple[Transferring, KVBlocks]:
+def make(worker: HangingWorker) -> tuple[ConnectorThread, KVBlocks]:
     layout = KVLayout(
         fingerprint="00", num_blocks=4, block_size=4, dtype="int64", block_bytes=(32,)
     )
     blocks = KVBlocks(layout, layers_of(SimulatedMemory(4, 4)))
     worker.register_kv_caches(blocks)
-    return Transferring(worker, "hanging", blocks, timeout_seconds=SOON), blocks
+    return ConnectorThread(worker, "hanging", blocks, timeout_seconds=SOON), blocks
 
 
 def load(transfer_id: int, *, is_async: bool) -> Load:
@@ -111,18 +111,18 @@ def test_transfers_fail_and_their_blocks_close(call: str) -> None:
     call can access no block.
     """
     worker = HangingWorker(call)
-    transferring, blocks = make(worker)
+    connector_thread, blocks = make(worker)
 
-    transferring.begin(ORDERS)
-    transferring.before_attention(0)
-    transferring.after_attention(0)
-    report = transferring.end()
+    connector_thread.start_step(ORDERS)
+    connector_thread.before_attention(0)
+    connector_thread.after_attention(0)
+    report = connector_thread.finish_step()
     before = list(worker.calls)
-    transferring.begin(TransferOrders(loads=[load(4, is_async=True)]))
-    later = transferring.end()
+    connector_thread.start_step(TransferOrders(loads=[load(4, is_async=True)]))
+    later = connector_thread.finish_step()
     worker.released.set()
     worker.ended.wait()
-    transferring.close()
+    connector_thread.close()
 
     assert {(each.transfer_id, each.reason) for each in report.ended} == {
         (each, "hung") for each in (1, 2, 3)
@@ -141,9 +141,9 @@ def test_shutdown_that_hangs_does_not_delay_the_end() -> None:
     The end waits for a connector's shutdown no longer than for other calls.
     """
     worker = HangingWorker("shutdown")
-    transferring, _ = make(worker)
+    connector_thread, _ = make(worker)
 
-    transferring.close()
+    connector_thread.close()
 
     assert worker.calls == ["shutdown"]
     worker.released.set()

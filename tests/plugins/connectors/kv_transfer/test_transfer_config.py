@@ -21,7 +21,6 @@ from hookline.config import (
 from hookline.config.extensions import KV_TRANSFER
 from hookline.core.building import build_core
 from hookline.exceptions import ConfigError
-from hookline.models.fingerprint import fingerprint_of
 from hookline.models.layer_shapes import LayerCache
 from hookline.plugin_loading import extensions
 from hookline.worker.extension import ShownCache
@@ -31,6 +30,7 @@ from hookline_kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline_kv_transfer.layout import KV_LAYOUT
 from hookline_kv_transfer.worker_side import TransferWorker
 from hookline_metrics.transfer_stats import transfers_of
+from hookline_models.loading.fingerprint import fingerprint_of
 from hookline_testing import assert_conserved
 from hookline_testing.connectors import DictStore, DictWorker, Faults
 from hookline_testing.essential import essential

@@ -26,9 +26,9 @@ from hookline_kv_transfer import (
     WorkerConnector,
 )
 from hookline_kv_transfer.blocks import KVBlocks
+from hookline_kv_transfer.connector_thread import ConnectorThread
 from hookline_kv_transfer.kv_memory import layers_of
 from hookline_kv_transfer.orders import TransferOrders
-from hookline_kv_transfer.transferring import Transferring
 from hookline_metrics.transfer_stats import TierStats, transfers_of
 from hookline_simulated.memory import SimulatedMemory
 from hookline_testing.connected_core import (
@@ -564,13 +564,13 @@ def test_load_cancelled_before_its_plan_is_sent_is_closed() -> None:
     )
     worker = DictWorker(DictStore())
     worker.register_kv_caches(blocks)
-    transferring = Transferring(worker, "dict", blocks, timeout_seconds=60)
+    connector_thread = ConnectorThread(worker, "dict", blocks, timeout_seconds=60)
     load = Load(
         transfer_id=7, request_id=1, block_ids=(2,), block_hashes=(b"x",), is_async=True
     )
 
-    transferring.begin(TransferOrders(loads=[load], cancelled=[7]))
-    report = transferring.end()
+    connector_thread.start_step(TransferOrders(loads=[load], cancelled=[7]))
+    report = connector_thread.finish_step()
 
     assert list(report.closed) == [7]
     assert not report.ended

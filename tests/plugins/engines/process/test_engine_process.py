@@ -33,11 +33,10 @@ import sys
 from hookline import LLM, SamplingParams
 from hookline.config import *
 
-config = EngineConfig(
-    model=ModelConfig(model=sys.argv[1]),
-    executor=ExecutorConfig(
-        name="simulated", simulation=SimulationConfig(step_seconds=0.2)
-    ),
+config = EngineConfig.from_options(
+    model=sys.argv[1],
+    executor="simulated",
+    simulated_step_seconds=0.2,
     in_process=False,
 )
 llm = LLM.from_config(config)

@@ -82,10 +82,10 @@ def test_several_clients_and_engines_know_each_other(ends: Ends) -> None:
                 (engines[engine], Party(Role.CLIENT, client), clients[client]),
             ):
                 transport.connect(peer, other.address, max_waiting=0)
-            clients[client][1].send(
+            clients[client][1].post(
                 Party(Role.ENGINE, engine), Call(client, engine, ResetPrefixCache())
             )
-            engines[engine][1].send(
+            engines[engine][1].post(
                 Party(Role.CLIENT, client), Failed(f"{engine} to {client}")
             )
 
@@ -131,7 +131,7 @@ def test_garbage_is_counted_and_dropped(
     )
 
     engine.send(Party(Role.CLIENT, 0), bytearray(frame), waits=True)
-    sender.send(Party(Role.CLIENT, 0), Failed("later"))
+    sender.post(Party(Role.CLIENT, 0), Failed("later"))
     first = mailbox.receive(WAIT_SECONDS)
     second = mailbox.receive(WAIT_SECONDS)
 
@@ -151,7 +151,7 @@ def test_a_message_without_the_key_is_dropped(
     for index, keys in ((0, lambda _: b"w" * KEY_BYTES), (1, one_key)):
         transport, engine = ends.engine(index, keys=keys)
         transport.connect(client, address, max_waiting=0)
-        engine.send(client, Failed(f"from {index}"))
+        engine.post(client, Failed(f"from {index}"))
 
     mails = [mailbox.receive(WAIT_SECONDS) for _ in range(2)]
 
@@ -168,7 +168,7 @@ def test_a_wrong_address_is_an_error(ends: Ends) -> None:
     with pytest.raises(ValueError, match="is not an address"):
         transport.connect(peer, "nowhere", max_waiting=0)
 
-    assert not engine.send(peer, Failed("x"))
+    assert not engine.post(peer, Failed("x"))
 
 
 def test_another_schema_version_is_one_clear_error(ends: Ends) -> None:
@@ -178,11 +178,11 @@ def test_another_schema_version_is_one_clear_error(ends: Ends) -> None:
     client = Party(Role.CLIENT, 0)
     transport.connect(client, f"ipc://{ends.folder}/client-0.ipc", max_waiting=0)
 
-    engine.send(client, Hello("somewhere"))
+    engine.post(client, Hello("somewhere"))
     with pytest.raises(SchemaVersionError) as caught:
         mailbox.receive(WAIT_SECONDS)
     mailbox.is_shaking_hands = False
-    engine.send(client, Hello("somewhere"))
+    engine.post(client, Hello("somewhere"))
 
     assert str(caught.value) == (
         f"engine 3 has schema version {SCHEMA_VERSION + 1}, this process has "
@@ -200,10 +200,12 @@ def test_a_bounded_outbox_refuses_what_does_not_fit(ends: Ends) -> None:
     silent.set_hwm(1)
     silent.bind(f"ipc://{ends.folder}/client-7.ipc")
     transport, engine = ends.engine(0)
-    guest = Party(Role.CLIENT, 7)
-    transport.connect(guest, f"ipc://{ends.folder}/client-7.ipc", max_waiting=2)
+    secondary = Party(Role.CLIENT, 7)
+    transport.connect(secondary, f"ipc://{ends.folder}/client-7.ipc", max_waiting=2)
 
-    taken = [engine.send(guest, Failed("x" * 100_000), waits=False) for _ in range(99)]
+    taken = [
+        engine.post(secondary, Failed("x" * 100_000), waits=False) for _ in range(99)
+    ]
     context.destroy(linger=0)
 
     assert taken[0]

@@ -10,12 +10,9 @@ import torch
 from transformers import Gemma3TextConfig, LlamaConfig
 
 from hookline.config import EngineConfig, ExecutorConfig
-from hookline.models.few_layers import keep_few_layers
 from hookline.models.layer_shapes import LayerCache
 from hookline.worker.extension import WorkerSide
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.loading.first_forward import ModelToRun
-from hookline.worker.loading.module_forward import ModuleForward
 from hookline.worker.paged_cache import PagedCache
 from hookline_background_compiling.config import BackgroundCompilingConfig
 from hookline_background_compiling.first_forward import COMPILING, first_forward
@@ -28,6 +25,9 @@ from hookline_background_compiling.messages import (
 from hookline_background_compiling.upgrade import KernelUpgrade, WorkerUpgrade
 from hookline_kernels import CPU
 from hookline_kernels.cpu import jit
+from hookline_models.checkpoints.few_layers import keep_few_layers
+from hookline_models.forwards.first_forward import ModelToRun
+from hookline_models.forwards.module_forward import ModuleForward
 
 WAITS: dict[str, object] = {
     BackgroundCompilingConfig.key: BackgroundCompilingConfig(
@@ -188,12 +188,12 @@ def test_what_is_built_with_kernels_is_taken_once() -> None:
     upgrade = KernelUpgrade(compiler, lambda: "built")
 
     assert upgrade.is_running
-    assert upgrade.take() is None
+    assert upgrade.pop() is None
     compiler.may_end.set()
     wait_for(upgrade)
 
-    assert upgrade.take() == "built"
-    assert upgrade.take() is None
+    assert upgrade.pop() == "built"
+    assert upgrade.pop() is None
 
 
 def test_kernels_that_cannot_be_compiled_leave_a_warning(
@@ -208,7 +208,7 @@ def test_kernels_that_cannot_be_compiled_leave_a_warning(
     compiler.may_end.set()
     wait_for(upgrade)
 
-    assert upgrade.take() is None
+    assert upgrade.pop() is None
     assert "the disk is full" in caplog.text
 
 
@@ -227,7 +227,7 @@ def test_kernels_that_cannot_be_used_leave_a_warning(
     compiler.may_end.set()
     wait_for(upgrade)
 
-    assert upgrade.take() is None
+    assert upgrade.pop() is None
     assert "wrong numbers" in caplog.text
 
 
@@ -241,7 +241,7 @@ def test_closed_upgrade_builds_nothing() -> None:
     upgrade.close()
 
     assert compiler.is_closed
-    assert upgrade.take() is None
+    assert upgrade.pop() is None
 
 
 def test_few_layers_have_one_of_each_kind() -> None:

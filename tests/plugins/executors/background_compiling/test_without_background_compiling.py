@@ -2,9 +2,9 @@
 
 import pytest
 
-from hookline.worker.building import _first_forward
-from hookline.worker.loading.first_forward import final_forward
 from hookline_background_compiling.first_forward import first_forward
+from hookline_models.building import _first_forward
+from hookline_models.forwards.first_forward import final_forward
 from hookline_server.cli import main
 
 

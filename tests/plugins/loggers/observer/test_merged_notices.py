@@ -10,7 +10,7 @@ from hookline_observer.merging import MergedNotices
 from hookline_observer.messages import Failed, Observed, Started
 from hookline_testing.payloads import FACTS
 
-OWNER, GUEST = 0, 1
+OWNER, SECONDARY = 0, 1
 BEGAN = Started(FACTS, ClockPair(wall=0, monotonic=0))
 ENDED = Failed(FACTS.engine_index, "killed", 4, is_final=False)
 
@@ -44,13 +44,13 @@ def told(*notices: tuple[int, Any]) -> list[Any]:
     loggers: Any = Loggers()
     merged = MergedNotices(loggers, page_stats=lambda: (), restarts=0)
     for index, notice in notices:
-        merged.take(index, notice)
+        merged.on_notice(index, notice)
     return loggers.told  # type: ignore[no-any-return]
 
 
 def test_a_guest_that_is_ahead_of_the_owner_waits() -> None:
     """What a new process counts again belongs behind its start, which sets it to 0."""
-    began, ended, again = (OWNER, BEGAN), (OWNER, ENDED), (GUEST, AGAIN)
+    began, ended, again = (OWNER, BEGAN), (OWNER, ENDED), (SECONDARY, AGAIN)
 
     assert told(again, began) == ["started", -4]
     assert told(began, ended, again, began) == ["started", "failed", "started", -4]
@@ -59,7 +59,7 @@ def test_a_guest_that_is_ahead_of_the_owner_waits() -> None:
 
 def test_a_guest_that_is_behind_the_owner_does_not_wait() -> None:
     """What a dead process had not heard of counts, whether it is replaced or not."""
-    began, ended, unheard = (OWNER, BEGAN), (OWNER, ENDED), (GUEST, UNHEARD)
+    began, ended, unheard = (OWNER, BEGAN), (OWNER, ENDED), (SECONDARY, UNHEARD)
 
     assert told(began, ended, unheard) == ["started", "failed", 2]
     assert told(began, unheard, ended) == ["started", 2, "failed"]

@@ -177,8 +177,8 @@ def test_parts_are_added_up(
     """
     merged = MergedParts()
 
-    assert merged.take(0, [one]) == (one,)
-    assert merged.take(1, [other]) == (total,)
+    assert merged.merge(0, [one]) == (one,)
+    assert merged.merge(1, [other]) == (total,)
     assert merged.leave(0) == (left,)
 
 
@@ -198,9 +198,9 @@ def test_servers_of_one_address_tell_it_once() -> None:
     merged = MergedParts()
     here, there = ServerAddress(host="a", port=1), ServerAddress(host="a", port=2)
 
-    assert merged.take(0, [here]) == (here,)
-    assert merged.take(1, [here]) == ()
-    assert merged.take(2, [there]) == (there,)
+    assert merged.merge(0, [here]) == (here,)
+    assert merged.merge(1, [here]) == ()
+    assert merged.merge(2, [there]) == (there,)
 
 
 def test_a_later_part_replaces_an_earlier_one() -> None:
@@ -208,10 +208,10 @@ def test_a_later_part_replaces_an_earlier_one() -> None:
     A front end's part counts once, with its latest state.
     """
     merged = MergedParts()
-    merged.take(0, [TransportStats(dropped=1)])
-    merged.take(1, [TransportStats(dropped=5)])
+    merged.merge(0, [TransportStats(dropped=1)])
+    merged.merge(1, [TransportStats(dropped=5)])
 
-    assert merged.take(0, [TransportStats(dropped=2)]) == (TransportStats(dropped=7),)
+    assert merged.merge(0, [TransportStats(dropped=2)]) == (TransportStats(dropped=7),)
 
 
 @pytest.mark.parametrize("part", [each for case in CASES for each in case[:2]])
@@ -245,9 +245,9 @@ def test_every_number_of_a_part_is_added(kind: type[FrontEndPart]) -> None:
     indices = {"engine_index": 0} if "engine_index" in values else {}
     part = kind(**values | indices)
     parts = MergedParts()
-    parts.take(0, (part,))
+    parts.merge(0, (part,))
 
-    (total,) = parts.take(1, (part,))
+    (total,) = parts.merge(1, (part,))
 
     for name in set(numbers) - NOT_SUMS - {"engine_index", "oldest_unheard_seconds"}:
         assert getattr(total, name) == 4, name
@@ -258,9 +258,9 @@ def test_every_number_of_a_text_queue_is_added() -> None:
     names = {each.name for each in fields(TextQueueStats)} - {"queue"}
     one = TextQueueStats(queue="text", **dict.fromkeys(names, 2))
     parts = MergedParts()
-    parts.take(0, (TextStats(queues=(one,)),))
+    parts.merge(0, (TextStats(queues=(one,)),))
 
-    (total,) = parts.take(1, (TextStats(queues=(one,)),))
+    (total,) = parts.merge(1, (TextStats(queues=(one,)),))
 
     doubled = TextQueueStats(queue="text", **dict.fromkeys(names, 4))
     assert total == TextStats(queues=(doubled,))

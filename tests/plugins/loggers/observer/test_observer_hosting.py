@@ -133,9 +133,9 @@ def test_a_front_end_that_was_killed_is_noticed(
         transport, me, msgspec.msgpack.Decoder(object), lambda _: address.key
     )
     with closing(transport), front_end(hosted, 0) as alive:
-        mailbox.send(OBSERVER, Join(dead.pid))
+        mailbox.post(OBSERVER, Join(dead.pid))
         until(lambda: mailbox.receive(0.01))
-        mailbox.send(OBSERVER, Notices(dead.pid, 5, 0.5, []))
+        mailbox.post(OBSERVER, Notices(dead.pid, 5, 0.5, []))
         until(lambda: observed(site, front_ends=1, dropped=5))
         alive.front_end_changed((TransportStats(dropped=1),))
         alive.flush(10)
@@ -197,31 +197,31 @@ def test_books_of_several_front_ends_balance_after_a_restart(
     site: PluginSite, hosted: HostedObserver
 ) -> None:
     """
-    A new observer counts each end once, whether a guest tells of it before or after the
-    engine's owner tells how many had ended.
+    A new observer counts each end once, whether a secondary client tells of it before
+    or after the engine's owner tells how many had ended.
     """
-    with front_end(hosted, 0) as owner, front_end(hosted, 1) as guest:
+    with front_end(hosted, 0) as owner, front_end(hosted, 1) as secondary:
         owner.started(FACTS, CLOCK)
         owner.observe(state(received=1, finished=0, at=1), IterationStats(), {})
         assert owner.flush(10)
-        assert guest.flush(10)
+        assert secondary.flush(10)
         hosted.end()
         before = len(site.calls("there"))
         for at in (2, 3, 4):  # an end each, of which the owner hears the first two
             if at < 4:
                 owner.observe(state(3, finished=at - 1, at=at), IterationStats(), {})
-            guest.observe(
+            secondary.observe(
                 StepOutput(0, at, "requests", SchedulerStats()),
                 IterationStats(generation_tokens=at),
                 {},
             )
-        guest.http_answered(in_flight(1))
+        secondary.http_answered(in_flight(1))
 
         hosted.begin()
         until(lambda: told(site, EngineStarted)[1:])
         until(lambda: told(site, HttpAnswered))
         assert owner.flush(10)
-        assert guest.flush(10)
+        assert secondary.flush(10)
 
     after = [each for _, each in site.calls("there")][before:]
     starts = [each for each in after if isinstance(each, EngineStarted)]
@@ -234,7 +234,8 @@ def test_ends_before_a_restart_are_not_told_for_a_dead_guest(
     site: PluginSite, hosted: HostedObserver
 ) -> None:
     """
-    When a guest dies after a restart, only its ends since then are told in its place.
+    When a secondary client dies after a restart, only its ends since then are told in
+    its place.
     """
     ends = [Finished(request_id, request_id, Aborted("x"), 1) for request_id in (1, 9)]
     with front_end(hosted, 0) as owner:
@@ -321,7 +322,7 @@ def test_strangers_are_not_heard(site: PluginSite, hosted: HostedObserver) -> No
         transport, me, msgspec.msgpack.Decoder(object), lambda _: stranger.key
     )
     with closing(transport), front_end(hosted, 0) as friend:
-        mailbox.send(OBSERVER, Join(os.getpid()))
+        mailbox.post(OBSERVER, Join(os.getpid()))
         friend.front_end_changed((TransportStats(dropped=1),))
         assert friend.flush(10)
 

@@ -14,7 +14,7 @@ def test_drops_the_oldest_beyond_a_number() -> None:
     for number in range(5):
         outbox.put(b"%d" % number, number)
 
-    assert [each.notice for each in outbox.take()] == [b"2", b"3", b"4"]
+    assert [each.notice for each in outbox.drain()] == [b"2", b"3", b"4"]
     assert outbox.dropped == 2
 
 
@@ -28,7 +28,7 @@ def test_drops_the_oldest_beyond_a_size() -> None:
     outbox.put(b"b" * 6, 0)
     outbox.put(b"c" * 40, 0)
 
-    assert [each.notice[:1] for each in outbox.take()] == [b"c"]
+    assert [each.notice[:1] for each in outbox.drain()] == [b"c"]
     assert outbox.dropped == 2
 
 
@@ -39,12 +39,12 @@ def test_what_was_not_sent_is_the_oldest_again() -> None:
     outbox = Outbox(3)
     for number in range(3):
         outbox.put(b"%d" % number, number)
-    taken = outbox.take()
+    taken = outbox.drain()
     outbox.put(b"3", 3)
 
     outbox.put_first(taken)
 
-    assert outbox.take() == [Waiting(b"%d" % number, number) for number in (1, 2, 3)]
+    assert outbox.drain() == [Waiting(b"%d" % number, number) for number in (1, 2, 3)]
     assert outbox.dropped == 1
 
 
@@ -58,7 +58,7 @@ def test_what_has_to_be_first_finds_room() -> None:
 
     outbox.put_before_all([Waiting(b"first", 9), Waiting(b"second", 9)])
 
-    assert [each.notice for each in outbox.take()] == [b"first", b"second", b"2"]
+    assert [each.notice for each in outbox.drain()] == [b"first", b"second", b"2"]
     assert outbox.dropped == 2
 
 
@@ -70,10 +70,10 @@ def test_a_frame_has_a_bounded_size() -> None:
     for _ in range(5):
         outbox.put(bytes(FRAME_BYTES // 2), 0)
 
-    assert len(outbox.take()) == 2
-    assert len(outbox.take()) == 2
-    assert len(outbox.take()) == 1
-    assert outbox.take() == []
+    assert len(outbox.drain()) == 2
+    assert len(outbox.drain()) == 2
+    assert len(outbox.drain()) == 1
+    assert outbox.drain() == []
 
 
 def test_a_notice_ends_the_idle_wait() -> None:
@@ -101,4 +101,4 @@ def test_hurry_ends_every_wait() -> None:
     outbox.hurry()
     outbox.pause(600.0)
 
-    assert [each.notice for each in outbox.take()] == [b"a"]
+    assert [each.notice for each in outbox.drain()] == [b"a"]

@@ -28,7 +28,7 @@ from hookline.payloads import (
 from hookline.request import RequestFacts
 from hookline_metrics import Recorder
 from hookline_metrics.front_end_parts import ObserverStats, ServerAddress
-from hookline_observer.remote_observers import RemoteObservers, untold_fields
+from hookline_observer.remote_observers import RemoteObservers, unheard_fields
 from hookline_testing import PluginSite
 from hookline_testing.changeable import changeable
 from hookline_testing.hosted_observer import HostedObserver
@@ -92,7 +92,7 @@ class Both:
         here, there = getattr(self.here, name), getattr(self.there, name)
 
         def tell_both(*arguments: object, **keywords: object) -> object:
-            # What is sealed in place here is sent there before.
+            # What is frozen in place here is sent there before.
             result = there(*arguments, **keywords)
             return here(*arguments, **keywords) and result
 
@@ -156,5 +156,5 @@ async def test_loggers_there_get_what_those_here_get(site: PluginSite) -> None:
 
 def test_all_events_of_an_output_are_told_but_those_of_the_front_end() -> None:
     """A field that they get some day reaches the loggers' process."""
-    assert set(untold_fields(OUTPUT_HOOKS)) == {"evictions"}
-    assert set(untold_fields(())) == set(StepEvents.__struct_fields__)
+    assert set(unheard_fields(OUTPUT_HOOKS)) == {"evictions"}
+    assert set(unheard_fields(())) == set(StepEvents.__struct_fields__)

@@ -138,7 +138,7 @@ def test_restarted_collector_is_found(protocol: OtlpProtocol) -> None:
     delivery = Delivery(transport, outage)
 
     with Receiver(protocol, port=gone.port) as back:
-        why = delivery.send(bytes)
+        why = delivery.export(bytes)
 
         delivery.shutdown()
         assert why is None

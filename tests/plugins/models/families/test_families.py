@@ -8,8 +8,8 @@ import torch
 from hookline import LLM, ModelLoadError, SamplingParams
 from hookline.config import EngineConfig, ExecutorConfig, Kernels, ModelConfig
 from hookline.models.description import describe
-from hookline.models.loading import load_model
 from hookline_families.slopes import alibi_slopes
+from hookline_models.checkpoints.loading import load_model
 from hookline_registry import UnknownPluginError
 from hookline_testing.oracle import make_oracle
 
@@ -48,7 +48,7 @@ def _left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(_kind: object, name: str) -> None:
         raise UnknownPluginError("hookline.model_families", name, ())
 
-    monkeypatch.setattr("hookline.models.family.hook_of", unknown)
+    monkeypatch.setattr("hookline_models.family.hook_of", unknown)
 
 
 @pytest.mark.usefixtures("_left_out")

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from hookline import ModelLoadError
 from hookline.config import ModelConfig
 from hookline.models.description import describe
-from hookline.models.loading import load_model
+from hookline_models.checkpoints.loading import load_model
 from hookline_testing import PluginSite
 from hookline_testing.mxfp4_checkpoints import make_mxfp4_checkpoints
 from hookline_testing.oracle import make_oracle
@@ -29,7 +29,7 @@ def create_quantization_method(context):
 @pytest.fixture
 def _left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """No distribution has a quantization method."""
-    monkeypatch.setattr("hookline.models.quantization.all_installed", lambda _: ())
+    monkeypatch.setattr("hookline_models.quantization.all_installed", lambda _: ())
 
 
 def load(folder: Path, cache_dtype: torch.dtype | None = None, **model: object) -> None:

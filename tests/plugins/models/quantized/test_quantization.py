@@ -18,10 +18,10 @@ from hookline.config import (
     ModelConfig,
     Quantization,
 )
-from hookline.models.cost import cost_of
 from hookline.models.description import describe
-from hookline.models.loading import load_model
 from hookline_kernels.quantized_weight import dequantize
+from hookline_models.checkpoints.loading import load_model
+from hookline_models.loading.cost import cost_of
 from hookline_quantized.linear import QuantizedLinear
 from hookline_testing.oracle import Oracle, make_oracle
 from hookline_testing.quantized_checkpoints import LAYOUTS, compressed, quantize

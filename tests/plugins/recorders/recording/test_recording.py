@@ -15,7 +15,6 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
     ObserverConfig,
-    SimulationConfig,
     SupervisionConfig,
 )
 from hookline.core.building import build_core, build_loop
@@ -43,6 +42,7 @@ from hookline_recording import (
     Truncated,
     read_recording,
 )
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request, simulated_core
 
@@ -59,10 +59,9 @@ def config(llama: Oracle, tmp_path: Path) -> EngineConfig:
     return EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=64),
-        executor=ExecutorConfig(
-            name="simulated", simulation=SimulationConfig(step_seconds=0.01)
-        ),
+        executor=ExecutorConfig(name="simulated"),
         observers=ObserverConfig(record=str(tmp_path / "engine.rec")),
+        sections={"simulated": SimulationConfig(step_seconds=0.01)},
     )
 
 

@@ -18,7 +18,6 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
     ObserverConfig,
-    SimulationConfig,
     SupervisionConfig,
 )
 from hookline.core.building import build_core
@@ -48,6 +47,7 @@ from hookline.worker.executor import StartedStep
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.extension import extend
 from hookline_process_engine.process_client import ProcessClient
+from hookline_simulated.config import SimulationConfig
 from hookline_testing import PluginSite
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
@@ -77,10 +77,8 @@ def configs(llama: Oracle) -> list[EngineConfig]:
             base,
             engine_index=index,
             cache=CacheConfig(num_kv_blocks=64 // (1 + index)),
-            executor=ExecutorConfig(
-                name="simulated",
-                simulation=SimulationConfig(step_seconds=0.002 * (1 + index)),
-            ),
+            executor=ExecutorConfig(name="simulated"),
+            sections={"simulated": SimulationConfig(step_seconds=0.002 * (1 + index))},
         )
         for index in range(2)
     ]

@@ -13,10 +13,10 @@ from hookline.config import (
     EngineConfig,
     ExecutorConfig,
     ModelConfig,
-    SimulationConfig,
     SupervisionConfig,
 )
 from hookline_cluster.config import ClusterConfig, MachinesConfig
+from hookline_simulated.config import SimulationConfig
 
 StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
 
@@ -90,10 +90,9 @@ def on_ray(nodes: Nodes) -> EngineConfig:
     return EngineConfig(
         model=ModelConfig(model="demo"),
         cache=CacheConfig(num_kv_blocks=256),
-        executor=ExecutorConfig(
-            name="simulated", simulation=SimulationConfig(step_seconds=0.02)
-        ),
+        executor=ExecutorConfig(name="simulated"),
         sections={
+            "simulated": SimulationConfig(step_seconds=0.02),
             "cluster": ClusterConfig(
                 data_parallel_size=2,
                 machines=MachinesConfig(

@@ -19,6 +19,7 @@ from hookline.exceptions import EngineRestartingError, StartFailedError
 from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.scaling_state import EngineNumber
 from hookline_cluster.scaling.scaling import DRAIN_SECONDS
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.changed_cluster import changed
 from hookline_testing.own_time import Deadline
 
@@ -155,9 +156,8 @@ async def test_an_untouched_request_begins_again_on_another_node(
     """A node ends; what its engine had not answered is served by the next actor."""
     from hookline_ray.two_nodes import add_node  # noqa: PLC0415 - it imports Ray
 
-    slow = replace(on_ray.executor.simulation, step_seconds=8.0)
-    executor = replace(on_ray.executor, simulation=slow)
-    engine = await start_engine(replace(on_ray, executor=executor))
+    slow = {**on_ray.sections, "simulated": SimulationConfig(step_seconds=8.0)}
+    engine = await start_engine(replace(on_ray, sections=slow))
     head = nodes.cluster.head_node
     index, node = next(
         (index, node) for index, (node, *_) in nodes.engines.items() if node is not head

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hookline import LLM, SamplingParams
-from hookline.config import EngineConfig, ModelConfig, SimulationConfig
+from hookline.config import EngineConfig, ModelConfig
 from hookline.core.engine_core import EngineCore
 from hookline.events import StepOutput, StepRecord
 from hookline_drafting import Proposer, SpeculativeConfig
@@ -15,6 +15,7 @@ from hookline_drafting.computed_step import ComputedStep
 from hookline_drafting.control import DraftControl
 from hookline_drafting.guard import ProposerGuard
 from hookline_metrics.drafts import draft_use
+from hookline_simulated.config import SimulationConfig
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 from hookline_testing.proposers import ScriptedProposer

@@ -398,7 +398,7 @@ def test_released_requests_are_forgotten() -> None:
     machine.run(100)
 
     for request_id in range(4):
-        machine.control.release(request_id)
+        machine.control.remove_request(request_id)
 
     assert not machine.control._limits
     assert not machine.control._acceptance._records

@@ -220,7 +220,7 @@ def test_released_requests_wait_for_the_breaker() -> None:
     guard = ProposerGuard(proposer, CONFIG, vocab_size=VOCAB, clock=clock)
     guard._guard.breaker.record([False, False])
 
-    guard.release([4])
+    guard.schedule_release([4])
     guard.propose(requests())
     before = list(proposer.released)
     clock.now += 100
@@ -274,7 +274,7 @@ def test_hanging_proposer_is_abandoned() -> None:
     guard.propose(requests())
     clock.now += guards.HUNG_SECONDS + 1
     guard.propose(requests())
-    guard.release([1])
+    guard.schedule_release([1])
     clock.now += 1000
     found = guard.propose(requests())
 

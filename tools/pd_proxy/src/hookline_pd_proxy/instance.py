@@ -62,7 +62,7 @@ class Instance:
         self._clock = clock
         self._load_life = LOAD_LIFE_POLLS * poll_seconds
         self._load: Load | None = None
-        self._told_at = 0.0
+        self._reported_at = 0.0
         self._in_flight_then = 0
         self._errors = 0
         self._pause = FIRST_PAUSE_SECONDS
@@ -98,7 +98,7 @@ class Instance:
     def record_load(self, load: Load | None) -> None:
         """Records the reported load, or None if it has no such page."""
         self._load = load
-        self._told_at = self._clock()
+        self._reported_at = self._clock()
         self._in_flight_then = self.in_flight
 
     def answered(self) -> None:
@@ -133,5 +133,5 @@ class Instance:
 
     @property
     def _known_load(self) -> Load | None:
-        is_old = self._clock() - self._told_at > self._load_life
+        is_old = self._clock() - self._reported_at > self._load_life
         return None if is_old else self._load

@@ -11,7 +11,6 @@ from hookline.config import (
     ExecutorConfig,
     ParallelConfig,
     SchedulerConfig,
-    SimulationConfig,
 )
 from hookline.config.extensions import KV_TRANSFER
 from hookline.core.engine_core import WAIT, EngineCore
@@ -24,6 +23,7 @@ from hookline_kv_transfer.connector import SchedulerConnector, WorkerConnector
 from hookline_kv_transfer.transfers import Transfers
 from hookline_kv_transfer.worker_side import TransferWorker
 from hookline_metrics.transfer_stats import TRANSFER_NEWS, TransferNews
+from hookline_simulated.config import SimulationConfig
 from hookline_simulated.executor import SimulatedExecutor
 from hookline_simulated.factory import simulated_cache
 from hookline_testing.connectors import DictScheduler, DictStore, DictWorker
@@ -129,9 +129,10 @@ def connected_core(
         ),
         scheduler=scheduler
         or SchedulerConfig(max_num_seqs=8, max_num_batched_tokens=32),
-        executor=ExecutorConfig(name="simulated", simulation=STEPS),
+        executor=ExecutorConfig(name="simulated"),
         parallel=ParallelConfig(pipeline_parallel_size=stages),
         follows_cache=follows_cache,
+        sections={"simulated": STEPS},
     )
     shape = ModelShape(
         architecture="Simulated",

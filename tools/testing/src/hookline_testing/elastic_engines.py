@@ -44,7 +44,7 @@ class InprocElasticClient(InprocClient):
         self._forget(engine_index)
         self._news.append(EngineLeft(engine_index))
 
-    def vacate(self, engine_index: int) -> None:
+    def drain_engine(self, engine_index: int) -> None:
         """Asks the others, of which there are none."""
 
     def keep(self, engine_index: int) -> None:
@@ -53,7 +53,7 @@ class InprocElasticClient(InprocClient):
     def client_left(self, engine_index: int, client: int, number: int | None) -> None:
         """Hears of the others, of which there are none."""
 
-    def is_vacated(self, engine_index: int) -> bool:
+    def is_drained(self, engine_index: int) -> bool:
         """Returns True, because there are no other clients."""
         del engine_index
         return True

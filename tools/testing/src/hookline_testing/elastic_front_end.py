@@ -3,13 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from hookline.config import (
-    CacheConfig,
-    EngineConfig,
-    ExecutorConfig,
-    ModelConfig,
-    SimulationConfig,
-)
+from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
 from hookline.frontend.client_request import Delivery
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers
@@ -19,6 +13,7 @@ from hookline_cluster.config import ClusterConfig, LoadBalancing
 from hookline_cluster.extension import ClusterExtension
 from hookline_cluster.scaling.engine_scaling import EngineScaling
 from hookline_metrics import Family, Recorder
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.elastic_engines import InprocElasticClient
 
 MOST_TURNS = 20_000
@@ -42,13 +37,13 @@ class ElasticFrontEnd:
         config = EngineConfig(
             model=ModelConfig(model=str(folder)),
             cache=CacheConfig(num_kv_blocks=64),
-            executor=ExecutorConfig(
-                name="simulated",
-                simulation=SimulationConfig(
+            executor=ExecutorConfig(name="simulated"),
+            sections={
+                "simulated": SimulationConfig(
                     step_seconds=0.0002, decode_request_seconds=0.0
                 ),
-            ),
-            sections={"cluster": ClusterConfig(load_balancing=balancing)},
+                "cluster": ClusterConfig(load_balancing=balancing),
+            },
         )
         self.client = InprocElasticClient(config)
         self.recorder = Recorder(config)

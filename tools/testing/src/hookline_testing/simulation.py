@@ -9,7 +9,6 @@ from hookline.config import (
     ExecutorConfig,
     ParallelConfig,
     SchedulerConfig,
-    SimulationConfig,
 )
 from hookline.config.extensions import DRAFTING
 from hookline.core.engine_core import EngineCore
@@ -28,6 +27,7 @@ from hookline_drafting.control import DraftControl
 from hookline_drafting.guard import ProposerGuard
 from hookline_drafting.scheduler_side import DraftingScheduler
 from hookline_drafting.simulated import SimulatedDrafting
+from hookline_simulated.config import SimulationConfig
 from hookline_simulated.executor import SimulatedExecutor
 
 SECOND_STEPS = SimulationConfig(
@@ -80,10 +80,11 @@ def simulated_core(
     config = EngineConfig(
         cache=cache,
         scheduler=scheduler or SchedulerConfig(),
-        executor=ExecutorConfig(name="simulated", simulation=simulation),
+        executor=ExecutorConfig(name="simulated"),
         parallel=ParallelConfig(pipeline_parallel_size=stages),
         engine_index=engine_index,
         follows_cache=has_cache_events,
+        sections={"simulated": simulation},
     )
     shape = ModelShape(
         architecture="Simulated",

@@ -3,7 +3,8 @@
 It has eight tiles of 16 rows of 64 bytes each. `tdpbf16ps` adds to a tile of float32
 sums the product of a tile of rows, 32 bfloat16 numbers each, with a tile of 16 rows of
 pairs: the pair (2 k, 2 k + 1) of 16 columns. oneDNN caches a thread's tile
-configuration, so any other configuration is set between `begin` and `end`.
+configuration, so any other configuration is set between `configure_tiles` and
+`restore_tiles`.
 """
 
 from collections.abc import Mapping
@@ -31,8 +32,8 @@ def has_tiles() -> bool:
     return has_matrix_unit() or emulates_tiles()
 
 
-def begin(builder: ir.IRBuilder, heights: Mapping[int, ir.Value]) -> ir.Value:
-    """Configures tiles with these heights; returns the state for `end`."""
+def configure_tiles(builder: ir.IRBuilder, heights: Mapping[int, ir.Value]) -> ir.Value:
+    """Configures tiles with these heights; returns the state for `restore_tiles`."""
     before = own_bytes(builder, 64)
     tile(builder, "sttilecfg", before)
     config = own_bytes(builder, 64)
@@ -47,7 +48,7 @@ def begin(builder: ir.IRBuilder, heights: Mapping[int, ir.Value]) -> ir.Value:
     return before
 
 
-def end(builder: ir.IRBuilder, before: ir.Value) -> None:
+def restore_tiles(builder: ir.IRBuilder, before: ir.Value) -> None:
     """Restores the configuration of the tiles; their contents are lost."""
     tile(builder, "ldtilecfg", before)
 

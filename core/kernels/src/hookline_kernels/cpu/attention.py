@@ -158,7 +158,7 @@ class CompiledAttention:
             return
         self._batch = batch
         if self._tiled is not None and batch.num_decodes < len(batch.query_lens):
-            self._tiled.begin(batch)
+            self._tiled.prepare_step(batch)
         count = batch.num_decodes
         call = self._call[0]
         call["block_tables"] = batch.block_tables.data_ptr()
@@ -173,7 +173,7 @@ class CompiledAttention:
         self._tokens = sum(batch.seq_lens[:count])
         self._shared_tokens = 0
         if self._shared is not None and count > 1:
-            self._shared_tokens = self._shared.begin(batch)
+            self._shared_tokens = self._shared.prepare_step(batch)
         if len(self._parts_done) < count:
             self._parts_done = torch.zeros(count, dtype=torch.int64)
             call["parts_done"] = self._parts_done.data_ptr()

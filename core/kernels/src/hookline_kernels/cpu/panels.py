@@ -28,12 +28,12 @@ from hookline_kernels.cpu.amx import (
     HEIGHT,
     INT8,
     ROWS,
-    begin,
     clear_tile,
-    end,
+    configure_tiles,
     load_tile,
     multiply_tiles,
     own_bytes,
+    restore_tiles,
     store_tile,
 )
 from hookline_kernels.cpu.finishing import Finish
@@ -92,7 +92,7 @@ def _open_tiles(_: object) -> tuple[Signature, Emit]:
     def emit(
         _: Any, builder: ir.IRBuilder, __: object, ___: list[ir.Value]
     ) -> ir.Value:
-        before = begin(builder, dict.fromkeys(range(8), INT8(ROWS)))
+        before = configure_tiles(builder, dict.fromkeys(range(8), INT8(ROWS)))
         return builder.ptrtoint(before, INT64)
 
     return types.intp(), emit
@@ -104,7 +104,7 @@ def _close_tiles(_: object, before: Any) -> tuple[Signature, Emit]:
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        end(builder, builder.inttoptr(args[0], INT8.as_pointer()))
+        restore_tiles(builder, builder.inttoptr(args[0], INT8.as_pointer()))
         return context.get_dummy_value()
 
     return types.void(before), emit

@@ -13,7 +13,7 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from hookline_kernels.cpu.amx import DEPTH, end, own_bytes
+from hookline_kernels.cpu.amx import DEPTH, own_bytes, restore_tiles
 from hookline_kernels.cpu.bfloat_pairs import store_words
 from hookline_kernels.cpu.finishing import Finish
 from hookline_kernels.cpu.launching import Kernel
@@ -90,7 +90,7 @@ def _multiply_groups(  # noqa: PLR0917 - numba passes by position
 
         def multiply_rows(tiles: int) -> None:
             rows = TileRows(builder, source, length, count, tiles)
-            before = rows.begin(builder)
+            before = rows.configure(builder)
             with cgutils.for_range(builder, groups, intp=INT64) as loop:
                 rows.clear(builder)
                 first = builder.mul(loop.index, in_group)
@@ -99,7 +99,7 @@ def _multiply_groups(  # noqa: PLR0917 - numba passes by position
                     rows.multiply(builder, step, steps.expand(builder, step), _PITCH)
                 rows.store(builder, totals.group)
                 totals.add(builder, loop.index, groups)
-            end(builder, before)
+            restore_tiles(builder, before)
 
         for_tiles(builder, count, multiply_rows)
         bias_at, residual_at, output_at = ends

@@ -73,7 +73,7 @@ class SharedPrefixes:
         self._scratch = torch.empty(0, dtype=torch.uint8)
         self.states = torch.empty(0, 0)
 
-    def begin(self, batch: AttentionMetadata) -> int:
+    def prepare_step(self, batch: AttentionMetadata) -> int:
         """Sets up what all layers of a step share; returns the sum of `lens`."""
         count, shape = batch.num_decodes, self._shape
         self.lens = np.zeros(count, np.int64)

@@ -17,7 +17,7 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from hookline_kernels.cpu.amx import DEPTH, ROWS, end, has_tiles, own_bytes
+from hookline_kernels.cpu.amx import DEPTH, ROWS, has_tiles, own_bytes, restore_tiles
 from hookline_kernels.cpu.elements import array_at
 from hookline_kernels.cpu.finishing import Finish
 from hookline_kernels.cpu.launching import Kernel, numbers_of
@@ -159,14 +159,14 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
 
         def multiply_rows(tiles: int) -> None:
             own = TileRows(builder, source, length, count, tiles)
-            before = own.begin(builder)
+            before = own.configure(builder)
             own.clear(builder)
             with cgutils.for_range(builder, steps, intp=INT64) as loop:
                 line = offset(builder, matrix, loop.index, ROWS * pitch)
                 prefetch(builder, line, range(_AHEAD, _AHEAD + ROWS * pitch))
                 own.multiply(builder, loop.index, line, pitch, passes_by=True)
             own.store(builder, sums)
-            end(builder, before)
+            restore_tiles(builder, before)
 
         for_tiles(builder, count, multiply_rows)
         Finish(*rest).rows(builder, sums, (INT64(0), count))

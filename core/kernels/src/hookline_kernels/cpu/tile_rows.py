@@ -12,8 +12,8 @@ from hookline_kernels.cpu.amx import (
     DEPTH,
     INT8,
     ROWS,
-    begin,
     clear_tile,
+    configure_tiles,
     load_tile,
     multiply_tiles,
     store_tile,
@@ -65,11 +65,11 @@ class TileRows:
         self._sums = range(2 * tiles)
         self._own, self._others = range(4, 4 + tiles), (6, 7)
 
-    def begin(self, builder: ir.IRBuilder) -> ir.Value:
-        """Configures the tiles; returns the state for `amx.end`."""
+    def configure(self, builder: ir.IRBuilder) -> ir.Value:
+        """Configures the tiles; returns the state for `amx.restore_tiles`."""
         heights = dict.fromkeys((*self._sums, *self._own, *self._others), INT8(ROWS))
         heights |= dict.fromkeys((*self._sums[-2:], self._own[-1]), self._last)
-        return begin(builder, heights)
+        return configure_tiles(builder, heights)
 
     def clear(self, builder: ir.IRBuilder) -> None:
         """Sets the sums to zero."""

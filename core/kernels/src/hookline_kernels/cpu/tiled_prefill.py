@@ -39,7 +39,7 @@ class TiledPrefill:
         self._scores = 0
         self._scratch = torch.empty(0, dtype=torch.uint8)
 
-    def begin(self, batch: AttentionMetadata) -> None:
+    def prepare_step(self, batch: AttentionMetadata) -> None:
         """Sets up what all layers of a step share."""
         single = batch.num_decodes
         self._items = _items(
@@ -76,7 +76,7 @@ class TiledPrefill:
         self._kernel(self._scores, self._numbers, replay)
 
     def prepare_replay(self, calls: Int64) -> int:
-        """Copies what `begin` set into recorded calls; returns the threads to use."""
+        """Copies what `prepare_step` set into recorded calls; returns the threads."""
         calls[:, STEP_ARGUMENTS] = self._numbers[STEP_ARGUMENTS]
         return self._kernel.threads(self._scores)
 

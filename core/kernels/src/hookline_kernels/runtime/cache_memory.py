@@ -23,7 +23,7 @@ class CacheMemory:
         self._sizes = [storage.nbytes() for storage in self._storages]
         self._tensors = list(tensors)
 
-    def release(self) -> None:
+    def free(self) -> None:
         """Returns the memory to the system; the contents are lost.
 
         Nothing may read or write the tensors until `restore`. In main memory this

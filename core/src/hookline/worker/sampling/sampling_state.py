@@ -89,7 +89,7 @@ class SamplingState:
         self.has_filters[row] = self.needs_change[row] = False
         self.processors.reset(row)
 
-    def release(self, row: int) -> None:
+    def clear_row(self, row: int) -> None:
         """Drops the logits processors' state of a request."""
         self.processors.release(row)
 

@@ -67,7 +67,7 @@ class Disk:
 
     def take_moves(self) -> tuple[Moved, list[TierMove]]:
         """Returns totals, and the writes and reads that ended since the last call."""
-        totals, ended = self._moves.take()
+        totals, ended = self._moves.collect()
         totals.out_ns = self._readers.busy_ns
         return totals, ended
 
@@ -86,7 +86,7 @@ class Disk:
                 self._moves.drop(len(block_hashes))
                 return
             self._pending += num_bytes
-        ordered_at = self._moves.begin("in", len(block_hashes))
+        ordered_at = self._moves.count_ordered("in", len(block_hashes))
         self._writer.submit(self._write, list(block_hashes), copy(), ordered_at)
 
     def read(
@@ -109,7 +109,7 @@ class Disk:
         read = _Read(self._moves, len(block_ids))
 
         def counted(good: int, reason: str) -> None:
-            read.end(good)
+            read.complete(good)
             ended(good, reason)
 
         pieces = self._readers.submit(transfer_id, block_ids, block_hashes, counted)
@@ -138,7 +138,7 @@ class Disk:
         finally:
             with self._lock:
                 self._pending -= contents.nbytes
-            self._moves.end(
+            self._moves.count_ended(
                 "in",
                 len(block_hashes),
                 moved=done,
@@ -156,7 +156,7 @@ class _Read:
         self._lock = threading.Lock()
         self._has_ended = False
         self._pieces = 0
-        self._ordered_at = moves.begin("out", num_blocks)
+        self._ordered_at = moves.count_ordered("out", num_blocks)
 
     def watch(self, pieces: Sequence[Future[None]]) -> None:
         """Has the last piece end the read if its load was closed before."""
@@ -164,12 +164,12 @@ class _Read:
         for piece in pieces:
             piece.add_done_callback(self._piece_ended)
 
-    def end(self, num_read: int) -> None:
+    def complete(self, num_read: int) -> None:
         """Counts the leading blocks that were read, unless it has ended."""
         with self._lock:
             has_ended, self._has_ended = self._has_ended, True
         if not has_ended:
-            self._moves.end(
+            self._moves.count_ended(
                 "out",
                 self._num_blocks,
                 moved=num_read,
@@ -183,4 +183,4 @@ class _Read:
             self._pieces -= 1
             is_last = not self._pieces
         if is_last:
-            self.end(0)
+            self.complete(0)

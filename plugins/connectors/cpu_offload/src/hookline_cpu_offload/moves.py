@@ -24,13 +24,13 @@ class TierMoves:
         self._totals = Moved()
         self._ended: deque[TierMove] = deque(maxlen=MOST_EVENTS)
 
-    def begin(self, direction: Direction, num_blocks: int) -> int:
+    def count_ordered(self, direction: Direction, num_blocks: int) -> int:
         """Notes the order of a move; returns its time, ns."""
         with self._lock:
             self._add_in_progress(direction, 1, num_blocks)
         return self._clock.now()
 
-    def end(
+    def count_ended(
         self,
         direction: Direction,
         num_blocks: int,
@@ -74,7 +74,7 @@ class TierMoves:
             self._totals.dropped_stores += 1
             self._totals.dropped_blocks += num_blocks
 
-    def take(self) -> tuple[Moved, list[TierMove]]:
+    def collect(self) -> tuple[Moved, list[TierMove]]:
         """Returns the totals, and the moves that have ended since the last call."""
         with self._lock:
             ended = list(self._ended)

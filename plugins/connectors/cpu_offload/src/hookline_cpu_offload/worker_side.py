@@ -53,7 +53,7 @@ class WorkerSide:
         self._failed: list[FailedTransfer] = []
         self._lost: list[tuple[int, bytes]] = []
         self._number = 0
-        self._told = Report()
+        self._reported = Report()
 
     def register_kv_caches(self, blocks: KVBlocks) -> None:
         layout = blocks.layout
@@ -96,9 +96,9 @@ class WorkerSide:
             lost, self._lost = self._lost, []
         report = self._report(lost)
         payload = b""
-        if report != self._told:
+        if report != self._reported:
             payload = msgspec.msgpack.encode(report)
-            self._told = msgspec.structs.replace(report, lost=[], ended=[])
+            self._reported = msgspec.structs.replace(report, lost=[], ended=[])
         return TransferResults(loaded=loaded, failed=failed, payload=payload)
 
     def shutdown(self) -> None:
@@ -123,7 +123,7 @@ class WorkerSide:
 
     def _store(self, moves: list[Move]) -> None:
         """Copies a step's evicted blocks into slots."""
-        ordered_at = self._moves.begin("in", len(moves))
+        ordered_at = self._moves.count_ordered("in", len(moves))
         done = 0
         try:
             for start in range(0, len(moves), _MOST_BLOCKS):
@@ -131,7 +131,7 @@ class WorkerSide:
                 self._take(chosen)
                 done += len(chosen)
         finally:
-            self._moves.end("in", len(moves), moved=done, ordered_at=ordered_at)
+            self._moves.count_ended("in", len(moves), moved=done, ordered_at=ordered_at)
 
     def _take(self, moves: list[Move]) -> None:
         """Copies some evicted blocks into slots."""
@@ -192,7 +192,7 @@ class WorkerSide:
             moves: Its blocks that are in their slots.
             is_whole: Whether these are all that should be.
         """
-        ordered_at = self._moves.begin("out", len(moves))
+        ordered_at = self._moves.count_ordered("out", len(moves))
         done = 0
         try:
             for start in range(0, len(moves), _MOST_BLOCKS):
@@ -202,7 +202,7 @@ class WorkerSide:
         except TransferClosedError:
             return False
         finally:
-            self._moves.end(
+            self._moves.count_ended(
                 "out",
                 len(moves),
                 moved=done,
@@ -236,7 +236,7 @@ class WorkerSide:
     # -- parts -------------------------------------------------------------------
 
     def _report(self, lost: list[tuple[int, bytes]]) -> Report:
-        totals, ended = self._moves.take()
+        totals, ended = self._moves.collect()
         if (disk := self._disk) is None:
             return Report(lost, ended, number=self._number, cpu=totals)
         on_disk, ended_there = disk.take_moves()

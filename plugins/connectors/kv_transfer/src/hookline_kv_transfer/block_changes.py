@@ -28,7 +28,7 @@ class BlockChanges:
     def cache_reset(self) -> None:
         """Ignores resets: written blocks keep their content."""
 
-    def take(
+    def collect(
         self, pool: BlockPool
     ) -> tuple[tuple[BlockContent, ...], tuple[BlockContent, ...]]:
         """Returns cached and evicted blocks since the last call.

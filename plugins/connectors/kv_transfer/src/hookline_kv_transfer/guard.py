@@ -179,7 +179,7 @@ class ConnectorGuard:
 
     def take_failures(self) -> Failures:
         """Returns the failures since the last call, by stage and reason."""
-        return by_stage(self._guard.failures.take())
+        return by_stage(self._guard.failures.drain())
 
     def close(self) -> None:
         isolate(self._connector.shutdown)

@@ -149,7 +149,7 @@ class Loads:
                 self._ledger.fail(Stage.LOAD, Reason.ABORTED)
                 self._cancel(entry)
 
-    def end(self, ended: EndedTransfer) -> LoadEnd | None:
+    def complete(self, ended: EndedTransfer) -> LoadEnd | None:
         """Finishes a load; returns None if it is unknown or its request has ended."""
         if (entry := self._open.pop(ended.transfer_id, None)) is None:
             return None

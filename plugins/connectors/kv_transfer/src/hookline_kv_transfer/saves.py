@@ -93,7 +93,7 @@ class Saves:
             self._outbox.saves.append(save)
         return params
 
-    def end(self, ended: EndedTransfer, now: int) -> None:
+    def complete(self, ended: EndedTransfer, now: int) -> None:
         """Finishes a save and frees its blocks."""
         if (entry := self._open.pop(ended.transfer_id, None)) is None:
             return

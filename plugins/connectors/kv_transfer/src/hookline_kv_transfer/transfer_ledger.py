@@ -52,7 +52,7 @@ class TransferLedger:
     ended_loads: list[KVLoad] = field(default_factory=list)
     _reasons: set[str] = field(default_factory=lambda: set(Reason))
 
-    def take(self, report: TransferReport) -> None:
+    def add_report(self, report: TransferReport) -> None:
         """Adds the worker's own counts."""
         self.add_failures(report.failures)
         self.late_reports += report.late_reports

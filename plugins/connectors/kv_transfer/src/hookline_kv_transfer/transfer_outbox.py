@@ -41,7 +41,7 @@ class Outbox:
         """Frees the blocks of a cancelled transfer; may be called twice."""
         self.pool.free(self.closing.pop(transfer_id, ()))
 
-    def take(self) -> tuple[list[Load], list[Save], list[int]]:
+    def drain(self) -> tuple[list[Load], list[Save], list[int]]:
         """Returns loads, saves and cancelled transfers since the last call."""
         taken = self.loads, self.saves, self.cancelled
         self.loads, self.saves, self.cancelled = [], [], []

@@ -181,9 +181,9 @@ class Transfers(SchedulerSide):
 
     def plan(self, builder: PlanBuilder) -> TransferOrders:  # noqa: ARG002
         """Returns the transfer orders of the plan being built."""
-        loads, saves, cancelled = self._outbox.take()
+        loads, saves, cancelled = self._outbox.drain()
         self._has_reported_end = False
-        written, evicted = self._changes.take(self._outbox.pool)
+        written, evicted = self._changes.collect(self._outbox.pool)
         if not self._config.saves:
             written, evicted = (), ()
         step = PlannedStep(written=written, evicted=evicted, cancelled=tuple(cancelled))
@@ -197,7 +197,7 @@ class Transfers(SchedulerSide):
     def update(self, section: object, now: int) -> TransferStep | None:
         """Processes the worker's report: ends loads, and frees saved blocks."""
         report = REPORT.typed(section)
-        self.ledger.take(report)
+        self.ledger.add_report(report)
         self._has_hung |= any(Reason.HUNG in each for each in report.failures.values())
         if report.payload:
             self._guard.receive(report.payload)
@@ -208,10 +208,10 @@ class Transfers(SchedulerSide):
                 # It ended just before it was cancelled.
                 self._outbox.confirmed(ended.transfer_id)
                 self.ledger.late_reports += 1
-            elif (end := self._loads.end(ended)) is not None:
+            elif (end := self._loads.complete(ended)) is not None:
                 ends.append(end)
             else:
-                self._saves.end(ended, now)
+                self._saves.complete(ended, now)
         for transfer_id in report.closed:
             self._outbox.confirmed(transfer_id)
         self._end(ends, now)

@@ -11,11 +11,11 @@ from hookline.worker.extension import ShownCache, WorkerSide
 from hookline_kv_transfer.blocks import KVBlocks
 from hookline_kv_transfer.config import KVTransferConfig
 from hookline_kv_transfer.connector import WorkerConnector
+from hookline_kv_transfer.connector_thread import ConnectorThread
 from hookline_kv_transfer.kv_memory import layers_of
 from hookline_kv_transfer.layout import KVLayout
 from hookline_kv_transfer.loading import register_kv_caches
 from hookline_kv_transfer.orders import TransferOrders
-from hookline_kv_transfer.transferring import Transferring
 
 _ORDERS = Section(KV_TRANSFER, TransferOrders)
 
@@ -43,7 +43,7 @@ class TransferWorker(WorkerSide):
         self._needs_layers = connector.capabilities.needs_layers
         if self._needs_layers:
             self.graph_obstacle = "a KV connector is called between the layers"
-        self._transferring: Transferring | None = None
+        self._connector_thread: ConnectorThread | None = None
 
     def allocated(self, cache: ShownCache) -> None:
         """Registers the cache with the connector.
@@ -63,7 +63,7 @@ class TransferWorker(WorkerSide):
         blocks = KVBlocks(layout, layers)
         handshake = register_kv_caches(self._connector, name, blocks)
         blocks.layout = replace(layout, handshake=handshake)
-        self._transferring = transferring = Transferring(
+        self._connector_thread = connector_thread = ConnectorThread(
             self._connector,
             name,
             blocks,
@@ -71,7 +71,7 @@ class TransferWorker(WorkerSide):
         )
         if self._needs_layers:
             cache.memory.call_around(
-                transferring.before_attention, transferring.after_attention
+                connector_thread.before_attention, connector_thread.after_attention
             )
 
     def _fingerprint(self, cache: ShownCache, block_bytes: tuple[int, ...]) -> str:
@@ -88,17 +88,17 @@ class TransferWorker(WorkerSide):
 
     def started(self, plan: StepPlan) -> None:
         """Begins the transfers of a plan."""
-        self._bound.begin(_ORDERS.read(plan.sections))
+        self._bound.start_step(_ORDERS.read(plan.sections))
 
     def ended(self, sections: dict[str, object]) -> None:
         """Ends those that have to end with the layers; tells what has ended."""
-        sections[KV_TRANSFER] = self._bound.end()
+        sections[KV_TRANSFER] = self._bound.finish_step()
 
     def close(self) -> None:
-        if self._transferring is not None:
-            self._transferring.close()
+        if self._connector_thread is not None:
+            self._connector_thread.close()
 
     @property
-    def _bound(self) -> Transferring:
-        assert self._transferring is not None, "the cache comes first"
-        return self._transferring
+    def _bound(self) -> ConnectorThread:
+        assert self._connector_thread is not None, "the cache comes first"
+        return self._connector_thread

@@ -106,7 +106,7 @@ class Slots:
         self._agent = agent
         self._free = list(range(len(self._memory)))
 
-    def take(self) -> int | None:
+    def allocate(self) -> int | None:
         """Allocates a slot; None if all are in use."""
         return self._free.pop() if self._free else None
 
@@ -179,7 +179,7 @@ class NixlTransport:
         if not frames:
             return self._words.send(to, _encode(Plain(header)))
         self._end_leases()
-        if (slot := self._outgoing.take()) is None:
+        if (slot := self._outgoing.allocate()) is None:
             return False
         memory, start = self._outgoing[slot], 0
         for frame in frames:
@@ -253,7 +253,7 @@ class NixlTransport:
 
     def _begin(self, sender: Peer | Visitor, bulk: Bulk) -> None:
         """Starts to read frames; the consumer repeats requests that fail."""
-        size, slot = sum(bulk.sizes), self._incoming.take()
+        size, slot = sum(bulk.sizes), self._incoming.allocate()
         if slot is not None:
             fits = size <= self._incoming[slot].nbytes and min(bulk.sizes) >= 0
             handle = isolate(self._start_reading, bulk, slot, size) if fits else None

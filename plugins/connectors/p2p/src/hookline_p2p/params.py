@@ -103,8 +103,8 @@ def _peers(params: Mapping[str, object]) -> list[Peer]:
     for rank in ranks:
         if not isinstance(rank, Sequence) or isinstance(rank, str) or len(rank) != 2:
             raise ValueError("remote_ranks has something that is no rank")
-        told = {"remote_engine_id": rank[0], "remote_port": rank[1]}
-        found.append(Peer(_engine_id(told), host, _port(told)))
+        own = {"remote_engine_id": rank[0], "remote_port": rank[1]}
+        found.append(Peer(_engine_id(own), host, _port(own)))
     return found
 
 

@@ -31,7 +31,7 @@ class Results:
         with self._lock:
             self._incidents[reason] = self._incidents.get(reason, 0) + count
 
-    def take(self) -> TransferResults:
+    def collect(self) -> TransferResults:
         """Returns the results since the last call."""
         with self._lock:
             taken = TransferResults(

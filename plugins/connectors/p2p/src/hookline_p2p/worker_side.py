@@ -125,7 +125,7 @@ class WorkerSide:
         """Kept blocks are not overwritten."""
 
     def get_finished(self) -> TransferResults:
-        return self._results.take()
+        return self._results.collect()
 
     def shutdown(self) -> None:
         """Waits a few seconds at most."""

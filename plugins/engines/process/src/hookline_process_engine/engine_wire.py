@@ -57,7 +57,7 @@ class EngineWire:
         )
         address = ipc_address(folder, self._owner)
         self._transport.connect(self._owner, address, max_waiting=_OWNER_FRAMES)
-        self._mailbox.send(self._owner, Hello(self._transport.address))
+        self._mailbox.post(self._owner, Hello(self._transport.address))
 
     def listen_to(self, bell: int | None) -> None:
         """Has `receive` return early once a descriptor is readable.
@@ -88,22 +88,22 @@ class EngineWire:
 
     def start_failed(self, kind: str, subject: str, detail: str) -> None:
         """Tells the owner why the engine cannot start."""
-        self._mailbox.send(self._owner, StartFailed(kind, subject, detail))
+        self._mailbox.post(self._owner, StartFailed(kind, subject, detail))
 
     def ready(self, ready: Ready) -> None:
         """Announces the engine to its owner."""
-        self._mailbox.send(self._owner, ready)
+        self._mailbox.post(self._owner, ready)
 
     def send(self, message: EngineMessage) -> None:
         """Sends an output or a reply to the owner."""
         if isinstance(message, StepOutput):
-            self._mailbox.send(self._owner, Output(message, self._mailbox.dropped))
+            self._mailbox.post(self._owner, Output(message, self._mailbox.dropped))
         else:
-            self._mailbox.send(self._owner, message)
+            self._mailbox.post(self._owner, message)
 
     def failed(self, reason: str) -> None:
         """Tells the owner that the engine ends."""
-        self._mailbox.send(self._owner, Failed(reason))
+        self._mailbox.post(self._owner, Failed(reason))
 
     def close(self) -> None:
         """Sends the remaining messages, for a second at most."""

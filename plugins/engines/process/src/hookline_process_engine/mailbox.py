@@ -44,7 +44,7 @@ class Mail(NamedTuple, Generic[M]):
 
 
 class Mailbox(Generic[M]):
-    """One party's messages; `send` may run in any thread, `receive` in one.
+    """One party's messages; `post` may run in any thread, `receive` in one.
 
     Any process of the same user can write to the sockets. So every frame carries the
     key of its engine process, and one without it is dropped before it is decoded.
@@ -76,7 +76,7 @@ class Mailbox(Generic[M]):
         self._encode_into = msgspec.msgpack.Encoder(enc_hook=plain).encode_into
         self._decode = decoder.decode
 
-    def send(
+    def post(
         self, receiver: Party, message: msgspec.Struct, *, waits: bool = True
     ) -> bool:
         """Sends a message to a connected peer; see `Transport.send`."""

@@ -134,7 +134,7 @@ class ProcessClient:
     def send(self, engine_index: int, command: Command) -> None:
         if (reason := self._deaths.get(engine_index)) is not None:
             raise EngineDeadError(reason)
-        self._mailbox.send(Party(Role.ENGINE, engine_index), command)
+        self._mailbox.post(Party(Role.ENGINE, engine_index), command)
 
     def receive(self, timeout_seconds: float) -> Received | None:
         deadline = time.monotonic() + timeout_seconds
@@ -185,7 +185,7 @@ class ProcessClient:
         if isinstance(message, Hello):
             self._transport.connect(mail.sender, message.address, max_waiting=0)
             executor = replace(config.executor, shares_cores=True)
-            self._mailbox.send(mail.sender, Start(replace(config, executor=executor)))
+            self._mailbox.post(mail.sender, Start(replace(config, executor=executor)))
         elif isinstance(message, Ready):
             index = mail.sender.index
             self.engines[index] = info = EngineInfo(message.facts, message.clock)

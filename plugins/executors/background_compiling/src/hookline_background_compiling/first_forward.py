@@ -4,11 +4,6 @@ import logging
 from functools import partial
 
 from hookline.config.executor import Kernels
-from hookline.worker.loading.first_forward import (
-    ChooseForward,
-    FirstForward,
-    ModelToRun,
-)
 from hookline.worker.paged_cache import PagedCache
 from hookline_background_compiling.config import BackgroundCompilingConfig
 from hookline_background_compiling.upgrade import WorkerUpgrade
@@ -16,6 +11,11 @@ from hookline_kernels import KernelError
 from hookline_kernels.missing import KernelMissingError, OnlyCached, when_missing
 from hookline_kernels.runtime.kernel_cache import writable_cache
 from hookline_kernels.sampling import choose_sampling
+from hookline_models.forwards.first_forward import (
+    ChooseForward,
+    FirstForward,
+    ModelToRun,
+)
 
 _log = logging.getLogger(__name__)
 

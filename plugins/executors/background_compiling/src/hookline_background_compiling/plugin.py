@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from hookline import hookimpl
 
 if TYPE_CHECKING:  # it needs torch
-    from hookline.worker.loading.first_forward import StartForward
+    from hookline_models.forwards.first_forward import StartForward
 
 
 @hookimpl

@@ -24,7 +24,6 @@ from hookline.plugin_loading.extensions import load_extensions
 from hookline.startup_timer import StartupTimer
 from hookline.worker.executor import Executor, ExecutorContext
 from hookline.worker.executor_factory import RANKS, load_executor_factory
-from hookline.worker.uniproc_factory import import_for
 from hookline_background_compiling.messages import (
     CompilationEnded,
     CompilationRefused,
@@ -36,6 +35,7 @@ from hookline_kernels.compile_farm import CompileFarm
 from hookline_kernels.missing import when_missing
 from hookline_kernels.runtime.kernel_cache import writable_cache
 from hookline_kernels.token_mask import choose_masking
+from hookline_models.uniproc import import_for
 from hookline_processes.owner import Owner, run_supervised
 
 _END_SECONDS = 5.0
@@ -102,9 +102,9 @@ def _executor(context: ExecutorContext) -> Executor:
     Ranks have kernels of their own sizes, and sum by further ones.
     """
     # Imported once it is known which parts of torch are left out.
-    from hookline.worker.building import build_worker  # noqa: PLC0415
     from hookline.worker.rank_context import SINGLE_RANK  # noqa: PLC0415
     from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
+    from hookline_models.building import build_worker  # noqa: PLC0415
 
     parallel, ranks = context.config.parallel, SINGLE_RANK
     if parallel.tensor_parallel_size > 1 or context.config.spreads_experts:

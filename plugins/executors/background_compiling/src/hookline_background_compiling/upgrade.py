@@ -64,7 +64,7 @@ class KernelUpgrade(Generic[T]):
         self._thread = Thread(target=self._run, name="hookline-kernels", daemon=True)
         self._thread.start()
 
-    def take(self) -> T | None:
+    def pop(self) -> T | None:
         """Returns what was built, once; None before, and if there is nothing."""
         built, self._built = self._built, None
         return built
@@ -146,7 +146,7 @@ class WorkerUpgrade:
         plan: StepPlan,
     ) -> StepResult:
         """Computes a step by torch, or takes over the kernels once they are there."""
-        if (built := upgrade.take()) is None:
+        if (built := upgrade.pop()) is None:
             is_compiling = upgrade.is_running
             return compute(plan).with_execution(kernels_compiling=is_compiling)
         gc.unfreeze()

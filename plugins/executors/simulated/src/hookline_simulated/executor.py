@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.config import SimulationConfig
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.stats.step_work import Execution
 from hookline.step import AdmittedSequence, ModelShape, SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import DeferredStep
 from hookline.worker.extension import FollowSimulation, SimulatedStep
+from hookline_simulated.config import SimulationConfig
 from hookline_simulated.memory import SimulatedCache
 
 _MULTIPLIER = 6364136223846793005
@@ -88,7 +88,7 @@ class SimulatedExecutor:
         """Loses the contents of the KV cache; there are no weights to drop."""
         self._sleep_level = level
         if self._cache is not None:
-            self._cache.release()
+            self._cache.free()
 
     def wake_up(self) -> None:
         self._sleep_level = None
@@ -103,9 +103,9 @@ class SimulatedExecutor:
         step_ns, ends_at = self._times.popleft()
         sections: dict[str, object] = {}
         if self._cache is not None:
-            self._cache.begin(plan)
+            self._cache.start_step(plan)
             if not plan.request_ids:
-                self._cache.end(sections)
+                self._cache.finish_step(sections)
                 return StepResult(sections=sections)
         self._change_batch(plan)
         self._clock.sleep(max(0, ends_at - self._clock.now()) / NANOSECONDS)
@@ -204,7 +204,7 @@ class SimulatedExecutor:
             sequence = self._sequences[request_id]
             if not self._cache.is_right(request_id, sequence.num_computed):
                 new[:] = [(token + 1) % self.shape.vocab_size for token in new]
-        self._cache.end(sections)
+        self._cache.finish_step(sections)
 
     def _step_seconds(self, plan: StepPlan) -> float:
         decodes = plan.work.decode_requests

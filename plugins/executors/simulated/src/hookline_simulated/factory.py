@@ -13,6 +13,7 @@ from hookline.worker.extension import (
     SimulatedExtension,
     WorkerSide,
 )
+from hookline_simulated.config import SimulationConfig
 from hookline_simulated.executor import SimulatedExecutor
 from hookline_simulated.memory import SimulatedCache, SimulatedMemory
 
@@ -37,9 +38,8 @@ def create(context: ExecutorContext) -> SimulatedExecutor:
     ]
     if sides:
         cache = simulated_cache(config, shape, sides)
-    simulation = config.executor.simulation
     return SimulatedExecutor(
-        simulation,
+        SimulationConfig.of(config),
         context.clock,
         shape,
         cache=cache,

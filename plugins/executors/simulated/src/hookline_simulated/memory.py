@@ -52,7 +52,7 @@ class SimulatedMemory:
             at % self._block_size
         )
 
-    def release(self) -> None:
+    def free(self) -> None:
         """Drops the numbers: all are zeros."""
         self._slots.fill(0)
 
@@ -80,7 +80,7 @@ class SimulatedCache:
         self._numbers: dict[int, list[int]] = {}
         self._written: dict[int, int] = {}
 
-    def begin(self, plan: StepPlan) -> None:
+    def start_step(self, plan: StepPlan) -> None:
         """Applies a plan's new blocks, once extensions have begun the step."""
         for side in self._sides:
             side.started(plan)
@@ -110,15 +110,15 @@ class SimulatedCache:
         own = np.array(self._numbers[request_id][:end], np.int64)
         return bool((self._memory.slots[places] == own).all())
 
-    def end(self, sections: dict[str, object]) -> None:
+    def finish_step(self, sections: dict[str, object]) -> None:
         """Has extensions end the step, after all reads and writes."""
         self._memory.after(0)
         for side in self._sides:
             side.ended(sections)
 
-    def release(self) -> None:
+    def free(self) -> None:
         """Drops the contents."""
-        self._memory.release()
+        self._memory.free()
 
     def close(self) -> None:
         for side in self._sides:

@@ -59,7 +59,7 @@ class EnginePublication:
         """Tells that nothing is cached any more."""
         self._publish(self._last + 1, [CacheCleared()])
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Likewise, for good."""
         try:
             self.clear()
@@ -112,7 +112,7 @@ class KVEventsLogger:
     @hookimpl
     def engine_stopped(self, stopped: EngineStopped) -> None:
         if publication := self._publications.pop(stopped.engine_index, None):
-            publication.end()
+            publication.close()
 
     @hookimpl
     def engine_failed(self, failed: EngineFailed) -> None:
@@ -120,6 +120,6 @@ class KVEventsLogger:
             return
         if failed.is_final:
             del self._publications[failed.engine_index]
-            publication.end()
+            publication.close()
         else:
             publication.clear()

@@ -69,7 +69,7 @@ class StateLogger:
         index = preempted.engine_index
         if (window := self._windows.get(index)) is None:
             return
-        if fields := window.preemption_lines.take(self._clock.now(), preempted):
+        if fields := window.preemption_lines.next_line(self._clock.now(), preempted):
             self._log.warning("request preempted", engine=index, **fields)
 
     @hookimpl

@@ -23,7 +23,7 @@ class PreemptionLines:
     left_out: int = 0
     next_at: int = 0
 
-    def take(self, now: int, preempted: RequestsPreempted) -> dict[str, str | int]:
+    def next_line(self, now: int, preempted: RequestsPreempted) -> dict[str, str | int]:
         """Returns the fields of the line that is due; empty if none is.
 
         A line is about the first of the events; the others are left out, and counted in

@@ -75,7 +75,7 @@ class ObserverHost:
         self._mailbox.is_shaking_hands = False
         self._clients: dict[int, ObservedClient] = {}
         self._flushes = threading.Semaphore(_MOST_FLUSHES)
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
 
     @property
     def is_left(self) -> bool:
@@ -111,7 +111,7 @@ class ObserverHost:
             self._start_flush(index, message)
         elif isinstance(message, Leave):
             # The last one has told all: nothing follows `engine_stopped`.
-            self._remove(known, is_told=len(self._clients) > 1)
+            self._remove(known, is_reported=len(self._clients) > 1)
 
     def _client(self, index: int, pid: int) -> ObservedClient | None:
         """Returns a front end, which is told of us when it is new; None without room.
@@ -135,8 +135,10 @@ class ObserverHost:
 
     def _take_notices(self, client: ObservedClient, message: Notices) -> None:
         for notice in message.notices:
-            self._merged.take(client.index, notice)
-        self._merged.told(client.index, message.dropped, message.waited_seconds)
+            self._merged.on_notice(client.index, notice)
+        self._merged.on_client_link(
+            client.index, message.dropped, message.waited_seconds
+        )
 
     def _start_flush(self, index: int, flush: Flush) -> None:
         """Waits for the loggers in a thread, because others go on meanwhile."""
@@ -155,9 +157,9 @@ class ObserverHost:
 
     def _look_after_clients(self) -> None:
         now = time.monotonic()
-        if now - self._told_at < self._alive_seconds:
+        if now - self._reported_at < self._alive_seconds:
             return
-        self._told_at = now
+        self._reported_at = now
         for client in list(self._clients.values()):
             if client.has_ended:
                 _log.warning("front end %d has ended", client.index)
@@ -166,11 +168,11 @@ class ObserverHost:
                 self._reply(client.index, self._alive)
         self._merged.report()
 
-    def _remove(self, client: ObservedClient, *, is_told: bool = True) -> None:
+    def _remove(self, client: ObservedClient, *, is_reported: bool = True) -> None:
         del self._clients[client.index]
         client.close()
         self._transport.disconnect(Party(Role.CLIENT, client.index))
-        self._merged.leave(client.index, is_told=is_told)
+        self._merged.leave(client.index, is_reported=is_reported)
 
     def _reply(self, index: int, message: ToFrontEnd) -> None:
-        self._mailbox.send(Party(Role.CLIENT, index), message, waits=False)
+        self._mailbox.post(Party(Role.CLIENT, index), message, waits=False)

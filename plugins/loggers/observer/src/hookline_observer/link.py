@@ -139,7 +139,7 @@ class ObserverLink:
         self._is_closing = True
         self.outbox.hurry()
         self._thread.join(_END_SECONDS)
-        self._mailbox.send(OBSERVER, Leave(), waits=False)
+        self._mailbox.post(OBSERVER, Leave(), waits=False)
         self._transport.close(linger_seconds)
 
     def _run(self) -> None:
@@ -165,12 +165,12 @@ class ObserverLink:
         now = self._clock.now()
         if now - self._joined_at > _JOIN_SECONDS * NANOSECONDS:
             self._joined_at = now
-            self._mailbox.send(OBSERVER, Join(os.getpid()), waits=False)
+            self._mailbox.post(OBSERVER, Join(os.getpid()), waits=False)
         return False
 
     def _send_waiting(self) -> bool:
         """Sends all notices, then the wishes to flush; False if there is no room."""
-        while waiting := self.outbox.take():
+        while waiting := self.outbox.drain():
             age = (self._clock.now() - waiting[0].since) / NANOSECONDS
             frame = EncodedNotices(
                 os.getpid(),
@@ -178,13 +178,13 @@ class ObserverLink:
                 age,
                 [msgspec.Raw(each.notice) for each in waiting],
             )
-            if not self._mailbox.send(OBSERVER, frame, waits=False):
+            if not self._mailbox.post(OBSERVER, frame, waits=False):
                 self.outbox.put_first(waiting)
                 return False
         with self._answered:
             flushes, self._unsent_flushes = self._unsent_flushes, []
         for flush in flushes:
-            self._mailbox.send(OBSERVER, flush, waits=False)
+            self._mailbox.post(OBSERVER, flush, waits=False)
         return True
 
     def _listen(self) -> None:

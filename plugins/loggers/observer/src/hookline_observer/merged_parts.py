@@ -46,7 +46,7 @@ class MergedParts:
         self._left: dict[Key, FrontEndPart] = {}
         self._addresses: set[ServerAddress] = set()
 
-    def take(
+    def merge(
         self, index: int, parts: Sequence[FrontEndPart]
     ) -> tuple[FrontEndPart, ...]:
         """Takes changed parts of front end `index`; returns the changed sums."""

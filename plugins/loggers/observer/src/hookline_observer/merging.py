@@ -30,7 +30,7 @@ from hookline_observer.messages import (
     Stopped,
     parts_of,
 )
-from hookline_observer.untold_ends import UntoldEnds
+from hookline_observer.unreported_ends import UnreportedEnds
 
 MOST_EARLY = 1024
 """Maximum number of notices about engines whose start has not been told yet."""
@@ -67,7 +67,7 @@ class MergedNotices:
         self._page_stats = page_stats
         self._in_flight: dict[int, Mapping[tuple[str, str], int]] = {}
         self._parts = MergedParts()
-        self._untold = UntoldEnds()
+        self._unreported = UnreportedEnds()
         self._states: dict[int, StepOutput] = {}
         self._since: dict[int, int] = {}
         self._down: set[int] = set()
@@ -78,7 +78,7 @@ class MergedNotices:
         self._waited: dict[int, float] = {}
         self._reported: ObserverStats | None = None
 
-    def take(self, index: int, notice: Notice) -> None:
+    def on_notice(self, index: int, notice: Notice) -> None:
         """Takes a notice of front end `index`."""
         if isinstance(notice, Observed):
             self._observe(index, notice)
@@ -99,7 +99,7 @@ class MergedNotices:
         elif isinstance(notice, Answered):
             self._take_answered(index, notice)
         elif isinstance(notice, Changed):
-            self._change(self._parts.take(index, parts_of(notice)))
+            self._change(self._parts.merge(index, parts_of(notice)))
         elif isinstance(notice, Logged):
             self._observers.records_logged(_sealed(notice.logged))
 
@@ -121,8 +121,8 @@ class MergedNotices:
         """Passes it on, unless what ended then is told as part of a start."""
         output = notice.output
         since = self._since.get(output.engine_index)
-        # A guest may tell that a new process counts requests again before the owner
-        # tells of that process.
+        # A secondary client may tell that a new process counts requests again before
+        # the owner tells of that process.
         is_early = since is None or (
             output.engine_index in self._down
             and notice.iteration.received_correction < 0
@@ -131,7 +131,7 @@ class MergedNotices:
             self._early.append((index, notice))
             return
         if output.cause == REQUESTS and (ended := notice.iteration.finished):
-            self._untold.told(index, [each.request_id for each in ended])
+            self._unreported.on_reported(index, [each.request_id for each in ended])
         if since is None or (output.at <= since and output.cause not in _NOT_TIMED):
             self._missed += 1
             return
@@ -143,26 +143,26 @@ class MergedNotices:
         recent = [event for event in notice.recent if event.at > since]
         if recent:  # else all ended before our start, as its front end may have
             ended = msgspec.structs.replace(notice, recent=recent)
-            self._tell_untold(self._untold.listed(ended))
+            self._report_unreported(self._unreported.listed(ended))
 
-    def told(self, index: int, lost: int, waited_seconds: float) -> None:
+    def on_client_link(self, index: int, lost: int, waited_seconds: float) -> None:
         """Takes what a front end says of its notices: the lost, and the last's wait."""
         self._lost[index] = lost
         self._waited[index] = waited_seconds
         lost_there = self._lost_before + sum(self._lost.values())
         self._observers.lost = lost_there + self._missed
 
-    def leave(self, index: int, *, is_told: bool = True) -> None:
+    def leave(self, index: int, *, is_reported: bool = True) -> None:
         """A front end has ended: its totals stay, all else of it is gone."""
         self._lost_before += self._lost.pop(index, 0)
         self._waited.pop(index, None)
-        untold = self._untold.left(index)
+        unreported = self._unreported.left(index)
         in_flight, parts = self._in_flight.pop(index, None), self._parts.leave(index)
-        if is_told and in_flight:
+        if is_reported and in_flight:
             self._answer((), 0)
-        if is_told:
+        if is_reported:
             self._change(parts)
-            self._tell_untold(untold)
+            self._report_unreported(unreported)
 
     def report(self) -> None:
         """Tells of the notices themselves, if that has changed."""
@@ -208,7 +208,7 @@ class MergedNotices:
         at = max(output.at, latest.at)
         return msgspec.structs.replace(output, at=at, stats=latest.stats)
 
-    def _tell_untold(self, lists: Iterable[Ended]) -> None:
+    def _report_unreported(self, lists: Iterable[Ended]) -> None:
         """Tells ends that a front end had no time to tell: what is known of them."""
         for each in lists:
             state = self._states.get(each.engine_index)

@@ -69,7 +69,7 @@ class Outbox:
             self._bytes += sum(len(each.notice) for each in notices)
             self._changed.notify_all()
 
-    def take(self) -> list[Waiting]:
+    def drain(self) -> list[Waiting]:
         """Takes the oldest notices, as many as fit into a frame."""
         taken: list[Waiting] = []
         size = 0

@@ -135,7 +135,7 @@ class ObserverProcess:
 
     def _replace(self, reason: str) -> bool:
         """Returns False if the process is not replaced any more."""
-        while (delay := self._budget.take()) is not None:
+        while (delay := self._budget.consume()) is not None:
             _log.error(
                 "the observer process has ended: %s; serving goes on without loggers, "
                 "and it is replaced in %g s",

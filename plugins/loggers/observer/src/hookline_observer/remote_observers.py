@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _ToldEngine:
+class _ReportedEngine:
     """What a new observer process has to know of an engine."""
 
     facts: EngineFacts
@@ -60,7 +60,7 @@ class _ToldEngine:
     at: int = -1
     failed: Failed | None = None
 
-    def told_again(self) -> list[Notice]:
+    def repeated(self) -> list[Notice]:
         """Its start, and its end; requests that have ended were not received since."""
         stats = SchedulerStats() if self.stats is None else self.stats
         ended = sum(stats.totals.finished.values()) - stats.totals.migrated_in
@@ -103,7 +103,7 @@ class RemoteObservers:
         # A logger's lane holds as many batches; one of them is one notice.
         self._outbox = Outbox(config.observers.lane_batches)
         self._lock = threading.Lock()
-        self._engines: dict[int, _ToldEngine] = {}
+        self._engines: dict[int, _ReportedEngine] = {}
         self._parts: dict[Key, FrontEndPart] = {}
         self._link = ObserverLink(
             address,
@@ -113,7 +113,7 @@ class RemoteObservers:
         )
         alive = _alive(self._link)
         self._hooks = frozenset(alive.hooks)
-        self._untold = untold_fields(self._hooks)
+        self._unheard = unheard_fields(self._hooks)
         self.is_listening = bool(self._hooks)
         self._pages = ObserverPages(
             pages_socket(address.folder), alive.routes, alive.paths, self._link
@@ -146,7 +146,7 @@ class RemoteObservers:
         resubmitted: int = 0,
     ) -> None:
         with self._lock:
-            self._engines[facts.engine_index] = _ToldEngine(facts, clock)
+            self._engines[facts.engine_index] = _ReportedEngine(facts, clock)
             self._tell(Started(facts, clock, restart_cause, resubmitted))
 
     def stopped(self, engine_index: int, reason: str) -> None:
@@ -178,16 +178,16 @@ class RemoteObservers:
         """Sends one step, or one state, without what no logger is told of."""
         observed = None
         if not self._hooks.isdisjoint(OUTPUT_HOOKS):
-            events = msgspec.structs.replace(output.events, **self._untold)
-            told = msgspec.structs.replace(output, events=events, sections=NO_SECTIONS)
-            observed = Observed.made_of(told, iteration, facts)
+            events = msgspec.structs.replace(output.events, **self._unheard)
+            heard = msgspec.structs.replace(output, events=events, sections=NO_SECTIONS)
+            observed = Observed.made_of(heard, iteration, facts)
         with self._lock:
             if (engine := self._engines.get(output.engine_index)) is not None:
                 engine.stats, engine.at = output.stats, output.at
             if observed is not None:
                 self._tell(observed)
 
-    def requests_told(self, output: StepOutput) -> set[int]:
+    def observed_requests(self, output: StepOutput) -> set[int]:
         """Ids of the requests whose facts `observe` needs with this output."""
         return request_ids_for_hooks(output, self.listens)
 
@@ -241,12 +241,12 @@ class RemoteObservers:
         """
         with self._lock:
             now = self._clock.now()
-            told = [
+            notices = [
                 Waiting(self._encode(notice), now)
                 for engine in self._engines.values()
-                for notice in engine.told_again()
+                for notice in engine.repeated()
             ]
-            self._outbox.put_before_all(told)
+            self._outbox.put_before_all(notices)
             parts = tuple(self._parts.values())
             if parts and self.listens("front_end_changed"):
                 self._tell(changed(parts))
@@ -261,7 +261,7 @@ def _alive(link: ObserverLink) -> Alive:
         raise
 
 
-def untold_fields(hooks: Collection[str]) -> Mapping[str, object]:
+def unheard_fields(hooks: Collection[str]) -> Mapping[str, object]:
     """Returns the fields of an output's events that stay here, with empty values.
 
     All others are sent, so that none is lost that an output may get some day.

@@ -31,7 +31,7 @@ class Delivery:
         self._outage = outage
         self._is_ending = threading.Event()
 
-    def send(self, make: Callable[[], bytes]) -> str | None:
+    def export(self, make: Callable[[], bytes]) -> str | None:
         """Makes the data and sends it; returns the error, or None on success."""
         body = isolate(make)
         why = body.summary if isinstance(body, Failure) else self._send(body)
@@ -43,7 +43,7 @@ class Delivery:
         self._outage.failed(why, lost)
 
     def shutdown(self) -> None:
-        """Makes current and future `send` calls give up; does not block."""
+        """Makes current and future `export` calls give up; does not block."""
         self._is_ending.set()
         self._transport.close()
 

@@ -48,7 +48,7 @@ class ExportThread:
         """Makes the thread work now rather than at its next interval."""
         self._awake.set()
 
-    def end(self) -> None:
+    def request_stop(self) -> None:
         """Makes the thread work a last time and end; does not block."""
         self._is_ending = True
         self._awake.set()
@@ -70,7 +70,9 @@ class ExportThread:
 
     def _run(self) -> None:
         while True:
-            is_last = self._is_ending  # read first, so data added before `end` is sent
+            is_last = (
+                self._is_ending
+            )  # read first, so data added before the request is sent
             delay = self._work()
             if is_last:
                 return

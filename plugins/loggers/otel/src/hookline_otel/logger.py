@@ -130,7 +130,7 @@ class OtelLogger:
         atexit.unregister(self.close)
         senders = self._senders
         for sender in senders:
-            sender.thread.end()
+            sender.thread.request_stop()
         # Interrupting an export that hangs takes time as well.
         seconds = self._flush_seconds - len(senders) * INTERRUPT_SECONDS
         deadline = time.monotonic() + seconds

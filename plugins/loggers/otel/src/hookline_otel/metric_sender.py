@@ -39,12 +39,14 @@ class MetricSender:
 
     def close(self, timeout_seconds: float) -> None:
         """Waits at most `timeout_seconds` for the last push."""
-        self.thread.end()
+        self.thread.request_stop()
         self.thread.wait(timeout_seconds)
         self.thread.interrupt()
 
     def _work(self) -> float:
-        if (why := self._delivery.send(lambda: self._encode(self.failed))) is not None:
+        if (
+            why := self._delivery.export(lambda: self._encode(self.failed))
+        ) is not None:
             with self._lock:
                 self._failed += 1
             self._delivery.report_loss(why, f"{self.failed} pushes")

@@ -131,7 +131,7 @@ class QueueSender(Generic[P]):
 
     def close(self, timeout_seconds: float) -> None:
         """Waits at most `timeout_seconds` for the export, then drops the rest."""
-        self.thread.end()
+        self.thread.request_stop()
         self.thread.wait(timeout_seconds)
         with self._lock:
             self._is_closed = True
@@ -176,7 +176,7 @@ class QueueSender(Generic[P]):
         return []
 
     def _send(self, parts: Sequence[P]) -> bool:
-        why = self._delivery.send(lambda: self._wrap(parts))
+        why = self._delivery.export(lambda: self._wrap(parts))
         with self._lock:
             if why is None:
                 self._count(exported=len(parts))

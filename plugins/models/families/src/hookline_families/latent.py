@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from transformers import AttentionInterface, PreTrainedModel
 
-from hookline.models.attention import IMPLEMENTATION as PAGED
-from hookline.models.attention import AttentionSlot, refuse_arguments
+from hookline_models.forwards.attention import IMPLEMENTATION as PAGED
+from hookline_models.forwards.attention import AttentionSlot, refuse_arguments
 
 IMPLEMENTATION = "hookline_paged_latent"
 

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 from transformers import AttentionMaskInterface, PreTrainedModel
 
-from hookline.models.attention import IMPLEMENTATION
 from hookline_families.bloom import PagedBloomAttention
 from hookline_families.falcon import PagedFalconAttention
 from hookline_families.mpt import PagedMptAttention
+from hookline_models.forwards.attention import IMPLEMENTATION
 
 _MASKED = "hookline_paged_masked"
 """Name under which a model gets a mask that nothing reads, where it needs any."""

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from hookline.models.attention import AttentionSlot
+from hookline_models.forwards.attention import AttentionSlot
 
 
 class SlotModule(nn.Module):

@@ -8,7 +8,7 @@ Importing it is cheap: torch is imported when a method is made.
 """
 
 from hookline.hookspecs import hookimpl
-from hookline.quantization import QuantizationContext, QuantizationMethod
+from hookline_models.quantization import QuantizationContext, QuantizationMethod
 
 __all__ = ["create_quantization_method"]
 

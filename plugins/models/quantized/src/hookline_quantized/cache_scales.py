@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from hookline.quantization import StoredTensor
+from hookline_models.quantization import StoredTensor
 from hookline_quantized.linear import QuantizedLinear
 
 _log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import torch
 from transformers import PreTrainedModel
 
 from hookline.config import ModelConfig
-from hookline.quantization import ReadTensor, StoredTensor, StoredWeights
+from hookline_models.quantization import ReadTensor, StoredTensor, StoredWeights
 from hookline_quantized import mxfp4
 from hookline_quantized.cache_scales import use_cache_scales
 from hookline_quantized.reading import QuantizedCheckpoint

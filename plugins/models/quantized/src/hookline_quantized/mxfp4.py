@@ -10,7 +10,7 @@ from types import EllipsisType
 
 import torch
 
-from hookline.quantization import ReadTensor
+from hookline_models.quantization import ReadTensor
 
 METHOD = "mxfp4"
 """`quant_method` of a configuration."""

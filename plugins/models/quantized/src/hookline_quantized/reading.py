@@ -13,8 +13,9 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from hookline.exceptions import ModelLoadError
-from hookline.quantization import ReadTensor, StoredTensor, StoredWeights, TensorCut
 from hookline_kernels import KernelError
+from hookline_models.checkpoints.cut import Cut
+from hookline_models.quantization import ReadTensor, StoredTensor, StoredWeights
 from hookline_quantized.joining import quantized_linear
 from hookline_quantized.unpacked import CheckpointFormat, Parts
 
@@ -135,7 +136,7 @@ class QuantizedCheckpoint:
             raise ModelLoadError(self._name, f"{prefix}: {error}") from error
         return quantized_linear(weight, bias, self._dtype, may_compile=may_compile)
 
-    def _cut(self, prefix: str, shape: Sequence[int]) -> TensorCut:
+    def _cut(self, prefix: str, shape: Sequence[int]) -> Cut:
         """Returns which part of a layer's weight a rank holds."""
         return self._weights.cut(f"{prefix}.weight", shape)
 

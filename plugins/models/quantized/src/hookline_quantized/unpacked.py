@@ -6,8 +6,9 @@ from typing import Protocol
 
 import torch
 
-from hookline.quantization import StoredTensor, TensorCut
 from hookline_kernels.quantized_weight import QuantizedWeight, pack
+from hookline_models.checkpoints.cut import Cut
+from hookline_models.quantization import StoredTensor
 
 Parts = Mapping[str, StoredTensor]
 """A layer's tensors by the last part of their names."""
@@ -57,7 +58,7 @@ class Unpacked:
     bits: int
     group_of: torch.Tensor | None = None
 
-    def part(self, cut: TensorCut) -> "Unpacked":
+    def part(self, cut: Cut) -> "Unpacked":
         """Returns the outputs, or the inputs, that one rank holds.
 
         Raises:

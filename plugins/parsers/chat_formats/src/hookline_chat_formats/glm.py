@@ -44,5 +44,5 @@ class GlmParser(SteppedToolParser):
             if (yield from writer.value(key.strip(), _VALUE_ENDS)) is None:
                 return
         if not self.reader.is_over:
-            yield writer.end()
+            yield writer.closing_brace()
             yield from self.reader.accept(_CLOSE)

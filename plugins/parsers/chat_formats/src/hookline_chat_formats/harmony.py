@@ -73,7 +73,7 @@ class HarmonyToolParser(SteppedToolParser):
         is_empty = True
         marker = None
         while marker is None and not self.reader.is_over:
-            text, marker = yield from self.reader.take(_ENDS)
+            text, marker = yield from self.reader.read_until(_ENDS)
             if not text:
                 continue
             is_empty = False
@@ -109,7 +109,7 @@ class HarmonyReasoningParser(SteppedReasoningParser):
             yield from self._message(header)
         marker: str | None = None
         while not self.reader.is_over:
-            text, marker = yield from self.reader.take(_BEGINS)
+            text, marker = yield from self.reader.read_until(_BEGINS)
             if text:
                 yield Content(text)
             if marker is None:
@@ -130,7 +130,7 @@ class HarmonyReasoningParser(SteppedReasoningParser):
             yield Content(f"{start}{header}{_MESSAGE}")
         marker = None
         while marker is None and not self.reader.is_over:
-            text, marker = yield from self.reader.take(_ENDS)
+            text, marker = yield from self.reader.read_until(_ENDS)
             if self.is_reasoning and text:
                 yield Reasoning(text)
             elif not self.is_reasoning and (text or (is_call and marker)):

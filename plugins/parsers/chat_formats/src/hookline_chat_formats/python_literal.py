@@ -108,7 +108,7 @@ class PythonLiteral:
         quote = yield from self._quote()
         yield CallArguments(f'{self._separator()}"')
         while True:
-            text, marker = yield from self._reader.take(_ENDS[quote])
+            text, marker = yield from self._reader.read_until(_ENDS[quote])
             if marker == "\\":
                 text += yield from self._escaped()
             if text:
@@ -143,7 +143,7 @@ def json_of(text: str) -> str | None:
     """Returns a literal as JSON; None if the text is not one."""
     reader = Reader()
     reader.add(text)
-    reader.end()
+    reader.feed_eof()
     steps = PythonLiteral(reader).steps()
     pieces: list[str] = []
     try:

@@ -138,10 +138,10 @@ class ParameterTagsParser(SteppedToolParser):
                 return
             is_open = end in tags.unclosed[:1]
             if end in tags.unclosed[1:]:
-                yield writer.end()
+                yield writer.closing_brace()
                 return
         if not self.reader.is_over:
-            yield writer.end()
+            yield writer.closing_brace()
             yield from self.reader.accept(tags.function_end)
 
     def _argument(self, writer: ArgumentWriter) -> ToolSteps[str | None]:

@@ -116,7 +116,7 @@ class ThinkingParser(SteppedReasoningParser):
         ends = Markers(*self._tags.closes, *calls)
         space = ""
         while True:
-            piece, marker = yield from self.reader.take(ends)
+            piece, marker = yield from self.reader.read_until(ends)
             call: _Interrupt | None = None
             if marker is not None and marker in calls:
                 call = yield from self._call(marker, calls[marker])
@@ -161,7 +161,7 @@ class ThinkingParser(SteppedReasoningParser):
         yield from self.reader.skip_space()
         ends, space = Markers(end), ""
         while True:
-            piece, marker = yield from self.reader.take(ends)
+            piece, marker = yield from self.reader.read_until(ends)
             text = space + piece
             is_cut = marker is None and self.reader.is_over
             sure = len(text) if is_cut else without_space(text)

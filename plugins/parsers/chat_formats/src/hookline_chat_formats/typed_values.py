@@ -78,13 +78,13 @@ class ArgumentWriter:
             yield CallArguments(start + as_json(text, schema, self._schema))
         return marker
 
-    def end(self) -> CallArguments:
+    def closing_brace(self) -> CallArguments:
         """Returns the end of the object."""
         return CallArguments("}" if self._written else "{}")
 
     def _take(self, ends: Markers) -> Waits[tuple[str, str | None]]:
         """Reads more of a value, and the marker if it was reached and ends it."""
-        text, marker = yield from self._reader.take(ends)
+        text, marker = yield from self._reader.read_until(ends)
         if marker is None or not marker.startswith("</"):
             return text, marker
         self._reader.record()

@@ -63,26 +63,26 @@ class ElasticEngines(Protocol):
         """
         ...
 
-    def vacate(self, engine_index: int) -> None:
+    def drain_engine(self, engine_index: int) -> None:
         """Has other clients leave an engine once they have nothing open there."""
         ...
 
     def keep(self, engine_index: int) -> None:
-        """Offers an engine to other clients again, after `vacate`."""
+        """Offers an engine to other clients again, after `drain_engine`."""
         ...
 
     def client_left(self, engine_index: int, client: int, number: int | None) -> None:
-        """Takes note that another client has left an engine, or has been expelled.
+        """Takes note that another client has left an engine, or was force-detached.
 
         Args:
             engine_index: The engine, which tells it.
             client: Index of the client.
-            number: Number of the wish that it fulfils; None if it has been expelled.
+            number: Number of the wish that it fulfils; None if it was force-detached.
         """
         ...
 
-    def is_vacated(self, engine_index: int) -> bool:
-        """Whether no other client has anything open at an engine, after `vacate`."""
+    def is_drained(self, engine_index: int) -> bool:
+        """Whether no other client has anything open at an engine to be drained."""
         ...
 
 

@@ -97,7 +97,7 @@ class ClusterExtension:
     def on_news(self, news: News) -> None:
         """Takes the news of engines that come and go, and of other clients."""
         if isinstance(news, EngineNumberNews):
-            self.scaling.take(news)
+            self.scaling.on_news(news)
         elif (engine := self._parts.engines.get(news.engine_index)) is not None:
             self._take_of(engine, news)
 

@@ -20,7 +20,7 @@ class ForwardingObservers:
         """Passes everything on to these loggers."""
         self._observers = observers
         self.address = observers.address
-        self.requests_told = observers.requests_told
+        self.observed_requests = observers.observed_requests
         self.listens = observers.listens
 
     @property

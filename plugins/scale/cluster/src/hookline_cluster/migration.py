@@ -57,7 +57,7 @@ class RequestMigration:
         taken: Counter[EngineState] = Counter()
         begun: list[tuple[EngineState, CompletionState]] = []
         for request in requests:
-            source.outputs.release(request)
+            source.outputs.detach(request)
             target = self._router.move(request.inner, targets)
             request.engine_index = target.index
             completions = target.outputs.take_over(request)

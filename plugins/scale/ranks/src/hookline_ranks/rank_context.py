@@ -5,7 +5,6 @@ import torch
 from transformers import PreTrainedConfig
 
 from hookline.config.engine import EngineConfig
-from hookline.models.model_part import ModelPart
 from hookline.stats.step_work import NO_RANKS, RankUse
 from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import Compute
@@ -16,6 +15,7 @@ from hookline.worker.input_batch import InputBatch
 from hookline.worker.rank_context import RankContext
 from hookline.worker.sampling.step_sampler import StepSampler
 from hookline_kernels.runtime.stopwatch import Stopwatch
+from hookline_models.checkpoints.model_part import ModelPart
 from hookline_ranks.gathered_forward import GatheredForward
 from hookline_ranks.rank_parts import RankParts
 from hookline_ranks.sharding.rank_part import RankDivider

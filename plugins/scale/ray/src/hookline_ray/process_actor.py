@@ -19,13 +19,13 @@ class Program(NamedTuple):
         module: Name of the module.
         arguments: Its first arguments.
         name: Name of the process in log records, such as `engine 0`.
-        told: The message that it is sent.
+        message: The message that it is sent.
     """
 
     module: str
     arguments: tuple[int, ...]
     name: str
-    told: bytes
+    message: bytes
 
 
 class ProcessActor:
@@ -54,7 +54,7 @@ class ProcessActor:
         logging.basicConfig(level=level, handlers=[logging.StreamHandler(), last])
         logging.getLogger("hookline").setLevel(level)
         process = Supervised(program.module, program.arguments, name=program.name)
-        process.send_bytes(program.told)
+        process.send_bytes(program.message)
         while (reason := process.end_reason) is None:
             time.sleep(_LOOK_SECONDS)
         process.close(_GRACE_SECONDS)

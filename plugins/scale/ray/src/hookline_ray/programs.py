@@ -22,8 +22,8 @@ def engine_program(start: Start, num_beside: int) -> Program:
         num_beside: Number of engines on its node, with itself.
     """
     index = start.config.engine_index
-    told = Enlistment(_among(start.config, num_beside), start.secret).packed()
-    return Program(_ENGINE, (index,), f"engine {index}", told)
+    message = Enlistment(_among(start.config, num_beside), start.secret).packed()
+    return Program(_ENGINE, (index,), f"engine {index}", message)
 
 
 def rank_program(start: StartRank, num_beside: int, address: str) -> Program:
@@ -34,10 +34,10 @@ def rank_program(start: StartRank, num_beside: int, address: str) -> Program:
         num_beside: Number of the engine's ranks on its node, with itself.
         address: Address of the node.
     """
-    told = msgspec.structs.replace(
+    enlisted = msgspec.structs.replace(
         start.enlisted, ranks_here=num_beside, address=address
     )
-    return Program(_RANK, (told.rank,), f"rank {told.rank}", told.packed())
+    return Program(_RANK, (enlisted.rank,), f"rank {enlisted.rank}", enlisted.packed())
 
 
 def _among(config: EngineConfig, engines: int) -> EngineConfig:

@@ -129,6 +129,6 @@ class Acceptance:
         likely = np.cumprod(chances, axis=1, dtype=np.float64)
         return found[:, None] * further, likely
 
-    def release(self, request_id: int) -> None:
+    def remove_request(self, request_id: int) -> None:
         """Forgets a request."""
         self._records.pop(request_id, None)

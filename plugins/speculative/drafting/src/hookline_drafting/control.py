@@ -193,9 +193,9 @@ class DraftControl:
         )
         self._has_news = True
 
-    def release(self, request_id: int) -> None:
+    def remove_request(self, request_id: int) -> None:
         """Forgets a request that left the batch."""
-        self._acceptance.release(request_id)
+        self._acceptance.remove_request(request_id)
         self._limits.pop(request_id, None)
         self._known.discard(request_id)
 

@@ -65,11 +65,11 @@ class Drafter:
         self._tree = tree
         self._drawn: dict[int, CheckedDrafts] = {}
 
-    def release(self, request_id: int) -> None:
+    def remove_request(self, request_id: int) -> None:
         """Forgets a request that left the batch."""
-        self._guard.release([request_id])
+        self._guard.schedule_release([request_id])
         if self._control is not None:
-            self._control.release(request_id)
+            self._control.remove_request(request_id)
         self._drawn.pop(request_id, None)
 
     def skips(self, plan: StepPlan) -> bool:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from hookline.worker.plugin_thread import Answer, PluginThread
 from hookline_drafting.checking import (
     CheckedDrafts,
     DraftError,
@@ -20,6 +19,7 @@ from hookline_drafting.proposer import DraftRequest, Proposer
 from hookline_drafting.tree import tree_of
 from hookline_metrics.drafts import FailureCause
 from hookline_registry import Failure, PluginGuard, isolate
+from hookline_registry.plugin_thread import Answer, PluginThread
 
 HUNG_SECONDS = 10.0
 """A proposer whose call has not returned after this long is never called again."""
@@ -61,7 +61,7 @@ class ProposerGuard:
         """Maximum number of drafts of a request."""
         return self._config.most_speculative_tokens
 
-    def release(self, request_ids: Sequence[int]) -> None:
+    def schedule_release(self, request_ids: Sequence[int]) -> None:
         """Has the proposer release requests before the next drafts."""
         if not self.is_abandoned:
             self._released += request_ids
@@ -86,7 +86,7 @@ class ProposerGuard:
 
     def take_failures(self) -> dict[str, int]:
         """Returns the failures since the last call, by cause."""
-        return {str(cause): n for (cause,), n in self._guard.failures.take().items()}
+        return {str(cause): n for (cause,), n in self._guard.failures.drain().items()}
 
     def close(self) -> None:
         self._thread.close()

@@ -9,11 +9,11 @@ from transformers import PreTrainedModel
 from hookline.config.model import LoadFormat, ModelConfig
 from hookline.exceptions import ModelLoadError
 from hookline.models.description import ModelDescription
-from hookline.models.model_part import WHOLE
-from hookline.models.weight_files import WeightFiles
 from hookline.worker.extension import LoadedParts
 from hookline_drafting.target import TargetModel
 from hookline_kernels.modules.quantized_layer import QuantizedLayer
+from hookline_models.checkpoints.model_part import WHOLE
+from hookline_models.checkpoints.weight_files import WeightFiles
 
 
 def target_of(config: ModelConfig, parts: LoadedParts) -> TargetModel:

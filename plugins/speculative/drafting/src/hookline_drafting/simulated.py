@@ -41,9 +41,9 @@ class SimulatedDrafting:
     def __call__(self, step: SimulatedStep) -> None:
         """Implements `FollowSimulation`."""
         for request_id in step.plan.released:
-            self._guard.release([request_id])
+            self._guard.schedule_release([request_id])
             if self._control is not None:
-                self._control.release(request_id)
+                self._control.remove_request(request_id)
         started = self._clock.now()
         step.drafts = self._propose(step)
         most = self._guard.num_speculative_tokens

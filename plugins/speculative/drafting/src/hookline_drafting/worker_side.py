@@ -142,7 +142,7 @@ class DraftingWorker(WorkerSide):
 
     def left(self, row: int) -> None:
         if self._drafter is not None:
-            self._drafter.release(self._batch.request_ids[row])
+            self._drafter.remove_request(self._batch.request_ids[row])
 
     def drawn(self, rows: Int64) -> DrawnDrafts | None:
         """Returns the drafts with probabilities that a step verifies."""

@@ -78,7 +78,7 @@ class Compiler:
     def close(self) -> None:
         """Ends the fork."""
         if self._fork is not None:
-            self._fork.end()
+            self._fork.stop()
 
     def _attempt(self, attempt: Attempt, owner: socket.socket) -> Compiled | Refused:
         self._fork = self._fork or CompilingFork(self._serve)

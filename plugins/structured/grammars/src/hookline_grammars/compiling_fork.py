@@ -42,21 +42,21 @@ class CompilingFork:
         try:
             write_frame(self._channel.fileno(), request)
         except OSError:
-            return self.end()
+            return self.stop()
         ready, _, _ = select.select([self._channel, owner], [], [])
         if self._channel not in ready:
-            return self.end()
+            return self.stop()
         try:
             reply = read_frame(self._channel.fileno())
         except FrameError:  # it ended while it wrote
             reply = None
-        return self.end(kill=False) if reply is None else reply
+        return self.stop(kill=False) if reply is None else reply
 
     def kill(self) -> None:
         """Kills the fork; from any thread, as long as it is not reaped."""
         os.kill(self._pid, signal.SIGKILL)
 
-    def end(self, *, kill: bool = True) -> int:
+    def stop(self, *, kill: bool = True) -> int:
         """Ends the fork, reaps it, and returns its exit code."""
         if kill:
             self.kill()

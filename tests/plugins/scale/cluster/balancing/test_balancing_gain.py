@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from hookline.config import SimulationConfig
 from hookline_cluster.config import LoadBalancing
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.cluster.cluster import Cluster
 from hookline_testing.cluster.spec import ClusterSpec
 from hookline_testing.cluster.tally import Result

@@ -131,7 +131,7 @@ def test_a_named_engine_is_taken_or_refused(make_llm: MakeLLM) -> None:
     first, second = llm.front_end.engines
 
     found = [place(llm, to=1), place(llm, to=0), place(llm, to=1)]
-    first.end("it broke")
+    first.mark_ended("it broke")
 
     assert found == [second, first, second]
     with pytest.raises(EngineDeadError, match="it broke"):

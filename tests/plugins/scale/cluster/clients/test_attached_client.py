@@ -11,7 +11,6 @@ from hookline.config import (
     EngineConfig,
     ExecutorConfig,
     ModelConfig,
-    SimulationConfig,
     SupervisionConfig,
 )
 from hookline.core.commands import Add, Call, IsSleeping, Reply, Sleep
@@ -27,6 +26,7 @@ from hookline.transport.engine_client import (
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.news import EngineVerdict, SecondaryClientCall
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request
@@ -40,11 +40,10 @@ def owner(llama: Oracle) -> Iterator[OwnerClient]:
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=64),
-        executor=ExecutorConfig(
-            name="simulated", simulation=SimulationConfig(step_seconds=0.01)
-        ),
+        executor=ExecutorConfig(name="simulated"),
         supervision=SupervisionConfig(engine_restart=1),
         in_process=False,
+        sections={"simulated": SimulationConfig(step_seconds=0.01)},
     )
     with closing(OwnerClient(config)) as client:
         yield client
@@ -76,29 +75,29 @@ def ends_a_request(message: Received) -> bool:
 
 def test_it_sends_requests_and_calls_of_its_own(owner: OwnerClient) -> None:
     """It knows the engine's facts, and gets the tokens and the reply."""
-    with closing(AttachedClient(owner.invite(1))) as guest:
-        guest.send(0, Add(engine_request(first_id(1), [3, 4], 20)))
-        received = received_until(guest, ends_a_request)
-        guest.send(0, Call(1, 7, IsSleeping()))
-        reply = first(guest, Reply)
+    with closing(AttachedClient(owner.invite(1))) as secondary:
+        secondary.send(0, Add(engine_request(first_id(1), [3, 4], 20)))
+        received = received_until(secondary, ends_a_request)
+        secondary.send(0, Call(1, 7, IsSleeping()))
+        reply = first(secondary, Reply)
 
     outputs = [each for each in received if isinstance(each, StepOutput)]
-    assert guest.engines[0].facts.model.num_kv_blocks == 64
+    assert secondary.engines[0].facts.model.num_kv_blocks == 64
     assert sum(len(e.token_ids) for out in outputs for e in out.events.new_tokens) == 20
     assert (reply.client, reply.number, reply.error) == (1, 7, None)
 
 
-def test_the_owner_gets_the_ends_of_an_expelled_clients_requests(
+def test_the_owner_gets_the_ends_of_a_force_detached_clients_requests(
     owner: OwnerClient,
 ) -> None:
     """They are aborted, and their blocks are free; other clients' run on."""
     theirs = first_id(1)
-    guest, other = AttachedClient(owner.invite(1)), AttachedClient(owner.invite(2))
-    with closing(guest), closing(other):
-        guest.send(0, Add(engine_request(theirs, [3, 4], 1000)))
+    secondary, other = AttachedClient(owner.invite(1)), AttachedClient(owner.invite(2))
+    with closing(secondary), closing(other):
+        secondary.send(0, Add(engine_request(theirs, [3, 4], 1000)))
         other.send(0, Add(engine_request(first_id(2), [5, 6], 100)))
         received_until(
-            guest,
+            secondary,
             lambda each: isinstance(each, StepOutput) and bool(each.events.new_tokens),
         )
         owner.force_detach(1)
@@ -118,35 +117,35 @@ def test_the_owner_gets_the_ends_of_an_expelled_clients_requests(
 
 def test_it_hears_of_a_death_and_of_the_new_process(owner: OwnerClient) -> None:
     """Once the owner has decided; then it is attached again, with the new key."""
-    with closing(AttachedClient(owner.invite(1))) as guest:
+    with closing(AttachedClient(owner.invite(1))) as secondary:
         owner.kill(0, "the test killed it")
         death = first(owner, EngineDied)
         owner.tell_death(death, is_replaced=True)
-        heard = first(guest, EngineDied)
+        heard = first(secondary, EngineDied)
         with pytest.raises(EngineDeadError):
-            guest.send(0, Call(1, 1, IsSleeping()))
+            secondary.send(0, Call(1, 1, IsSleeping()))
         owner.replace(0, 0.0)
         first(owner, EngineReplaced)
-        replaced = first(guest, EngineReplaced)
-        guest.send(0, Add(engine_request(first_id(1), [3, 4], 5)))
-        received_until(guest, ends_a_request)
+        replaced = first(secondary, EngineReplaced)
+        secondary.send(0, Add(engine_request(first_id(1), [3, 4], 5)))
+        received_until(secondary, ends_a_request)
 
     assert heard == death._replace(is_replaced=True)
     assert replaced.engine_index == 0
-    assert guest.dropped == 0
+    assert secondary.dropped == 0
 
 
 def test_it_is_of_no_use_once_the_last_engine_is_gone_for_good(
     owner: OwnerClient,
 ) -> None:
     """It reports the death, and then raises; so does one that attaches later."""
-    guest = AttachedClient(owner.invite(1))
+    secondary = AttachedClient(owner.invite(1))
     owner.kill(0, "the test killed it")
     owner.tell_death(first(owner, EngineDied), is_replaced=False)
     late = AttachedClient(owner.invite(2))
 
-    with closing(guest), closing(late):
-        for each in (guest, late):
+    with closing(secondary), closing(late):
+        for each in (secondary, late):
             assert first(each, EngineDied).is_replaced is False
             with pytest.raises(EngineDeadError, match="the test killed it"):
                 each.receive(1.0)
@@ -156,23 +155,23 @@ def test_it_hears_the_owners_verdicts(owner: OwnerClient) -> None:
     """On an engine that stalls, and that works again."""
     stalled = EngineVerdict(0, "it sends nothing", 3.5, is_final=True)
     recovered = EngineVerdict(0, None, 0.0, is_final=False)
-    with closing(AttachedClient(owner.invite(1))) as guest:
+    with closing(AttachedClient(owner.invite(1))) as secondary:
         owner.tell_verdict(stalled)
         owner.tell_verdict(recovered)
 
-        assert first(guest, EngineVerdict) == stalled
-        assert first(guest, EngineVerdict) == recovered
+        assert first(secondary, EngineVerdict) == stalled
+        assert first(secondary, EngineVerdict) == recovered
 
 
 def test_the_owner_knows_of_calls_that_may_take_long(owner: OwnerClient) -> None:
     """So that its watchdog is patient; it hears of their begin and of their end."""
-    with closing(AttachedClient(owner.invite(1))) as guest:
-        guest.send(0, Call(1, 3, Sleep()))
+    with closing(AttachedClient(owner.invite(1))) as secondary:
+        secondary.send(0, Call(1, 3, Sleep()))
         begun, ended = (
             first(owner, SecondaryClientCall),
             first(owner, SecondaryClientCall),
         )
-        reply = first(guest, Reply)
+        reply = first(secondary, Reply)
 
     assert (begun, ended) == (
         SecondaryClientCall(0, is_open=True),
@@ -181,14 +180,14 @@ def test_the_owner_knows_of_calls_that_may_take_long(owner: OwnerClient) -> None
     assert reply.error is None
 
 
-def test_the_owner_learns_what_an_expelled_client_was_told(
+def test_the_owner_learns_what_a_force_detached_client_was_told(
     owner: OwnerClient,
 ) -> None:
     """The ends of its requests, which it may not have told anyone."""
     told = first_id(1)
-    with closing(AttachedClient(owner.invite(1))) as guest:
-        guest.send(0, Add(engine_request(told, [3, 4], 3)))
-        received_until(guest, ends_a_request)
+    with closing(AttachedClient(owner.invite(1))) as secondary:
+        secondary.send(0, Add(engine_request(told, [3, 4], 3)))
+        received_until(secondary, ends_a_request)
         owner.force_detach(1)
         ended = first(owner, SecondaryClientEnded)
 

@@ -1,12 +1,12 @@
-"""An engine is ended only when no guest has anything open there."""
+"""An engine is ended only when no secondary client has anything open there."""
 
 from hookline_cluster.clients.departures import Departures
 
 
-def test_all_guests_are_awaited() -> None:
+def test_all_secondary_clients_are_awaited() -> None:
     """Each of them leaves for the wish that was told last."""
     departures = Departures()
-    number = departures.begin(2, [1, 3])
+    number = departures.expect(2, [1, 3])
     departures.left(2, 1, number)
     one_left = departures.are_complete(2)
     departures.left(2, 3, number)
@@ -17,11 +17,11 @@ def test_all_guests_are_awaited() -> None:
 
 
 def test_an_answer_to_an_earlier_wish_does_not_count() -> None:
-    """The guest has come back meanwhile, and may have sent requests."""
+    """The secondary client has come back meanwhile, and may have sent requests."""
     departures = Departures()
-    earlier = departures.begin(2, [1])
+    earlier = departures.expect(2, [1])
     was_asked = departures.cancel(2)
-    departures.begin(2, [1])
+    departures.expect(2, [1])
     departures.left(2, 1, earlier)
 
     assert was_asked
@@ -29,10 +29,10 @@ def test_an_answer_to_an_earlier_wish_does_not_count() -> None:
     assert not departures.are_complete(2)
 
 
-def test_a_guest_that_has_ended_is_awaited_until_the_engine_has_expelled_it() -> None:
+def test_a_client_that_has_ended_is_awaited_until_the_engine_has_detached_it() -> None:
     """Before, its requests may run there; it need not leave by itself."""
     departures = Departures()
-    number = departures.begin(2, [1, 3])
+    number = departures.expect(2, [1, 3])
     departures.left(2, 3, number)
     departures.force_detached(1, [0, 2])
     before = departures.are_complete(2)
@@ -48,7 +48,7 @@ def test_a_process_that_has_ended_confirms_nothing() -> None:
     departures = Departures()
     departures.force_detached(1, [0, 2])
     departures.process_ended(0)
-    departures.begin(2, [3])
+    departures.expect(2, [3])
     departures.forget(2)
 
     assert departures.are_complete(0)

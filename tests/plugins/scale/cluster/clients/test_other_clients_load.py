@@ -32,17 +32,17 @@ def scheduled(request_id: int, local: int = 0, external: int = 0) -> Scheduled:
 def test_each_request_of_others_begins_and_ends_once() -> None:
     """With the tokens that a cache held; the owner's own are left out."""
     tally = OtherClientsLoad(0)
-    first = tally.take(
+    first = tally.on_output(
         output(
             scheduled=[scheduled(OWN, 7), scheduled(ONE, 16), scheduled(OTHER, 32, 8)],
             new_tokens=[NewTokens(OWN, 5, [1]), NewTokens(ONE, 5, [1])],
         )
     )
-    second = tally.take(
+    second = tally.on_output(
         output(new_tokens=[NewTokens(ONE, 5, [1]), NewTokens(OTHER, 5, [1])])
     )
-    third = tally.take(output(new_tokens=[NewTokens(OTHER, 5, [2])]))
-    last = tally.take(
+    third = tally.on_output(output(new_tokens=[NewTokens(OTHER, 5, [2])]))
+    last = tally.on_output(
         output(
             finished=[
                 Finished(OWN, 5, LengthReached(), 1),
@@ -63,9 +63,9 @@ def test_each_request_of_others_begins_and_ends_once() -> None:
 def test_what_was_loaded_in_vain_is_not_cached() -> None:
     """A failed load is computed; an end without a token is none."""
     tally = OtherClientsLoad(0)
-    tally.take(output(scheduled=[scheduled(ONE, 16, 8), scheduled(OTHER)]))
-    tally.take(output(preempted=[Preempted(ONE, 5, 24, failed_external_tokens=8)]))
-    begun = tally.take(
+    tally.on_output(output(scheduled=[scheduled(ONE, 16, 8), scheduled(OTHER)]))
+    tally.on_output(output(preempted=[Preempted(ONE, 5, 24, failed_external_tokens=8)]))
+    begun = tally.on_output(
         output(
             scheduled=[scheduled(ONE, 24)],
             new_tokens=[NewTokens(ONE, 5, [1])],

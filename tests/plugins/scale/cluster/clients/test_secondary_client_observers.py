@@ -39,12 +39,12 @@ def heard() -> Heard:
 
 
 def test_the_engines_lives_are_the_owners_to_tell(heard: Heard) -> None:
-    """A guest tells neither of starts nor of ends."""
-    guest = SecondaryClientObservers(heard)
+    """A secondary client tells neither of starts nor of ends."""
+    secondary = SecondaryClientObservers(heard)
 
-    guest.started(FACTS, ClockPair(0, 0))
-    guest.failed(0, "it broke", 3)
-    guest.stopped(0, "closed")
+    secondary.started(FACTS, ClockPair(0, 0))
+    secondary.failed(0, "it broke", 3)
+    secondary.stopped(0, "closed")
 
     assert heard.lives == []
     assert heard.outputs == []
@@ -52,18 +52,18 @@ def test_the_engines_lives_are_the_owners_to_tell(heard: Heard) -> None:
 
 def test_only_its_own_requests_are_told(heard: Heard) -> None:
     """Not a step without them; and of one with them neither cause nor cache."""
-    guest = SecondaryClientObservers(heard)
+    secondary = SecondaryClientObservers(heard)
     stats = SchedulerStats(running=2)
     changes = CacheChanges(1, ())
     tokens = [NewTokens(7, 5, [1, 2])]
     iteration = IterationStats(generation_tokens=2)
 
-    guest.observe(
+    secondary.observe(
         StepOutput(0, 4, "step", stats, events=StepEvents(cache_changes=changes)),
         IterationStats(),
         {},
     )
-    guest.observe(
+    secondary.observe(
         StepOutput(
             0,
             5,
@@ -83,7 +83,7 @@ def test_only_its_own_requests_are_told(heard: Heard) -> None:
 
 
 def test_requests_that_begin_again_are_not_received_twice(heard: Heard) -> None:
-    """The engine's new process counts them; the guest takes them off."""
+    """The engine's new process counts them; the secondary client takes them off."""
     SecondaryClientObservers(heard).started(FACTS, ClockPair(0, 0), resubmitted=4)
 
     [(output, told)] = heard.outputs

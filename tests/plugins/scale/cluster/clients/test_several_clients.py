@@ -9,13 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hookline.config import (
-    CacheConfig,
-    EngineConfig,
-    ExecutorConfig,
-    ModelConfig,
-    SimulationConfig,
-)
+from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
 from hookline.core.commands import Add, Call, Reply, ResetPrefixCache
 from hookline.events import StepOutput
 from hookline.request_ids import client_of, first_id
@@ -26,6 +20,7 @@ from hookline_process_engine.launched_engine import LaunchedEngine
 from hookline_process_engine.mailbox import Mailbox
 from hookline_process_engine.messages import Output, Ready
 from hookline_process_engine.transport import Party, Role
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request
@@ -34,7 +29,7 @@ WAIT_SECONDS = 20.0
 ENGINE = Party(Role.ENGINE, 0)
 
 
-class Guest:
+class SecondaryClient:
     """Client 1 of an engine that client 0 owns."""
 
     def __init__(self, folder: Path, key: bytes) -> None:
@@ -59,10 +54,9 @@ def owner(llama: Oracle) -> Iterator[OwnerClient]:
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=64),
-        executor=ExecutorConfig(
-            name="simulated", simulation=SimulationConfig(step_seconds=0.01)
-        ),
+        executor=ExecutorConfig(name="simulated"),
         in_process=False,
+        sections={"simulated": SimulationConfig(step_seconds=0.01)},
     )
     with closing(OwnerClient(config)) as client:
         yield client
@@ -110,23 +104,23 @@ def ids_in(output: StepOutput) -> set[int]:
 def test_each_client_gets_its_own_events(owner: OwnerClient) -> None:
     """Both receive the engine's state; records and events go to one of them."""
     mine, theirs = first_id(0), first_id(1)
-    guest = Guest(owner._folder, owner._launched[0].key)
-    with closing(guest.transport):
-        guest.mailbox.send(ENGINE, Attach(guest.transport.address))
-        ready = guest.receive()
+    secondary = SecondaryClient(owner._folder, owner._launched[0].key)
+    with closing(secondary.transport):
+        secondary.mailbox.post(ENGINE, Attach(secondary.transport.address))
+        ready = secondary.receive()
         assert isinstance(ready, Ready)
         assert ready.facts.engine_index == 0
 
-        guest.mailbox.send(ENGINE, Add(engine_request(theirs, [3, 4], 40)))
+        secondary.mailbox.post(ENGINE, Add(engine_request(theirs, [3, 4], 40)))
         owner.send(0, Add(engine_request(mine, [5, 6], 40)))
         owned = outputs_until_end(owner, mine)
         received: list[StepOutput] = []
         while not any(each.events.finished for each in received):
-            message = guest.receive()
+            message = secondary.receive()
             assert isinstance(message, Output)
             received.append(message.output)
-        guest.mailbox.send(ENGINE, Call(1, 9, ResetPrefixCache()))
-        while not isinstance(reply := guest.receive(), Reply):
+        secondary.mailbox.post(ENGINE, Call(1, 9, ResetPrefixCache()))
+        while not isinstance(reply := secondary.receive(), Reply):
             pass
 
     assert set().union(*map(ids_in, received)) == {theirs}
@@ -141,13 +135,13 @@ def test_each_client_gets_its_own_events(owner: OwnerClient) -> None:
 
 def test_a_client_that_detaches_does_not_affect_others(owner: OwnerClient) -> None:
     """Its requests are aborted, and their events go nowhere."""
-    guest = Guest(owner._folder, owner._launched[0].key)
-    guest.mailbox.send(ENGINE, Attach(guest.transport.address))
-    guest.receive()
-    guest.mailbox.send(ENGINE, Add(engine_request(first_id(1), [3, 4], 20)))
-    guest.receive()
-    guest.mailbox.send(ENGINE, Detach())
-    guest.transport.close(linger_seconds=1.0)
+    secondary = SecondaryClient(owner._folder, owner._launched[0].key)
+    secondary.mailbox.post(ENGINE, Attach(secondary.transport.address))
+    secondary.receive()
+    secondary.mailbox.post(ENGINE, Add(engine_request(first_id(1), [3, 4], 20)))
+    secondary.receive()
+    secondary.mailbox.post(ENGINE, Detach())
+    secondary.transport.close(linger_seconds=1.0)
 
     owner.send(0, Add(engine_request(1, [5, 6], 60)))
     outputs = outputs_until_end(owner, 1)
@@ -159,9 +153,9 @@ def test_a_client_that_detaches_does_not_affect_others(owner: OwnerClient) -> No
 
 def test_strangers_and_garbage_do_not_reach_the_engine(owner: OwnerClient) -> None:
     """Commands of a client that is not attached, and random bytes, change nothing."""
-    stranger = Guest(owner._folder, owner._launched[0].key)
+    stranger = SecondaryClient(owner._folder, owner._launched[0].key)
     with closing(stranger.transport):
-        stranger.mailbox.send(ENGINE, Add(engine_request(77, [3, 4], 5)))
+        stranger.mailbox.post(ENGINE, Add(engine_request(77, [3, 4], 5)))
         stranger.transport.send(ENGINE, bytearray(os.urandom(100)), waits=True)
         stranger.transport.connect(
             Party(Role.CLIENT, 0),
@@ -170,7 +164,7 @@ def test_strangers_and_garbage_do_not_reach_the_engine(owner: OwnerClient) -> No
         )
         for frame in (b"", os.urandom(100), b"hkln" + os.urandom(50)):
             stranger.transport.send(Party(Role.CLIENT, 0), bytearray(frame), waits=True)
-        stranger.mailbox.send(ENGINE, Detach())
+        stranger.mailbox.post(ENGINE, Detach())
 
         owner.send(0, Add(engine_request(1, [5, 6], 5)))
         outputs = outputs_until_end(owner, 1)

@@ -291,22 +291,22 @@ def test_other_clients_follow_engines_that_come_and_go(nodes: ThreadNodes) -> No
         client.wait()
         pumping = threading.Thread(target=pump, args=[client])
         pumping.start()
-        with closing(AttachedClient(client.invite(1))) as guest:
+        with closing(AttachedClient(client.invite(1))) as secondary:
             client.add(2, 64)
-            joined = first_of(guest, EngineJoined)
-            client.vacate(2)
-            wish = first_of(guest, EngineDraining)
-            before = client.is_vacated(2)
-            guest.leave(2, wish.number)
+            joined = first_of(secondary, EngineJoined)
+            client.drain_engine(2)
+            wish = first_of(secondary, EngineDraining)
+            before = client.is_drained(2)
+            secondary.leave(2, wish.number)
             while not isinstance(
                 left := received.get(timeout=WAIT_SECONDS), SecondaryClientLeft
             ):
                 pass
             client.client_left(*left)
-            after = client.is_vacated(2)
+            after = client.is_drained(2)
             client.remove(2)
-            gone = first_of(guest, EngineLeft)
-            known = sorted(guest.engines)
+            gone = first_of(secondary, EngineLeft)
+            known = sorted(secondary.engines)
         is_over.set()
         pumping.join()
 

@@ -72,7 +72,7 @@ class Engine:
 
     def say(self, message: msgspec.Struct) -> None:
         deadline = Deadline(WAIT_SECONDS)
-        while not self.mailbox.send(HEAD, message, waits=False):
+        while not self.mailbox.post(HEAD, message, waits=False):
             assert deadline.is_ahead
             self.client.receive(0.02)
 
@@ -316,7 +316,7 @@ def test_engines_are_dismissed_at_the_end(head: Head) -> None:
     closing_thread.start()
     farewells = [next_but_pings(each) for each in engines]
     for each in engines:
-        each.mailbox.send(HEAD, Left())
+        each.mailbox.post(HEAD, Left())
     closing_thread.join(WAIT_SECONDS)
 
     assert farewells == [Goodbye(returns=False)] * 2

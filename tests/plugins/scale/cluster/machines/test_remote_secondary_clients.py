@@ -117,10 +117,10 @@ class Head:
         self._stack.callback(self.engine.end)
         return self.engine
 
-    def guest(self, index: int) -> AttachedClient:
-        guest = AttachedClient(self.client.invite(index))
-        self._stack.callback(guest.close)
-        return guest
+    def secondary(self, index: int) -> AttachedClient:
+        secondary = AttachedClient(self.client.invite(index))
+        self._stack.callback(secondary.close)
+        return secondary
 
     def first(self, kind: type[N]) -> N:
         """The owner's next message of a kind."""
@@ -140,27 +140,27 @@ def head() -> Iterator[Head]:
         yield Head(stack)
 
 
-def first(guest: AttachedClient, kind: type[N]) -> N:
-    """A guest's next message of a kind."""
+def first(secondary: AttachedClient, kind: type[N]) -> N:
+    """A secondary client's next message of a kind."""
     deadline = Deadline(WAIT_SECONDS)
-    while not isinstance(received := guest.receive(0.1), kind):
+    while not isinstance(received := secondary.receive(0.1), kind):
         assert deadline.is_ahead
     return received
 
 
-def run_request(guest: AttachedClient, tokens: int) -> list[StepOutput]:
+def run_request(secondary: AttachedClient, tokens: int) -> list[StepOutput]:
     """Sends a request; returns what comes until its end."""
-    request_id = first_id(guest.index)
-    guest.send(0, Add(engine_request(request_id, [3, 4], tokens)))
+    request_id = first_id(secondary.index)
+    secondary.send(0, Add(engine_request(request_id, [3, 4], tokens)))
     outputs: list[StepOutput] = []
     while not outputs or not outputs[-1].events.finished:
-        outputs.append(first(guest, StepOutput))
+        outputs.append(first(secondary, StepOutput))
     return outputs
 
 
 def test_each_client_gets_its_own_requests(head: Head) -> None:
     """The owner gets the steps, and the state counts all of them."""
-    one, other = head.guest(1), head.guest(2)
+    one, other = head.secondary(1), head.secondary(2)
     outputs = [*run_request(one, 20), *run_request(other, 30)]
     one.send(0, Call(1, 7, IsSleeping()))
     reply = first(one, Reply)
@@ -179,31 +179,31 @@ def test_each_client_gets_its_own_requests(head: Head) -> None:
     assert one.hosts[0] == head.client.hosts[0] != ""
 
 
-def test_guests_hear_of_a_loss_and_of_the_return(head: Head) -> None:
+def test_secondary_clients_hear_of_a_loss_and_of_the_return(head: Head) -> None:
     """No request waits for it; the new process has another key."""
-    guest = head.guest(1)
+    secondary = head.secondary(1)
     head.engine.end()
     death = head.first(EngineDied)
     head.client.tell_death(death, is_replaced=True)
-    heard = first(guest, EngineDied)
+    heard = first(secondary, EngineDied)
     with pytest.raises(EngineDeadError, match="connection is lost"):
-        guest.send(0, Call(1, 1, IsSleeping()))
+        secondary.send(0, Call(1, 1, IsSleeping()))
     head.start_engine()
     head.first(EngineReplaced)
-    first(guest, EngineReplaced)
-    late = head.guest(2)
+    first(secondary, EngineReplaced)
+    late = head.secondary(2)
 
     assert (heard.kind, heard.is_replaced, heard.returns) == (death.kind, True, True)
-    assert run_request(guest, 5)[-1].stats.totals.received == 1
+    assert run_request(secondary, 5)[-1].stats.totals.received == 1
     assert run_request(late, 5)[-1].stats.totals.received == 2
 
 
 def test_the_requests_of_a_guest_that_has_ended_are_aborted(head: Head) -> None:
     """The owner gets their ends, and those that it had been told; others go on."""
-    guest, other = head.guest(1), head.guest(2)
-    run_request(guest, 3)
-    guest.send(0, Add(engine_request(first_id(1), [3, 4], 1000)))
-    while not first(guest, StepOutput).events.new_tokens:
+    secondary, other = head.secondary(1), head.secondary(2)
+    run_request(secondary, 3)
+    secondary.send(0, Add(engine_request(first_id(1), [3, 4], 1000)))
+    while not first(secondary, StepOutput).events.new_tokens:
         pass
     head.client.force_detach(1)
     ended = head.first(SecondaryClientEnded)
@@ -216,34 +216,34 @@ def test_the_requests_of_a_guest_that_has_ended_are_aborted(head: Head) -> None:
 
 def test_the_owner_hears_of_departures_and_of_slow_calls(head: Head) -> None:
     """As of engines on its own machine."""
-    guest = head.guest(1)
-    guest.send(0, Call(1, 3, Sleep()))
+    secondary = head.secondary(1)
+    secondary.send(0, Call(1, 3, Sleep()))
     calls = head.first(SecondaryClientCall), head.first(SecondaryClientCall)
-    first(guest, Reply)
-    guest.leave(0, 4)
+    first(secondary, Reply)
+    secondary.leave(0, 4)
 
     assert [each.is_open for each in calls] == [True, False]
     assert head.first(SecondaryClientLeft) == SecondaryClientLeft(0, 1, 4)
 
 
-def test_guests_hear_the_owners_news(head: Head) -> None:
+def test_secondary_clients_hear_the_owners_news(head: Head) -> None:
     """That an engine leaves, and that it stalls."""
-    guest = head.guest(1)
+    secondary = head.secondary(1)
     head.engine.leave()
-    leaving = first(guest, EngineLeaving)
+    leaving = first(secondary, EngineLeaving)
     verdict = EngineVerdict(0, "it sends nothing", 3.5, is_final=True)
     head.client.tell_verdict(verdict)
 
     assert leaving == head.first(EngineLeaving) == EngineLeaving(0)
-    assert first(guest, EngineVerdict) == verdict
+    assert first(secondary, EngineVerdict) == verdict
 
 
 def test_a_frame_without_an_engines_key_goes_nowhere() -> None:
     """Nor one with the key of a process that has ended."""
     relay, stranger = ClientRelay(), ClientRelay()
     key, earlier = make_key(), make_key()
-    relay.seat(ENGINE, earlier)
-    relay.seat(ENGINE, key)
+    relay.add_engine(ENGINE, earlier)
+    relay.add_engine(ENGINE, key)
     head_party = Party(Role.CLIENT, 9)
     stranger.transport.connect(head_party, relay.address, max_waiting=0)
     for each in (earlier, make_key(), key):
@@ -253,8 +253,8 @@ def test_a_frame_without_an_engines_key_goes_nowhere() -> None:
     taken = []
     until(lambda: bool(relay.inbox.poll(0)))
     while relay.inbox.poll(200):
-        taken.append(relay.take())
-    relay.unseat(ENGINE)
+        taken.append(relay.next_frame())
+    relay.remove_engine(ENGINE)
 
     assert [each and each[0] for each in taken] == [None, None, ENGINE, None]
     relay.close()
@@ -268,11 +268,11 @@ def test_a_guest_that_takes_nothing_is_given_up(
     """Frames to it wait up to a bound; those to nobody are dropped."""
     monkeypatch.setattr(ClientRelay, "most_waiting", 2)
     relay, taker = ClientRelay(), ClientRelay()
-    guest = Party(Role.CLIENT, 5)
-    relay.transport.connect(guest, taker.address, max_waiting=relay.most_waiting)
+    secondary = Party(Role.CLIENT, 5)
+    relay.transport.connect(secondary, taker.address, max_waiting=relay.most_waiting)
     frame = bytes(1 << 20)
     for _ in range(50):
-        relay.pass_on(client_label(guest), frame)
+        relay.pass_on(client_label(secondary), frame)
     for _ in range(50):
         relay.pass_on(client_label(Party(Role.CLIENT, 6)), frame)
     overrun = relay.overrun

@@ -6,13 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from hookline.config import (
-    CacheConfig,
-    EngineConfig,
-    ExecutorConfig,
-    ModelConfig,
-    SimulationConfig,
-)
+from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
 from hookline.core.commands import Add
 from hookline.events import StepOutput
 from hookline.request_ids import first_id
@@ -26,6 +20,7 @@ from hookline_cluster.news import (
     SecondaryClientLeft,
 )
 from hookline_cluster.scaling.elastic_client import ElasticClient
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
 from hookline_testing.simulation import engine_request
@@ -39,10 +34,9 @@ def owner(llama: Oracle) -> Iterator[ElasticClient]:
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=64),
-        executor=ExecutorConfig(
-            name="simulated", simulation=SimulationConfig(step_seconds=0.005)
-        ),
+        executor=ExecutorConfig(name="simulated"),
         in_process=False,
+        sections={"simulated": SimulationConfig(step_seconds=0.005)},
     )
     with closing(ElasticClient(config)) as client:
         yield client
@@ -61,13 +55,13 @@ def grow(owner: ElasticClient) -> None:
     assert first(owner, EngineJoined).engine_index == 1
 
 
-def run_request(guest: AttachedClient, engine_index: int, tokens: int = 5) -> None:
+def run_request(secondary: AttachedClient, engine_index: int, tokens: int = 5) -> None:
     """Sends a request, and waits for its end."""
-    request_id = first_id(guest.index)
-    guest.send(engine_index, Add(engine_request(request_id, [3, 4], tokens)))
+    request_id = first_id(secondary.index)
+    secondary.send(engine_index, Add(engine_request(request_id, [3, 4], tokens)))
     ended = False
     while not ended:
-        output = first(guest, StepOutput)
+        output = first(secondary, StepOutput)
         ended = any(each.request_id == request_id for each in output.events.finished)
 
 
@@ -79,14 +73,14 @@ def test_an_engine_is_used_from_its_begin_to_its_end(owner: ElasticClient) -> No
         joined = [first(each, EngineJoined) for each in (one, other)]
         for each in (one, other):
             run_request(each, 1)
-        owner.vacate(1)
+        owner.drain_engine(1)
         wishes = [first(each, EngineDraining) for each in (one, other)]
-        states = [owner.is_vacated(1)]
+        states = [owner.is_drained(1)]
         for each, wish in zip((one, other), wishes, strict=True):
             each.leave(1, wish.number)
             left = first(owner, SecondaryClientLeft)
             owner.client_left(*left)
-            states.append(owner.is_vacated(1))
+            states.append(owner.is_drained(1))
         owner.remove(1)
         gone = first(owner, EngineLeft)
         heard = [first(each, EngineLeft) for each in (one, other)]
@@ -101,21 +95,21 @@ def test_an_engine_is_used_from_its_begin_to_its_end(owner: ElasticClient) -> No
 
 def test_a_client_comes_back_to_an_engine_that_stays(owner: ElasticClient) -> None:
     """Before it has left, or after; one that is invited meanwhile attaches then."""
-    with closing(AttachedClient(owner.invite(1))) as guest:
+    with closing(AttachedClient(owner.invite(1))) as secondary:
         grow(owner)
-        first(guest, EngineJoined)
-        owner.vacate(1)
-        wish = first(guest, EngineDraining)
+        first(secondary, EngineJoined)
+        owner.drain_engine(1)
+        wish = first(secondary, EngineDraining)
         with closing(AttachedClient(owner.invite(2))) as late:
             known = list(late.engines)
-            guest.leave(1, wish.number)
+            secondary.leave(1, wish.number)
             first(owner, SecondaryClientLeft)
             owner.keep(1)
-            first(guest, EngineAvailable)
-            guest.come_back(1)
-            first(guest, EngineJoined)
+            first(secondary, EngineAvailable)
+            secondary.come_back(1)
+            first(secondary, EngineJoined)
             first(late, EngineJoined)
-            for each in (guest, late):
+            for each in (secondary, late):
                 run_request(each, 1)
 
     assert known == [0]
@@ -123,22 +117,22 @@ def test_a_client_comes_back_to_an_engine_that_stays(owner: ElasticClient) -> No
 
 
 def test_a_client_that_is_killed_is_not_awaited(owner: ElasticClient) -> None:
-    """Its requests are aborted before the engine counts as vacated."""
-    guest = AttachedClient(owner.invite(1))
-    with closing(guest):
+    """Its requests are aborted before the engine counts as drained."""
+    secondary = AttachedClient(owner.invite(1))
+    with closing(secondary):
         grow(owner)
-        first(guest, EngineJoined)
-        guest.send(1, Add(engine_request(first_id(1), [3, 4], 1000)))
-        while not first(guest, StepOutput).events.new_tokens:
+        first(secondary, EngineJoined)
+        secondary.send(1, Add(engine_request(first_id(1), [3, 4], 1000)))
+        while not first(secondary, StepOutput).events.new_tokens:
             pass
-        owner.vacate(1)
+        owner.drain_engine(1)
         owner.force_detach(1)
-        before = owner.is_vacated(1)
+        before = owner.is_drained(1)
         ended = first(owner, SecondaryClientEnded)
         while ended.engine_index != 1:
             ended = first(owner, SecondaryClientEnded)
         owner.client_left(1, ended.client, None)
-        after = owner.is_vacated(1)
+        after = owner.is_drained(1)
         while (output := first(owner, StepOutput)).stats.totals.finished != {
             "abort": 1
         }:

@@ -8,13 +8,7 @@ from typing import TypeVar, cast
 import pytest
 
 from hookline.clock import VirtualClock
-from hookline.config import (
-    CacheConfig,
-    EngineConfig,
-    ExecutorConfig,
-    ModelConfig,
-    SimulationConfig,
-)
+from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
 from hookline.core.commands import ResetPrefixCache
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError, RequestError
@@ -36,6 +30,7 @@ from hookline_cluster.news import (
     EngineLeft,
 )
 from hookline_cluster.scaling.engine_following import SETTLE_SECONDS, EngineFollowing
+from hookline_simulated.config import SimulationConfig
 from hookline_testing.elastic_engines import InprocElasticClient
 from hookline_testing.oracle import Oracle
 
@@ -68,20 +63,16 @@ class VisitingClient(InprocElasticClient):
         self.returned.append(engine_index)
 
 
-class Guest:
+class SecondaryClient:
     """A front end that does not own its engines, driven by a test."""
 
     def __init__(self, folder: Path) -> None:
-        executor = ExecutorConfig(
-            name="simulated",
-            simulation=SimulationConfig(
-                step_seconds=0.0002, decode_request_seconds=0.0
-            ),
-        )
+        simulation = SimulationConfig(step_seconds=0.0002, decode_request_seconds=0.0)
         config = EngineConfig(
             model=ModelConfig(model=str(folder)),
             cache=CacheConfig(num_kv_blocks=64),
-            executor=executor,
+            executor=ExecutorConfig(name="simulated"),
+            sections={"simulated": simulation},
         )
         self.client = VisitingClient(config)
         self.front_end = FrontEnd(
@@ -144,165 +135,177 @@ class Guest:
 
 
 @pytest.fixture
-def guest(llama: Oracle) -> Iterator[Guest]:
-    made = Guest(llama.folder)
+def secondary(llama: Oracle) -> Iterator[SecondaryClient]:
+    made = SecondaryClient(llama.folder)
     yield made
     made.front_end.close()
 
 
-def test_engines_that_join_get_requests(guest: Guest) -> None:
+def test_engines_that_join_get_requests(secondary: SecondaryClient) -> None:
     """Whoever waits for a change learns of them."""
     seen: list[int] = []
-    guest.following.changed = lambda: seen.append(guest.front_end.engines.most)
-    guest.join(1, 2)
-    chosen = {guest.submit() for _ in range(9)}
-    guest.drive()
+    secondary.following.changed = lambda: seen.append(secondary.front_end.engines.most)
+    secondary.join(1, 2)
+    chosen = {secondary.submit() for _ in range(9)}
+    secondary.drive()
 
     assert chosen == {0, 1, 2}
     assert seen == [2, 3]
-    assert set(guest.ends) == {RequestOutput}
+    assert set(secondary.ends) == {RequestOutput}
 
 
-def test_an_engine_that_is_not_wanted_is_left_after_its_requests(guest: Guest) -> None:
+def test_an_engine_that_is_not_wanted_is_left_after_its_requests(
+    secondary: SecondaryClient,
+) -> None:
     """It gets nothing new; the owner learns when nothing of here is open there."""
-    guest.join(1)
-    guest.submit(60, to=1)
+    secondary.join(1)
+    secondary.submit(60, to=1)
     for _ in range(6):
-        guest.turn()
-    guest.front_end.on_message(EngineDraining(1, 7))
-    later = [guest.submit() for _ in range(4)]
+        secondary.turn()
+    secondary.front_end.on_message(EngineDraining(1, 7))
+    later = [secondary.submit() for _ in range(4)]
     with pytest.raises(EngineDeadError, match="fewer engines are wanted"):
-        guest.submit(to=1)
-    guest.news.pop()
-    guest.settle()
-    while_busy = list(guest.client.left), guest.following.state
-    guest.drive()
-    guest.following.look()
-    at_once = list(guest.client.left)
-    guest.settle()
+        secondary.submit(to=1)
+    secondary.news.pop()
+    secondary.settle()
+    while_busy = list(secondary.client.left), secondary.following.state
+    secondary.drive()
+    secondary.following.look()
+    at_once = list(secondary.client.left)
+    secondary.settle()
 
     assert later == [0] * 4
     assert while_busy == ([], ScalingState((0,), (), (1,)))
     assert at_once == []
-    assert guest.client.left == [(1, 7)]
-    assert guest.indices == [0]
-    assert set(guest.ends) == {RequestOutput}
+    assert secondary.client.left == [(1, 7)]
+    assert secondary.indices == [0]
+    assert set(secondary.ends) == {RequestOutput}
     with pytest.raises(RequestError, match="must be 0 to 0"):
-        guest.submit(to=1)
+        secondary.submit(to=1)
 
 
-def test_an_open_call_is_answered_before_it_leaves(guest: Guest) -> None:
+def test_an_open_call_is_answered_before_it_leaves(secondary: SecondaryClient) -> None:
     """The reply would find nobody."""
-    guest.join(1)
-    replies = guest.front_end.call(ResetPrefixCache())
-    guest.front_end.on_message(EngineDraining(1, 1))
-    guest.settle()
-    before = list(guest.client.left)
+    secondary.join(1)
+    replies = secondary.front_end.call(ResetPrefixCache())
+    secondary.front_end.on_message(EngineDraining(1, 1))
+    secondary.settle()
+    before = list(secondary.client.left)
     while not all(each.done() for each in replies):
-        guest.turn()
-    guest.settle()
+        secondary.turn()
+    secondary.settle()
 
     assert before == []
-    assert guest.client.left == [(1, 1)]
+    assert secondary.client.left == [(1, 1)]
     assert [each.result() for each in replies] == [True, True]
 
 
-def test_an_engine_that_stays_after_all_gets_requests_again(guest: Guest) -> None:
+def test_an_engine_that_stays_after_all_gets_requests_again(
+    secondary: SecondaryClient,
+) -> None:
     """Whether the front end is still there, or has left and comes back."""
-    guest.join(1)
-    guest.front_end.on_message(EngineDraining(1, 1))
-    guest.front_end.on_message(EngineAvailable(1))
-    guest.settle()
-    still_there = guest.submit(to=1)
-    guest.drive()
-    guest.front_end.on_message(EngineDraining(1, 2))
-    guest.settle()
-    guest.front_end.on_message(EngineAvailable(1))
-    back = list(guest.client.returned)
-    guest.front_end.on_message(EngineJoined(1, guest.client.engines[1]))
-    again = guest.submit(to=1)
-    guest.drive()
+    secondary.join(1)
+    secondary.front_end.on_message(EngineDraining(1, 1))
+    secondary.front_end.on_message(EngineAvailable(1))
+    secondary.settle()
+    still_there = secondary.submit(to=1)
+    secondary.drive()
+    secondary.front_end.on_message(EngineDraining(1, 2))
+    secondary.settle()
+    secondary.front_end.on_message(EngineAvailable(1))
+    back = list(secondary.client.returned)
+    secondary.front_end.on_message(EngineJoined(1, secondary.client.engines[1]))
+    again = secondary.submit(to=1)
+    secondary.drive()
 
     assert (still_there, again) == (1, 1)
-    assert guest.client.left == [(1, 2)]
+    assert secondary.client.left == [(1, 2)]
     assert back == [1]
-    assert set(guest.ends) == {RequestOutput}
+    assert set(secondary.ends) == {RequestOutput}
 
 
-def test_a_wish_that_comes_before_the_engine_is_kept(guest: Guest) -> None:
+def test_a_wish_that_comes_before_the_engine_is_kept(
+    secondary: SecondaryClient,
+) -> None:
     """The engine gets no request when it joins, and is left at once."""
-    guest.front_end.on_message(EngineDraining(1, 3))
-    guest.join(1)
-    chosen = {guest.submit() for _ in range(4)}
-    guest.drive()
-    guest.settle()
+    secondary.front_end.on_message(EngineDraining(1, 3))
+    secondary.join(1)
+    chosen = {secondary.submit() for _ in range(4)}
+    secondary.drive()
+    secondary.settle()
 
     assert chosen == {0}
-    assert guest.client.left == [(1, 3)]
+    assert secondary.client.left == [(1, 3)]
 
 
-def test_the_last_engine_is_not_left(guest: Guest) -> None:
+def test_the_last_engine_is_not_left(secondary: SecondaryClient) -> None:
     """Another one has joined for its owner, and will for this front end."""
-    guest.front_end.on_message(EngineDraining(0, 1))
-    guest.settle()
-    alone = list(guest.client.left), guest.submit()
-    guest.drive()
-    guest.join(1)
-    guest.settle()
+    secondary.front_end.on_message(EngineDraining(0, 1))
+    secondary.settle()
+    alone = list(secondary.client.left), secondary.submit()
+    secondary.drive()
+    secondary.join(1)
+    secondary.settle()
 
     assert alone == ([], 0)
-    assert guest.client.left == [(0, 1)]
-    assert guest.indices == [1]
+    assert secondary.client.left == [(0, 1)]
+    assert secondary.indices == [1]
 
 
-def test_what_comes_of_an_engine_that_was_left_is_ignored(guest: Guest) -> None:
+def test_what_comes_of_an_engine_that_was_left_is_ignored(
+    secondary: SecondaryClient,
+) -> None:
     """States that were on their way, and news of its end."""
-    guest.join(1)
-    guest.front_end.on_message(EngineDraining(1, 1))
-    guest.settle()
-    guest.front_end.on_message(StepOutput(1, 10, "idle", SchedulerStats()))
-    guest.front_end.on_message(EngineDied(1, "it ended", is_replaced=False))
-    guest.front_end.on_message(EngineLeft(1))
+    secondary.join(1)
+    secondary.front_end.on_message(EngineDraining(1, 1))
+    secondary.settle()
+    secondary.front_end.on_message(StepOutput(1, 10, "idle", SchedulerStats()))
+    secondary.front_end.on_message(EngineDied(1, "it ended", is_replaced=False))
+    secondary.front_end.on_message(EngineLeft(1))
 
-    assert guest.indices == [0]
-    assert guest.front_end.engines.failure is None
+    assert secondary.indices == [0]
+    assert secondary.front_end.engines.failure is None
 
 
-def test_an_engine_that_dies_while_it_drains_is_forgotten(guest: Guest) -> None:
+def test_an_engine_that_dies_while_it_drains_is_forgotten(
+    secondary: SecondaryClient,
+) -> None:
     """Its requests end, or move; the owner expects nothing from it."""
-    guest.join(1)
-    guest.submit(200, to=1)
+    secondary.join(1)
+    secondary.submit(200, to=1)
     for _ in range(6):
-        guest.turn()
-    guest.front_end.on_message(EngineDraining(1, 1))
-    guest.client.kill(1)
-    guest.client._news.clear()
-    guest.front_end.on_message(EngineDied(1, "it was killed", is_replaced=False))
-    guest.front_end.on_message(EngineLeft(1))
+        secondary.turn()
+    secondary.front_end.on_message(EngineDraining(1, 1))
+    secondary.client.kill(1)
+    secondary.client._news.clear()
+    secondary.front_end.on_message(EngineDied(1, "it was killed", is_replaced=False))
+    secondary.front_end.on_message(EngineLeft(1))
 
-    assert guest.ends == [EngineDeadError]
-    assert guest.client.left == []
-    assert guest.indices == [0]
-    assert guest.front_end.engines.residue == 0
+    assert secondary.ends == [EngineDeadError]
+    assert secondary.client.left == []
+    assert secondary.indices == [0]
+    assert secondary.front_end.engines.residue == 0
 
 
-def test_requests_of_an_engine_that_is_gone_do_not_hang(guest: Guest) -> None:
+def test_requests_of_an_engine_that_is_gone_do_not_hang(
+    secondary: SecondaryClient,
+) -> None:
     """Even if nothing was said of its death before."""
-    guest.join(1)
-    guest.submit(200, to=1)
-    guest.front_end.on_message(EngineLeft(1))
+    secondary.join(1)
+    secondary.submit(200, to=1)
+    secondary.front_end.on_message(EngineLeft(1))
 
-    assert guest.ends == [EngineDeadError]
-    assert guest.indices == [0]
+    assert secondary.ends == [EngineDeadError]
+    assert secondary.indices == [0]
 
 
-def test_the_index_of_a_dead_engine_is_used_again(guest: Guest) -> None:
+def test_the_index_of_a_dead_engine_is_used_again(secondary: SecondaryClient) -> None:
     """The new engine takes the place of the old one."""
-    guest.join(1)
-    guest.client.kill(1)
-    guest.turn()
-    guest.join(1)
+    secondary.join(1)
+    secondary.client.kill(1)
+    secondary.turn()
+    secondary.join(1)
 
-    assert guest.submit(to=1) == 1
-    guest.drive()
-    assert guest.ends == [RequestOutput]
+    assert secondary.submit(to=1) == 1
+    secondary.drive()
+    assert secondary.ends == [RequestOutput]

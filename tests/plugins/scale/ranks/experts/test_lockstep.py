@@ -41,7 +41,7 @@ def test_who_has_no_work_follows_step_by_step() -> None:
     """It is rung for, computes as many dummy steps, and then none."""
     with engines(2) as (first, second):
         for _ in range(3):
-            first.lockstep.begin()
+            first.lockstep.start_step()
         is_rung = second.is_rung
         second.lockstep.hear()
         followed = [second.lockstep.assist() is not None for _ in range(4)]
@@ -55,12 +55,12 @@ def test_who_has_no_work_follows_step_by_step() -> None:
 def test_steps_of_both_are_one() -> None:
     """Who has work needs no dummy step for what others have begun."""
     with engines(2) as (first, second):
-        first.lockstep.begin()
-        second.lockstep.begin()
+        first.lockstep.start_step()
+        second.lockstep.start_step()
 
         assert first.lockstep.assist() is None
         assert second.lockstep.assist() is None
-        second.lockstep.begin()
+        second.lockstep.start_step()
         assert second.lockstep.assist() is None
         assert first.lockstep.assist() is not None
 
@@ -68,10 +68,10 @@ def test_steps_of_both_are_one() -> None:
 def test_who_is_ahead_rings_nobody_who_is_as_far() -> None:
     """A bell that rings for nothing would wake an idle engine."""
     with engines(3) as (first, second, third):
-        first.lockstep.begin()
+        first.lockstep.start_step()
         for each in (second, third):
             each.lockstep.hear()
-        second.lockstep.begin()
+        second.lockstep.start_step()
 
         assert (first.is_rung, second.is_rung, third.is_rung) == (False, False, True)
 
@@ -80,7 +80,7 @@ def test_engines_rest_together() -> None:
     """Nobody sleeps while another may begin a step, which needs all of them."""
     with engines(2) as (first, second):
         assert not first.lockstep.rest()
-        second.lockstep.begin()
+        second.lockstep.start_step()
         assert first.lockstep.assist() is not None
         second.lockstep.hear()
         assert second.lockstep.rest()
@@ -108,7 +108,7 @@ def test_each_engine_has_its_own_count() -> None:
     """In memory without a name, which all of them map."""
     with expert_links(2) as links:
         first, second = (Lockstep(each, Engine().compute) for each in links)
-        first.begin()
+        first.start_step()
 
         assert second.assist() is not None
         memory = Path(f"/proc/self/fd/{links[0].steps}").readlink()

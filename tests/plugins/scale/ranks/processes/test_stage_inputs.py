@@ -86,7 +86,7 @@ class TwoStages(WrappedExecutor):
 
 def _change(batch: InputBatch, plan: StepPlan, *, learns: bool) -> None:
     for request_id in plan.released:
-        batch.release(request_id)
+        batch.remove_request(request_id)
     for sequence in plan.admitted:
         batch.admit(sequence)
     if learns:

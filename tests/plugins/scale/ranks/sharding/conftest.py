@@ -21,10 +21,10 @@ from hookline.startup_timer import StartupTimer
 from hookline.worker.extension import WorkerSide
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.loaded_model import LoadedModel
-from hookline.worker.loading.loader import load
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.rank_context import RankContext
 from hookline_kernels import CPU
+from hookline_models.loading.loader import load
 from hookline_ranks.experts.whole_experts import CountTokens
 from hookline_ranks.rank_context import DividedRankContext
 from hookline_ranks.rank_parts import RankParts, StepExperts, StepGroup

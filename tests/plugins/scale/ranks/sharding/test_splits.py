@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from hookline.models.cut import Cut
-from hookline.models.weight_files import stored_parts
+from hookline_models.checkpoints.cut import Cut
+from hookline_models.checkpoints.weight_files import stored_parts
 from hookline_ranks.sharding.plan import ShardingPlan
 from hookline_ranks.sharding.split import INPUTS, Split
 

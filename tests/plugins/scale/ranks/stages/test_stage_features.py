@@ -15,9 +15,9 @@ from hookline.worker.extension import WorkerSide
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.forward import PassingForward
 from hookline.worker.loaded_model import LoadedModel
-from hookline.worker.loading.loader import load
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import CPU
+from hookline_models.loading.loader import load
 from hookline_ranks.rank_context import DividedRankContext
 from hookline_ranks.rank_parts import RankParts
 from hookline_ranks.stages.stage_links import PassedFeatures

@@ -11,12 +11,12 @@ from transformers import PreTrainedModel
 
 from hookline.config import LoadFormat, ModelConfig
 from hookline.exceptions import ModelLoadError
-from hookline.models.cost import cost_of
 from hookline.models.description import describe
 from hookline.models.forward_batch import IntermediateTensors
-from hookline.models.layer_span import call_model, span_of
-from hookline.models.loading import load_model
-from hookline.models.weight_files import TensorShard
+from hookline_models.checkpoints.loading import load_model
+from hookline_models.checkpoints.weight_files import TensorShard
+from hookline_models.forwards.layer_span import call_model, span_of
+from hookline_models.loading.cost import cost_of
 from hookline_ranks.sharding.rank_part import RankDivider
 from hookline_ranks.stages.stage import Stage, divide_layers
 from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle

@@ -23,12 +23,12 @@ from hookline.core.commands import Call, Finish, ResetPrefixCache
 from hookline.exceptions import HooklineError
 from hookline.finish_cause import Aborted
 from hookline.models.description import describe, find_folder
-from hookline.models.loading import load_model
 from hookline.text.probing import probe_tokenizer
 from hookline.tokenizer import Tokenizer
 from hookline_cluster.clients.messages import Attach, Detach, ToEngine
 from hookline_faults.fuzzing.mutator import mutated
 from hookline_kv_transfer import KVLayout
+from hookline_models.checkpoints.loading import load_model
 from hookline_process_engine.mailbox import Mailbox, make_key
 from hookline_process_engine.messages import Failed, Start
 from hookline_process_engine.transport import Party, Role
@@ -212,7 +212,7 @@ def _messages(_: Path) -> Target:
         Finish([1, 2**40], Aborted("client")),
         Call(0, 1, ResetPrefixCache()),
     ):
-        mailbox.send(me, message)
+        mailbox.post(me, message)
         sent.append(transport.frame)
 
     def read(content: bytes) -> None:

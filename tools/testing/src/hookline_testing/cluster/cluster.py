@@ -65,7 +65,7 @@ class Cluster:
         self._arrived = 0
         self._most = 0
         self._engines = [self._new_engine(index) for index in range(spec.engines)]
-        self._guests = [ClientTable() for _ in self._engines]
+        self._secondary_clients = [ClientTable() for _ in self._engines]
         infos = {each.index: each.info for each in self._engines}
         tokenizer = thousand_tokens()
         self.front_ends = [
@@ -149,9 +149,9 @@ class Cluster:
         self.tally.residue += message.stats.totals.residue != Residue()
         arrives = at + _nanoseconds(self._spec.link_seconds)
         clients = range(len(self.front_ends))
-        guests = self._guests[message.engine_index]
+        secondary_clients = self._secondary_clients[message.engine_index]
         for index, part in split_output(message, clients):
-            if index and not guests.concerns(index, part):
+            if index and not secondary_clients.concerns(index, part):
                 continue
             self.tally.messages += 1
             self.tally.empty_messages += not part.events.new_tokens

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from hookline.config import SimulationConfig
 from hookline_cluster.config import LoadBalancing
+from hookline_simulated.config import SimulationConfig
 
 STEP_TIMES = SimulationConfig(
     step_seconds=0.008, prefill_token_seconds=0.000025, decode_request_seconds=0.00015

@@ -91,11 +91,11 @@ class ThreadGovernor:
         self._torch = torch_threads()
         self._most = self._threads = self._torch.take_all()
         self._cores = float(self._most)
-        self._told = (self._cores, 0.0)
+        self._reported = (self._cores, 0.0)
         self._pacer, self._neighbours = CorePacer(), Neighbours()
         self._quota = QuotaShare(CpuQuota(), engines)
         self._looked_at = self._stepped_at = time.monotonic_ns()
-        self._told_at = self._looked_at - _CALM_NS
+        self._reported_at = self._looked_at - _CALM_NS
         self._cpu_at_look = self._cpu_at_step = time.process_time_ns()
         self._busy = busy_ns(os.sched_getaffinity(0))
         self._times = self._thread_times()
@@ -174,11 +174,11 @@ class ThreadGovernor:
             cores <= self._most <= self._cores and self._neighbours.leave_a_core(cores)
         )
         found = (self._cores, self._neighbours.wanted)
-        own, others = (abs(a - b) for a, b in zip(found, self._told, strict=True))
-        is_calm = self._looked_at - self._told_at < _CALM_NS
+        own, others = (abs(a - b) for a, b in zip(found, self._reported, strict=True))
+        is_calm = self._looked_at - self._reported_at < _CALM_NS
         if own < _NOTABLE and (others < _NOTABLE or is_calm):
             return
-        self._told, self._told_at = found, self._looked_at
+        self._reported, self._reported_at = found, self._looked_at
         quota = self._quota.quota
         _log.info(
             "steps use %.1f of %d cores; other processes want %.1f; %s",

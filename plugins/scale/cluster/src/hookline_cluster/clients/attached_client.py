@@ -48,7 +48,7 @@ from hookline_process_engine.transport import Party, Role
 T = TypeVar("T")
 _CAPABILITIES = frozenset({AttachedEngines, EngineAttachments, RemoteEngines})
 _SLICE_SECONDS = 0.1
-_LAST_WORDS_SECONDS = 0.1
+_FINAL_MESSAGES_SECONDS = 0.1
 """Silence of an engine that has ended, after which nothing more comes from it."""
 _ATTACH_SECONDS = 60.0
 _LINGER_SECONDS = 1.0
@@ -72,8 +72,8 @@ class AttachedClient:
         """
         self.index = invitation.client_index
         self.engines = {
-            seat.engine_index: EngineInfo(seat.facts, seat.clock)
-            for seat in invitation.seats
+            address.engine_index: EngineInfo(address.facts, address.clock)
+            for address in invitation.engines
         }
         self._owner = Party(Role.CLIENT, invitation.owner_index)
         self._keys = {self._owner: invitation.key}
@@ -91,7 +91,7 @@ class AttachedClient:
             self._keys.get,
         )
         try:
-            self._attach_to_all(invitation.seats)
+            self._attach_to_all(invitation.engines)
         except BaseException:
             self.close()
             raise
@@ -115,18 +115,18 @@ class AttachedClient:
         return bool(deaths) and len(deaths) == len(self.engines) and is_final
 
     def leave(self, engine_index: int, number: int) -> None:
-        self._mailbox.send(Party(Role.ENGINE, engine_index), DetachDrained(number))
+        self._mailbox.post(Party(Role.ENGINE, engine_index), DetachDrained(number))
 
     def come_back(self, engine_index: int) -> None:
         engine = Party(Role.ENGINE, engine_index)
-        self._mailbox.send(engine, Attach(self._transport.address))
+        self._mailbox.post(engine, Attach(self._transport.address))
 
     def send(self, engine_index: int, command: Command) -> None:
         if (down := self._deaths.get(engine_index)) is not None:
             raise EngineDeadError(down.reason)
         if self._is_closed:
             raise EngineDeadError(_CLOSED)
-        self._mailbox.send(Party(Role.ENGINE, engine_index), command)
+        self._mailbox.post(Party(Role.ENGINE, engine_index), command)
 
     def receive(self, timeout_seconds: float) -> Received | None:
         self._check_any_left()
@@ -148,17 +148,17 @@ class AttachedClient:
             return
         self._is_closed = True
         for engine in [each for each in self._keys if each.role is Role.ENGINE]:
-            self._mailbox.send(engine, Detach(), waits=False)
+            self._mailbox.post(engine, Detach(), waits=False)
         self._transport.close(_LINGER_SECONDS)
 
-    def _attach_to_all(self, seats: Iterable[EngineAddress]) -> None:
+    def _attach_to_all(self, addresses: Iterable[EngineAddress]) -> None:
         awaited = set()
-        for seat in seats:
-            if seat.down is not None:
-                self._mark_dead(seat.down)
+        for address in addresses:
+            if address.down is not None:
+                self._mark_dead(address.down)
             else:
-                awaited.add(seat.engine_index)
-                self._attach(seat)
+                awaited.add(address.engine_index)
+                self._attach(address)
         deadline = time.monotonic() + _ATTACH_SECONDS
         while awaited:
             if time.monotonic() > deadline:
@@ -175,13 +175,13 @@ class AttachedClient:
                 self._ready.append(received)
         self._mailbox.is_shaking_hands = False
 
-    def _attach(self, seat: EngineAddress) -> None:
-        engine = Party(Role.ENGINE, seat.engine_index)
-        self._keys[engine] = seat.key
-        if seat.host:
-            self._hosts[seat.engine_index] = seat.host
-        self._transport.connect(engine, seat.address, max_waiting=0)
-        self._mailbox.send(engine, Attach(self._transport.address))
+    def _attach(self, address: EngineAddress) -> None:
+        engine = Party(Role.ENGINE, address.engine_index)
+        self._keys[engine] = address.key
+        if address.host:
+            self._hosts[address.engine_index] = address.host
+        self._transport.connect(engine, address.address, max_waiting=0)
+        self._mailbox.post(engine, Attach(self._transport.address))
 
     def _take(self, mail: Mail[ToSecondaryClient]) -> Received | None:
         if mail.sender == self._owner:
@@ -202,7 +202,7 @@ class AttachedClient:
         if isinstance(news, EngineDown):
             self._ending[news.engine_index] = (news, time.monotonic())
         elif isinstance(news, EngineAddress):
-            return self._take_seat(news)
+            return self._take_address(news)
         elif isinstance(news, EngineStalled):
             return EngineVerdict(
                 news.engine_index, news.reason, news.seconds, news.is_final
@@ -215,13 +215,13 @@ class AttachedClient:
             self._take_gone(news.engine_index)
         return None
 
-    def _take_seat(self, seat: EngineAddress) -> EngineAvailable | None:
-        index = seat.engine_index
+    def _take_address(self, address: EngineAddress) -> EngineAvailable | None:
+        index = address.engine_index
         if (ending := self._ending.get(index)) is not None:
             self._mark_dead(ending[0])
-        if self._keys.get(Party(Role.ENGINE, index)) == seat.key:
+        if self._keys.get(Party(Role.ENGINE, index)) == address.key:
             return EngineAvailable(index)  # a process that is known
-        self._attach(seat)
+        self._attach(address)
         return None
 
     def _take_gone(self, index: int) -> None:
@@ -241,10 +241,10 @@ class AttachedClient:
         return EngineJoined(index, info)
 
     def _mark_silent_dead(self) -> None:
-        """Reports the ends of engines that have had their last words."""
+        """Reports the ends of engines whose final messages have had time to come."""
         now = time.monotonic()
         for down, since in list(self._ending.values()):
-            if now - since > _LAST_WORDS_SECONDS:
+            if now - since > _FINAL_MESSAGES_SECONDS:
                 self._mark_dead(down)
 
     def _mark_dead(self, down: EngineDown) -> None:

@@ -24,7 +24,7 @@ class ClientTable:
     """The secondary clients of an engine; for one thread.
 
     Attributes:
-        orphaned_by: Those that have been expelled and still have open requests.
+        orphaned_by: Those that have been force-detached and still have open requests.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class ClientTable:
         self._open: dict[int, set[int]] = {}
         self._gone: set[int] = set()
         self._recent: dict[int, deque[Finished]] = {}
-        self._told_at: dict[int, int] = {}
+        self._sent_at: dict[int, int] = {}
 
     @property
     def are_empty(self) -> bool:
@@ -60,26 +60,26 @@ class ClientTable:
                 elif not open_ids:
                     self._close(client)
 
-    def left(self, client: int, *, is_expelled: bool) -> Finish | None:
+    def left(self, client: int, *, is_forced: bool) -> Finish | None:
         """Closes the books of a secondary client.
 
         Returns:
-            What ends its open requests; None if there are none. If it is expelled, the
-            ends of its requests still count.
+            What ends its open requests; None if there are none. If it is
+            force-detached, the ends of its requests still count.
         """
-        if not is_expelled:
+        if not is_forced:
             self._recent.pop(client, None)
         open_ids = self._open.get(client)
         if not open_ids:
             self._close(client)
             return None
         self._gone.add(client)
-        if is_expelled:
+        if is_forced:
             self.orphaned_by.add(client)
         return Finish(sorted(open_ids), ABANDONED)
 
     def take_recent(self, client: int) -> list[Finished]:
-        """Returns the latest ends of requests that an expelled client got, once."""
+        """Returns the latest ends that a force-detached client got, once."""
         return list(self._recent.pop(client, ()))
 
     def concerns(self, client: int, part: StepOutput) -> bool:
@@ -90,13 +90,13 @@ class ClientTable:
             or part.clock is not None
             or part.cause != "step"
         )
-        if not has_news and part.at - self._told_at.get(client, 0) < STATE_NS:
+        if not has_news and part.at - self._sent_at.get(client, 0) < STATE_NS:
             return False
-        self._told_at[client] = part.at
+        self._sent_at[client] = part.at
         return True
 
     def _close(self, client: int) -> None:
         self._open.pop(client, None)
-        self._told_at.pop(client, None)
+        self._sent_at.pop(client, None)
         self._gone.discard(client)
         self.orphaned_by.discard(client)

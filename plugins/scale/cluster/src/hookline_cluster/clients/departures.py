@@ -14,9 +14,9 @@ class Departures:
         self._last_number = 0
         self._numbers: dict[int, int] = {}
         self._awaited: dict[int, set[int]] = {}
-        self._expelled: dict[int, set[int]] = {}
+        self._force_detached: dict[int, set[int]] = {}
 
-    def begin(self, engine_index: int, clients: Iterable[int]) -> int:
+    def expect(self, engine_index: int, clients: Iterable[int]) -> int:
         """Awaits secondary clients; returns the number of the wish that they fulfil."""
         self._last_number += 1
         self._numbers[engine_index] = self._last_number
@@ -38,24 +38,26 @@ class Departures:
         Each of them confirms it.
         """
         for index in engines:
-            self._expelled.setdefault(index, set()).add(client)
+            self._force_detached.setdefault(index, set()).add(client)
         for awaited in self._awaited.values():
             awaited.discard(client)
 
     def left(self, engine_index: int, client: int, number: int | None) -> None:
-        """Notes that a client has left for a wish, or was expelled if that is None."""
+        """Notes that a client has left for a wish, or by force if that is None."""
         if number is None:
-            self._expelled.get(engine_index, set()).discard(client)
+            self._force_detached.get(engine_index, set()).discard(client)
         elif number == self._numbers.get(engine_index):
             self._awaited[engine_index].discard(client)
 
     def are_complete(self, engine_index: int) -> bool:
         """Whether no secondary client has anything open at the engine."""
-        return not (self._awaited.get(engine_index) or self._expelled.get(engine_index))
+        return not (
+            self._awaited.get(engine_index) or self._force_detached.get(engine_index)
+        )
 
     def process_ended(self, engine_index: int) -> None:
         """Expects no confirmations of a process that has ended."""
-        self._expelled.pop(engine_index, None)
+        self._force_detached.pop(engine_index, None)
 
     def forget(self, engine_index: int) -> None:
         """Forgets an engine."""

@@ -31,7 +31,7 @@ class SharedEngineWire(EngineWire):
         self._clients = ServedClients(
             self._owner,
             self._transport,
-            self._mailbox.send,
+            self._mailbox.post,
             lambda: self._mailbox.dropped,
         )
 
@@ -53,11 +53,11 @@ class SharedEngineWire(EngineWire):
 
     def send(self, message: EngineMessage) -> None:
         """Sends a reply to its client, and each event to the client it concerns."""
-        self._clients.send(message)
+        self._clients.route(message)
 
     def failed(self, reason: str) -> None:
         """Tells all clients that the engine ends."""
         self._clients.failed(reason)
 
     def _command(self, mail: Mail[msgspec.Struct]) -> Command | None:
-        return self._clients.take(mail.sender, cast("FromClient", mail.message))
+        return self._clients.on_message(mail.sender, cast("FromClient", mail.message))

@@ -196,19 +196,19 @@ class AttachDetails(msgspec.Struct, frozen=True):
         client_index: The secondary client's index.
         owner_index: The owner's.
         key: The secret of the messages from the owner to the secondary client.
-        seats: All engines.
+        engines: All engines.
     """
 
     folder: str
     client_index: int
     owner_index: int
     key: bytes
-    seats: list[EngineAddress]
+    engines: list[EngineAddress]
 
     @property
     def folders(self) -> set[Path]:
         """The folders of the owner's sockets."""
-        inboxes = [Path(seat.address.removeprefix("ipc://")) for seat in self.seats]
+        inboxes = [Path(each.address.removeprefix("ipc://")) for each in self.engines]
         return {Path(self.folder), *(inbox.parent for inbox in inboxes)}
 
     def packed(self) -> AttachInfo:

@@ -22,7 +22,7 @@ class OtherClientsLoad:
         self._cached: dict[int, int] = {}
         self._begun: set[int] = set()
 
-    def take(self, output: StepOutput) -> OthersWork | None:
+    def on_output(self, output: StepOutput) -> OthersWork | None:
         """Counts an output; returns None if it says nothing of others' requests."""
         self._take_scheduling(output)
         begun = cached = ended = 0

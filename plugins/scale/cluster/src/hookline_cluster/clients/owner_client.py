@@ -69,7 +69,7 @@ class OwnerClient(ProcessClient):
         self._secondary.forget(client_index)
         for index in list(self._launched):
             if index not in self._deaths:
-                self._mailbox.send(Party(Role.ENGINE, index), ForceDetach(client_index))
+                self._mailbox.post(Party(Role.ENGINE, index), ForceDetach(client_index))
 
     def close(self) -> None:
         is_first = not self._is_closed
@@ -119,4 +119,4 @@ class OwnerClient(ProcessClient):
         return super()._key_of(peer)
 
     def _tell(self, client: Party, news: msgspec.Struct) -> None:
-        self._mailbox.send(client, news, waits=False)
+        self._mailbox.post(client, news, waits=False)

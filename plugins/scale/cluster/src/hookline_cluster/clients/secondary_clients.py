@@ -64,7 +64,7 @@ class SecondaryClients:
         self._send = send
         self._lock = threading.Lock()
         self._keys: dict[int, bytes] = {}
-        self._seats: dict[int, EngineAddress] = {}
+        self._addresses: dict[int, EngineAddress] = {}
         self._departures = Departures()
 
     def key_of(self, client: Party) -> bytes | None:
@@ -90,13 +90,13 @@ class SecondaryClients:
             host: Its machine, if that is another one.
         """
         usual = ipc_address(self._folder, Party(Role.ENGINE, engine_index))
-        seat = EngineAddress(
+        offered = EngineAddress(
             engine_index, key, address or usual, info.facts, info.clock, host=host
         )
         with self._lock:
-            self._seats[engine_index] = seat
+            self._addresses[engine_index] = offered
             self._departures.process_ended(engine_index)
-            self._tell(seat)
+            self._tell(offered)
             if self._departures.has_begun(engine_index):
                 self._ask_to_leave(engine_index)
 
@@ -113,11 +113,13 @@ class SecondaryClients:
         index = death.engine_index
         down = EngineDown(index, death.reason, death.kind.value, is_replaced, returns)
         with self._lock:
-            self._seats[index] = msgspec.structs.replace(self._seats[index], down=down)
+            self._addresses[index] = msgspec.structs.replace(
+                self._addresses[index], down=down
+            )
             self._departures.process_ended(index)
             self._tell(down)
 
-    def vacate(self, engine_index: int) -> None:
+    def drain_engine(self, engine_index: int) -> None:
         """Asks the secondary clients to leave an engine."""
         with self._lock:
             self._ask_to_leave(engine_index)
@@ -126,17 +128,17 @@ class SecondaryClients:
         """Offers an engine again that the clients were to leave, or have left."""
         with self._lock:
             if self._departures.cancel(engine_index):
-                self._tell(self._seats[engine_index])
+                self._tell(self._addresses[engine_index])
 
     def client_left(self, engine_index: int, client: int, number: int | None) -> None:
-        """Takes note that a client has left an engine, or was expelled if that is None.
+        """Takes note that a client has left an engine; by force if that is None.
 
         `number` is that of the wish which it fulfils.
         """
         with self._lock:
             self._departures.left(engine_index, client, number)
 
-    def is_vacated(self, engine_index: int) -> bool:
+    def is_drained(self, engine_index: int) -> bool:
         """Whether no client has anything open at an engine that all are to leave."""
         with self._lock:
             return self._departures.are_complete(engine_index)
@@ -145,7 +147,7 @@ class SecondaryClients:
         """Offers an engine no longer."""
         with self._lock:
             self._departures.forget(engine_index)
-            if self._seats.pop(engine_index, None) is not None:
+            if self._addresses.pop(engine_index, None) is not None:
                 self._tell(EngineRemoved(engine_index))
 
     def leaves(self, engine_index: int) -> None:
@@ -174,12 +176,12 @@ class SecondaryClients:
             self._transport.connect(client, address, max_waiting=self._most_waiting)
             self._keys[client.index] = invitation.key
             offered = [
-                seat
-                for index, seat in self._seats.items()
+                each
+                for index, each in self._addresses.items()
                 if not self._departures.has_begun(index)
             ]
-        seats = [*invitation.seats, *offered]
-        return msgspec.structs.replace(invitation, seats=seats)
+        engines = [*invitation.engines, *offered]
+        return msgspec.structs.replace(invitation, engines=engines)
 
     def forget(self, client_index: int) -> None:
         """Tells nothing more to a secondary client that has ended."""
@@ -188,11 +190,11 @@ class SecondaryClients:
             self._transport.disconnect(client)
             self._keys.pop(client_index, None)
             self.overrun.discard(client_index)
-            up = [index for index, seat in self._seats.items() if seat.down is None]
+            up = [index for index, each in self._addresses.items() if each.down is None]
             self._departures.force_detached(client_index, up)
 
     def _ask_to_leave(self, engine_index: int) -> None:
-        number = self._departures.begin(engine_index, self._keys)
+        number = self._departures.expect(engine_index, self._keys)
         self._tell(DrainEngine(engine_index, number))
 
     def _tell(self, news: msgspec.Struct) -> None:

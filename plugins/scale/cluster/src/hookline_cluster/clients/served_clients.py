@@ -45,7 +45,7 @@ FromClient = Attach | Detach | DetachDrained | ForceDetach | Add | Finish | Call
 
 
 class SendMail(Protocol):
-    """Sends a message to a connected peer; see `Mailbox.send`."""
+    """Sends a message to a connected peer; see `Mailbox.post`."""
 
     def __call__(
         self, receiver: Party, message: msgspec.Struct, *, waits: bool = True
@@ -94,7 +94,7 @@ class ServedClients:
         """Returns the next of these commands."""
         return self._commands.popleft()
 
-    def take(self, sender: Party, message: FromClient) -> Command | None:
+    def on_message(self, sender: Party, message: FromClient) -> Command | None:
         """Takes a client's message; returns what the engine has to do."""
         if isinstance(message, Attach):
             self._attach(sender, message.address)
@@ -104,7 +104,7 @@ class ServedClients:
             self._depart(sender, message.number)
         elif isinstance(message, ForceDetach):
             if sender == self._owner:
-                self._expel(message.client)
+                self._force_detach(message.client)
         elif sender in self._clients:
             if sender != self._owner:
                 self._note(sender, message)
@@ -116,7 +116,7 @@ class ServedClients:
         self._ready = ready
         self._mail(self._owner, ready)
 
-    def send(self, message: EngineMessage) -> None:
+    def route(self, message: EngineMessage) -> None:
         """Sends a reply to its client, and each event to the client it concerns."""
         if not isinstance(message, StepOutput):
             self._reply(message)
@@ -147,7 +147,7 @@ class ServedClients:
 
     def _send_parts(self, output: StepOutput) -> None:
         indices = [client.index for client in self._clients]
-        others = None if self._others is None else self._others.take(output)
+        others = None if self._others is None else self._others.on_output(output)
         parts = split_output(output, indices, self._secondary.orphaned_by, others)
         for index, part in parts:
             client = Party(Role.CLIENT, index)
@@ -162,7 +162,7 @@ class ServedClients:
             self._mail(client, message)
         elif client in self._clients and not self._mail(client, message, waits=False):
             _log.warning("%s does not read its outputs and is detached", client)
-            self._detach(client, is_expelled=True)
+            self._detach(client, is_forced=True)
             self._mail(self._owner, Overrun(client.index))
 
     def _attach(self, client: Party, address: str) -> None:
@@ -180,8 +180,8 @@ class ServedClients:
             self._secondary.arrived(client.index)
         self._send(client, cast("Ready", self._ready))
 
-    def _expel(self, client: int) -> None:
-        self._detach(Party(Role.CLIENT, client), is_expelled=True)
+    def _force_detach(self, client: int) -> None:
+        self._detach(Party(Role.CLIENT, client), is_forced=True)
         recent = self._secondary.take_recent(client)
         self._mail(self._owner, ForceDetached(client, recent))
 
@@ -191,11 +191,11 @@ class ServedClients:
             # After all outputs of its requests, so that the owner has them by now.
             self._mail(self._owner, ClientDrained(client.index, number))
 
-    def _detach(self, client: Party, *, is_expelled: bool = False) -> None:
+    def _detach(self, client: Party, *, is_forced: bool = False) -> None:
         if client == self._owner or client not in self._clients:
             return
         self._clients.remove(client)
         self._transport.disconnect(client)
-        finish = self._secondary.left(client.index, is_expelled=is_expelled)
+        finish = self._secondary.left(client.index, is_forced=is_forced)
         if finish is not None:
             self._commands.append(finish)

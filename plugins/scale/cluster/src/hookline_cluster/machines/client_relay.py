@@ -23,8 +23,8 @@ class ClientRelay:
 
     Only the head node is connected to these engines, so that one port is enough. It
     neither decodes frames nor checks them: each has the key of its engine, which the
-    receiver checks, and which names the engine. `take` and `pass_on` are for the thread
-    that receives from the engines, the rest for any thread.
+    receiver checks, and which names the engine. `next_frame` and `pass_on` are for the
+    thread that receives from the engines, the rest for any thread.
     """
 
     most_waiting = SECONDARY_CLIENT_FRAMES
@@ -53,22 +53,22 @@ class ClientRelay:
         """Secondary clients that have not taken what engines sent them."""
         return frozenset(self._overrun)
 
-    def seat(self, engine: Party, key: bytes) -> None:
+    def add_engine(self, engine: Party, key: bytes) -> None:
         """Passes frames with this key to an engine, and none with an earlier one."""
-        self.unseat(engine)
+        self.remove_engine(engine)
         self._engines[key] = engine
 
-    def unseat(self, engine: Party) -> None:
+    def remove_engine(self, engine: Party) -> None:
         """Passes nothing to an engine any more."""
-        for key, seated in list(self._engines.items()):
-            if seated == engine:
+        for key, known in list(self._engines.items()):
+            if known == engine:
                 del self._engines[key]
 
     def forget(self, client: int) -> None:
         """Forgets a secondary client that has ended."""
         self._overrun.discard(client)
 
-    def take(self) -> tuple[Party, bytes] | None:
+    def next_frame(self) -> tuple[Party, bytes] | None:
         """Returns a client's frame and its engine; None if that is not there."""
         frame = self.transport.receive(0.0)
         if frame is None or (engine := self._engines.get(key_in(frame))) is None:

@@ -75,7 +75,7 @@ class _Engine:
         elif self.fate is _Fate.DUE:
             self.fate = _Fate.DISMISSED
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """Ends the process at once."""
         if self._process is not None and self.fate is _Fate.RUNS:
             self._process.hang_up()
@@ -96,7 +96,7 @@ class _Engine:
 
     def _retry(self, reason: str) -> None:
         """Has another process take the place of one, if that is allowed."""
-        if (delay := self._budget.take()) is not None:
+        if (delay := self._budget.consume()) is not None:
             _log.error("engine %d: %s; it is replaced", self.index, reason)
             self._start_after(delay)
         else:
@@ -157,7 +157,7 @@ class HeadlessNode:
             self._drain(drain_seconds)
         finally:
             for engine in self._engines:
-                engine.end()
+                engine.kill()
         return not any(each.fate is _Fate.FAILED for each in self._engines)
 
     def _drain(self, seconds: float) -> None:

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from hookline.config import EngineConfig
 from hookline_cluster.machines.link_messages import Join, Refused
 from hookline_cluster.machines.local_options import contradiction
-from hookline_cluster.machines.remote_seat import RemoteSeat
+from hookline_cluster.machines.remote_engine import RemoteEngine
 
 
 class NodeAdmission:
@@ -14,26 +14,29 @@ class NodeAdmission:
 
     Args:
         config: Its configuration.
-        seats: The engines of other machines.
+        engines: The engines of other machines.
         model_digest: Digest of its model's folder.
     """
 
     def __init__(
-        self, config: EngineConfig, seats: Mapping[int, RemoteSeat], model_digest: str
+        self,
+        config: EngineConfig,
+        engines: Mapping[int, RemoteEngine],
+        model_digest: str,
     ) -> None:
         self._config = config
-        self._seats = seats
+        self._remotes = engines
         self._model_digest = model_digest
 
     def refusal(self, engine_index: int, join: Join) -> Refused | None:
         """Returns why a process cannot be an engine; None if it can."""
-        if (seat := self._seats.get(engine_index)) is None:
-            shown = ", ".join(map(str, self._seats))
+        if (engine := self._remotes.get(engine_index)) is None:
+            shown = ", ".join(map(str, self._remotes))
             reason = f"the engines of other machines are {shown}"
             return Refused(reason, is_final=True)
         if (mismatch := self._mismatch(join)) is not None:
             return Refused(mismatch, is_final=True)
-        if (occupancy := seat.occupancy) is not None:
+        if (occupancy := engine.occupancy) is not None:
             return Refused(occupancy, is_final=False)
         return None
 

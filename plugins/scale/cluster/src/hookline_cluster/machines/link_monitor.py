@@ -47,7 +47,7 @@ class ConnectionEvents:
     is_stopped: bool = False
     _accepted: dict[int, int] = field(default_factory=dict)
 
-    def take(self, monitor: "zmq.Socket[bytes]") -> None:
+    def receive_event(self, monitor: "zmq.Socket[bytes]") -> None:
         """Takes the next event; waits for it."""
         event = parse_monitor_message(monitor.recv_multipart())
         kind, value = event["event"], event["value"]

@@ -19,7 +19,7 @@ from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.client_relay import ClientRelay
 from hookline_cluster.machines.engine_nodes import EngineNodes, NodeEnded
 from hookline_cluster.machines.remote_client import DRAIN_SECONDS, RemoteClient
-from hookline_cluster.machines.remote_seat import Presence, RemoteSeat
+from hookline_cluster.machines.remote_engine import Presence, RemoteEngine
 from hookline_cluster.machines.remote_secondary_clients import RemoteSecondaryClients
 from hookline_cluster.machines.tcp import TcpHub
 from hookline_cluster.news import EngineLeft
@@ -30,7 +30,7 @@ _REMOVED = "it was removed"
 
 
 class PlacedClient(Elastic, RemoteClient):
-    """A `RemoteClient` that decides itself when another process takes a seat.
+    """A `RemoteClient` that decides itself when another process becomes an engine.
 
     So deaths and replacements are as those of processes here. It waits longer
     than the nodes do, which know better why an engine is not there.
@@ -111,7 +111,7 @@ class PlacedClient(Elastic, RemoteClient):
         if self._is_waiting:
             self._given_up = f"engine {index}: {reason}"
             return None
-        if self._seats[index].presence is Presence.READY:
+        if self._remotes[index].presence is Presence.READY:
             # What it had sent may still be on its way.
             death = EngineDied(index, reason, DeathKind.EXITED)
             self._losses.setdefault(index, (time.monotonic() + DRAIN_SECONDS, death))
@@ -121,7 +121,7 @@ class PlacedClient(Elastic, RemoteClient):
         return died
 
     def _mark_dead(self, death: EngineDied) -> EngineDied | None:
-        presence = self._seats[death.engine_index].presence
+        presence = self._remotes[death.engine_index].presence
         if presence is Presence.ABSENT:
             self._losses.pop(death.engine_index, None)
             return None
@@ -136,7 +136,7 @@ class PlacedClient(Elastic, RemoteClient):
     # -- engines that come and go --------------------------------------------------
 
     def _begin_start(self, index: int, num_blocks: int) -> None:
-        self._seats.setdefault(index, RemoteSeat(index))
+        self._remotes.setdefault(index, RemoteEngine(index))
         self.engines.pop(index, None)
         self._blocks[index] = num_blocks
         self._start(index)
@@ -144,10 +144,10 @@ class PlacedClient(Elastic, RemoteClient):
     def _begin_end(self, index: int) -> None:
         self._due.pop(index, None)
         self._losses.pop(index, None)
-        seat = self._seats[index]
-        if seat.presence is not Presence.ABSENT:
-            self._dismiss(seat, returns=False)
-            seat.leave(_REMOVED, is_lost=False)
+        engine = self._remotes[index]
+        if engine.presence is not Presence.ABSENT:
+            self._dismiss(engine, returns=False)
+            engine.leave(_REMOVED, is_lost=False)
         self._forget(index)
         self._left.append(index)
 
@@ -158,10 +158,10 @@ class PlacedClient(Elastic, RemoteClient):
         if self._secondary is not None:
             self._secondary.left(index)
 
-    def _take_ready(self, seat: RemoteSeat, info: EngineInfo) -> Received | None:
-        received = super()._take_ready(seat, info)
-        is_joining = seat.index in self._joining
-        return EngineReplaced(seat.index, info) if is_joining else received
+    def _take_ready(self, engine: RemoteEngine, info: EngineInfo) -> Received | None:
+        received = super()._take_ready(engine, info)
+        is_joining = engine.index in self._joining
+        return EngineReplaced(engine.index, info) if is_joining else received
 
     def _config_of(self, engine_index: int) -> EngineConfig:
         config = super()._config_of(engine_index)

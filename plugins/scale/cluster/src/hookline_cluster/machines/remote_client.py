@@ -49,7 +49,7 @@ from hookline_cluster.machines.link_messages import (
     ToHead,
     Welcome,
 )
-from hookline_cluster.machines.remote_seat import Presence, RemoteSeat
+from hookline_cluster.machines.remote_engine import Presence, RemoteEngine
 from hookline_cluster.machines.remote_secondary_clients import RemoteSecondaryClients
 from hookline_cluster.machines.tcp import TcpHub
 from hookline_cluster.news import EngineLeaving, EngineVerdict
@@ -100,9 +100,9 @@ class RemoteClient:
         self._config = config
         self._hub = hub
         remote = ClusterConfig.of(config).remote_indices
-        self._seats = {index: RemoteSeat(index) for index in remote}
+        self._remotes = {index: RemoteEngine(index) for index in remote}
         digest = digest_of_folder(find_folder(config.model.model))
-        self._admission = NodeAdmission(config, self._seats, digest)
+        self._admission = NodeAdmission(config, self._remotes, digest)
         self._mailbox: Mailbox[ToHead] = Mailbox(
             hub,
             Party(Role.CLIENT, self.index),
@@ -154,18 +154,18 @@ class RemoteClient:
 
     @property
     def hosts(self) -> Mapping[int, str]:
-        return {each.index: each.link.host for each in list(self._seats.values())}
+        return {each.index: each.link.host for each in list(self._remotes.values())}
 
     @property
     def links(self) -> LinkStats:
-        links = tuple(each.link for each in list(self._seats.values()))
+        links = tuple(each.link for each in list(self._remotes.values()))
         return LinkStats(engines=links, refused=self._hub.refused)
 
     def inspector(self, engine_index: int) -> None:
         """Returns None: the process is on another machine."""
 
     def returns(self, engine_index: int) -> bool:
-        return engine_index in self._seats
+        return engine_index in self._remotes
 
     def kill(self, engine_index: int, reason: str) -> None:
         death = EngineDied(engine_index, reason, DeathKind.STALLED)
@@ -209,22 +209,22 @@ class RemoteClient:
         """Has the engines abort the requests of a secondary client that has ended."""
         if self._secondary is not None:
             self._secondary.forget(client_index)
-        for seat in list(self._seats.values()):
-            if seat.presence is Presence.READY:
-                self._mailbox.send(seat.party, ForceDetach(client_index))
+        for engine in list(self._remotes.values()):
+            if engine.presence is Presence.READY:
+                self._mailbox.post(engine.party, ForceDetach(client_index))
 
     # -- messages ----------------------------------------------------------------
 
     @property
     def dropped(self) -> int:
-        there = sum(each.dropped for each in list(self._seats.values()))
+        there = sum(each.dropped for each in list(self._remotes.values()))
         return self._mailbox.dropped + there
 
     def send(self, engine_index: int, command: Command) -> None:
-        seat = self._seats[engine_index]
-        if self._is_closed or seat.presence is not Presence.READY:
-            raise EngineDeadError(_CLOSED if self._is_closed else seat.absence)
-        self._mailbox.send(seat.party, command)
+        engine = self._remotes[engine_index]
+        if self._is_closed or engine.presence is not Presence.READY:
+            raise EngineDeadError(_CLOSED if self._is_closed else engine.absence)
+        self._mailbox.post(engine.party, command)
 
     def receive(self, timeout_seconds: float) -> Received | None:
         deadline = time.monotonic() + timeout_seconds
@@ -244,8 +244,8 @@ class RemoteClient:
         """Says goodbye to the engines, and waits a moment for them to end."""
         if self._is_closed:
             return
-        for seat in self._present:
-            self._mailbox.send(seat.party, Goodbye(returns=False))
+        for engine in self._present:
+            self._mailbox.post(engine.party, Goodbye(returns=False))
         deadline = time.monotonic() + _GRACE_SECONDS
         while self._present and time.monotonic() < deadline:
             self.receive(_LOOK_SECONDS)
@@ -260,12 +260,12 @@ class RemoteClient:
 
     @property
     def _missing(self) -> list[int]:
-        return [each for each in self._seats if each not in self.engines]
+        return [each for each in self._remotes if each not in self.engines]
 
     @property
-    def _present(self) -> list[RemoteSeat]:
-        seats = self._seats.values()
-        return [each for each in seats if each.presence is not Presence.ABSENT]
+    def _present(self) -> list[RemoteEngine]:
+        engines = self._remotes.values()
+        return [each for each in engines if each.presence is not Presence.ABSENT]
 
     def _next_mail(self, timeout_seconds: float) -> Mail[ToHead] | None:
         try:
@@ -280,31 +280,31 @@ class RemoteClient:
             if mail.sender.role is Role.JOINER:
                 self._take_join(mail.sender, message)
             return None
-        seat = self._seats.get(mail.sender.index)
-        if seat is None or seat.presence is Presence.ABSENT:
-            return None  # the last words of a process that has lost its seat
+        engine = self._remotes.get(mail.sender.index)
+        if engine is None or engine.presence is Presence.ABSENT:
+            return None  # the last messages of a process that is the engine no longer
         if isinstance(message, OfSecondaryClients):
-            return news_of_secondary_client(seat.index, message)
-        return self._taken(seat, message)
+            return news_of_secondary_client(engine.index, message)
+        return self._taken(engine, message)
 
     def _taken(
         self,
-        seat: RemoteSeat,
+        engine: RemoteEngine,
         message: FromRemoteEngine,
     ) -> Received | None:
         match message:
             case Output(output, dropped):
-                seat.dropped = dropped
+                engine.dropped = dropped
                 return output
             case Reply():
                 return message
             case Pong(at):
-                seat.answered((time.monotonic_ns() - at) / 1e9)
+                engine.answered((time.monotonic_ns() - at) / 1e9)
                 return None
             case Ready(facts, clock):
-                return self._take_ready(seat, EngineInfo(facts, clock))
+                return self._take_ready(engine, EngineInfo(facts, clock))
             case Leaving():
-                return self._take_leaving(seat)
+                return self._take_leaving(engine)
             case Left():
                 reason, kind = "it was stopped on its machine", DeathKind.EXITED
             case Failed(text):
@@ -313,37 +313,37 @@ class RemoteClient:
                 reason, kind = f"{subject}: {detail}", DeathKind.START
             case _:
                 assert_never(message)
-        return self._mark_dead(EngineDied(seat.index, reason, kind))
+        return self._mark_dead(EngineDied(engine.index, reason, kind))
 
-    def _take_leaving(self, seat: RemoteSeat) -> EngineLeaving:
+    def _take_leaving(self, engine: RemoteEngine) -> EngineLeaving:
         if self._secondary is not None:
-            self._secondary.leaves(seat.index)
-        return EngineLeaving(seat.index)
+            self._secondary.leaves(engine.index)
+        return EngineLeaving(engine.index)
 
     def _take_join(self, joiner: Party, join: Join) -> None:
         refusal = self._admission.refusal(joiner.index, join)
         if refusal is not None:
             self._refuse(joiner, refusal, f" of {join.host}")
             return
-        seat = self._seats[joiner.index]
-        seat.take(join, make_key())
+        engine = self._remotes[joiner.index]
+        engine.assign(join, make_key())
         self._last_refusal = ""
-        _log.info("engine %d joins from %s", seat.index, join.host)
-        self._answer(joiner, Welcome(self._config_of(seat.index), seat.key))
-        self._hub.connect(seat.party, self._hub.origin, max_waiting=0)
+        _log.info("engine %d joins from %s", engine.index, join.host)
+        self._answer(joiner, Welcome(self._config_of(engine.index), engine.key))
+        self._hub.connect(engine.party, self._hub.origin, max_waiting=0)
 
     def _config_of(self, engine_index: int) -> EngineConfig:
         """Returns the configuration that an engine gets from the head node."""
         return self._config.of_engine(engine_index)
 
-    def _take_ready(self, seat: RemoteSeat, info: EngineInfo) -> Received | None:
-        is_new = seat.index not in self.engines
-        self.engines[seat.index] = info
-        seat.ready()
+    def _take_ready(self, engine: RemoteEngine, info: EngineInfo) -> Received | None:
+        is_new = engine.index not in self.engines
+        self.engines[engine.index] = info
+        engine.ready()
         if self._secondary is not None:
-            self._secondary.seated(seat, info)
-        _log.info("engine %d is ready on %s", seat.index, seat.link.host)
-        return None if is_new else EngineReplaced(seat.index, info)
+            self._secondary.offer(engine, info)
+        _log.info("engine %d is ready on %s", engine.index, engine.link.host)
+        return None if is_new else EngineReplaced(engine.index, info)
 
     def _refuse(self, joiner: Party, refusal: Refused, whose: str = "") -> None:
         line = f"refused a process{whose} as engine {joiner.index}: {refusal.reason}"
@@ -354,7 +354,7 @@ class RemoteClient:
 
     def _answer(self, joiner: Party, message: msgspec.Struct) -> None:
         self._hub.connect(joiner, self._hub.origin, max_waiting=0)
-        self._mailbox.send(joiner, message)
+        self._mailbox.post(joiner, message)
         self._hub.disconnect(joiner)
 
     def _ping(self) -> None:
@@ -362,11 +362,11 @@ class RemoteClient:
         if now - self._pinged_at < PING_SECONDS:
             return
         self._pinged_at = now
-        for seat in self._present:
-            self._mailbox.send(seat.party, Ping(time.monotonic_ns()))
-            if (reason := self._hub.lost(seat.party)) is not None:
-                death = EngineDied(seat.index, reason, DeathKind.LOST)
-                self._losses.setdefault(seat.index, (now + DRAIN_SECONDS, death))
+        for engine in self._present:
+            self._mailbox.post(engine.party, Ping(time.monotonic_ns()))
+            if (reason := self._hub.lost(engine.party)) is not None:
+                death = EngineDied(engine.index, reason, DeathKind.LOST)
+                self._losses.setdefault(engine.index, (now + DRAIN_SECONDS, death))
 
     def _take_loss(self) -> EngineDied | None:
         now = time.monotonic()
@@ -374,27 +374,27 @@ class RemoteClient:
         return self._mark_dead(due[0]) if due else None
 
     def _mark_dead(self, death: EngineDied) -> EngineDied | None:
-        seat = self._seats[death.engine_index]
-        self._losses.pop(seat.index, None)
-        was_ready = seat.presence is Presence.READY
-        if seat.presence is Presence.ABSENT:
+        engine = self._remotes[death.engine_index]
+        self._losses.pop(engine.index, None)
+        was_ready = engine.presence is Presence.READY
+        if engine.presence is Presence.ABSENT:
             return None
-        self._dismiss(seat, returns=True)
-        seat.leave(death.reason, is_lost=death.kind is DeathKind.LOST)
+        self._dismiss(engine, returns=True)
+        engine.leave(death.reason, is_lost=death.kind is DeathKind.LOST)
         if self._is_waiting:
-            self.engines.pop(seat.index, None)
-            _log.error("engine %d has ended: %s", seat.index, seat.absence)
+            self.engines.pop(engine.index, None)
+            _log.error("engine %d has ended: %s", engine.index, engine.absence)
             return None
-        return death._replace(reason=seat.absence) if was_ready else None
+        return death._replace(reason=engine.absence) if was_ready else None
 
-    def _dismiss(self, seat: RemoteSeat, *, returns: bool) -> None:
-        self._mailbox.send(seat.party, Goodbye(returns=returns))
-        self._hub.disconnect(seat.party)
+    def _dismiss(self, engine: RemoteEngine, *, returns: bool) -> None:
+        self._mailbox.post(engine.party, Goodbye(returns=returns))
+        self._hub.disconnect(engine.party)
         if self._secondary is not None:
-            self._secondary.unseated(seat)
+            self._secondary.withdraw(engine)
 
     def _key_of(self, peer: Party) -> bytes | None:
         if peer.role is Role.JOINER:
             return JOINING_KEY
-        seat = self._seats.get(peer.index)
-        return None if seat is None or peer.role is not Role.ENGINE else seat.key
+        engine = self._remotes.get(peer.index)
+        return None if engine is None or peer.role is not Role.ENGINE else engine.key

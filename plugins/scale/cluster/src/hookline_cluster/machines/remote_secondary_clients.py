@@ -5,7 +5,7 @@ import msgspec
 from hookline.transport.engine_client import EngineInfo
 from hookline_cluster.clients.secondary_clients import SecondaryClients
 from hookline_cluster.machines.client_relay import ClientRelay
-from hookline_cluster.machines.remote_seat import RemoteSeat
+from hookline_cluster.machines.remote_engine import RemoteEngine
 from hookline_process_engine.mailbox import Mailbox
 from hookline_process_engine.transport import Party, Role
 
@@ -33,15 +33,15 @@ class RemoteSecondaryClients(SecondaryClients):
         """Clients that get no more outputs, because they did not take them."""
         return self._relay.overrun
 
-    def seated(self, seat: RemoteSeat, info: EngineInfo) -> None:
-        """Offers a process that is ready."""
-        self._relay.seat(seat.party, seat.key)
-        address, host = self._relay.address, seat.link.host
-        self.started(seat.index, info, seat.key, address=address, host=host)
+    def offer(self, engine: RemoteEngine, info: EngineInfo) -> None:
+        """Offers an engine whose process is ready."""
+        self._relay.add_engine(engine.party, engine.key)
+        address, host = self._relay.address, engine.link.host
+        self.started(engine.index, info, engine.key, address=address, host=host)
 
-    def unseated(self, seat: RemoteSeat) -> None:
+    def withdraw(self, engine: RemoteEngine) -> None:
         """Passes nothing more on to a process that has ended."""
-        self._relay.unseat(seat.party)
+        self._relay.remove_engine(engine.party)
 
     def forget(self, client_index: int) -> None:
         super().forget(client_index)
@@ -52,4 +52,4 @@ class RemoteSecondaryClients(SecondaryClients):
         self._relay.close()
 
     def _send_news(self, client: Party, news: msgspec.Struct) -> None:
-        self._news.send(client, news, waits=False)
+        self._news.post(client, news, waits=False)

@@ -92,7 +92,7 @@ class RemoteWire:
         request = Join(host, os.getpid(), own, model_digest, given)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            self._mailbox.send(_HEAD, request, waits=False)
+            self._mailbox.post(_HEAD, request, waits=False)
             answer = self._answer(time.monotonic() + _ASK_SECONDS)
             if answer is not None:
                 self._mailbox = self._make_mailbox(Role.ENGINE, answer.key)
@@ -121,14 +121,14 @@ class RemoteWire:
         self._heard_at = now
         message = mail.message
         if isinstance(message, Ping):
-            self._mailbox.send(_HEAD, Pong(message.at))
+            self._mailbox.post(_HEAD, Pong(message.at))
         elif isinstance(message, Goodbye) and message.returns:
             self._on_lost()
         elif isinstance(message, Goodbye):
             self._link.expect_end()
             self.is_dismissed = True
         elif isinstance(message, FromClient):
-            return self._clients.take(mail.sender, message)
+            return self._clients.on_message(mail.sender, message)
         return None
 
     def ready(self, ready: Ready) -> None:
@@ -137,24 +137,24 @@ class RemoteWire:
         self._clients.ready(ready)
 
     def start_failed(self, kind: str, subject: str, detail: str) -> None:
-        self._mailbox.send(_HEAD, StartFailed(kind, subject, detail))
+        self._mailbox.post(_HEAD, StartFailed(kind, subject, detail))
 
     def failed(self, reason: str) -> None:
         # The head node tells the other clients.
-        self._mailbox.send(_HEAD, Failed(reason))
+        self._mailbox.post(_HEAD, Failed(reason))
 
     def leaving(self) -> None:
         """Asks for no more requests."""
-        self._mailbox.send(_HEAD, Leaving())
+        self._mailbox.post(_HEAD, Leaving())
 
     def left(self) -> None:
         """Tells the head node that this engine ends as it was asked to."""
         self._link.expect_end()
-        self._mailbox.send(_HEAD, Left())
+        self._mailbox.post(_HEAD, Left())
 
     def send(self, message: EngineMessage) -> None:
         """Sends an output or a reply; waits while too many are on their way."""
-        self._clients.send(message)
+        self._clients.route(message)
 
     def close(self) -> None:
         """Sends the remaining messages, for a second at most."""
@@ -202,7 +202,7 @@ class RemoteWire:
 
     def _serve_clients(self) -> ServedClients:
         mailbox = self._mailbox
-        return ServedClients(_HEAD, self._link, mailbox.send, lambda: mailbox.dropped)
+        return ServedClients(_HEAD, self._link, mailbox.post, lambda: mailbox.dropped)
 
     def _make_mailbox(self, role: Role, key: bytes) -> Mailbox[ToRemoteEngine]:
         decoder = msgspec.msgpack.Decoder(ToRemoteEngine)

@@ -33,7 +33,7 @@ MOST_FRAMES = 10_000
 _RECONNECT_SECONDS = 0.5
 _END_SECONDS = 3.0
 _HEAD = Party(Role.CLIENT, 0)
-_FRAMES_TO_GUEST = 2
+_FRAMES_TO_SECONDARY = 2
 """A secondary client's label, and the frame for it."""
 _log = logging.getLogger(__name__)
 
@@ -142,13 +142,13 @@ class TcpHub:
         if self._gate is not None and self._gate.socket in ready:
             self._gate.answer()
         if self._monitor in ready:
-            self._events.take(self._monitor)
+            self._events.receive_event(self._monitor)
         if self._relay is not None and self._relay.inbox in ready:
             self._relay_to_engine(self._relay)
         if self._router not in ready:
             return None
         self._origin, *frames = self._router.recv_multipart()
-        if self._relay is not None and len(frames) == _FRAMES_TO_GUEST:
+        if self._relay is not None and len(frames) == _FRAMES_TO_SECONDARY:
             if self._origin in self._peers.values():
                 self._relay.pass_on(*frames)
             return None
@@ -192,7 +192,7 @@ class TcpHub:
         return poller
 
     def _relay_to_engine(self, relay: ClientRelay) -> None:
-        if (taken := relay.take()) is None:
+        if (taken := relay.next_frame()) is None:
             return
         engine, frame = taken
         with self._lock:
@@ -308,7 +308,7 @@ class TcpLink:
     def _watch(self, monitor: "zmq.Socket[bytes]") -> None:
         # Until the last event, because ZMQ's own thread waits until each is taken.
         while not self._events.is_stopped:
-            self._events.take(monitor)
+            self._events.receive_event(monitor)
             if self._events.is_lost:
                 on_lost, self._on_lost = self._on_lost, _ignore
                 on_lost()

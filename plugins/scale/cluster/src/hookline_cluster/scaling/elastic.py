@@ -28,10 +28,10 @@ class Elastic(ABC):
         """See `ElasticEngines.remove`."""
         self._asked.put((engine_index, None))
 
-    def vacate(self, engine_index: int) -> None:
-        """See `ElasticEngines.vacate`."""
+    def drain_engine(self, engine_index: int) -> None:
+        """See `ElasticEngines.drain_engine`."""
         if self._secondary_clients is not None:
-            self._secondary_clients.vacate(engine_index)
+            self._secondary_clients.drain_engine(engine_index)
 
     def keep(self, engine_index: int) -> None:
         """See `ElasticEngines.keep`."""
@@ -43,10 +43,10 @@ class Elastic(ABC):
         if self._secondary_clients is not None:
             self._secondary_clients.client_left(engine_index, client, number)
 
-    def is_vacated(self, engine_index: int) -> bool:
-        """See `ElasticEngines.is_vacated`."""
+    def is_drained(self, engine_index: int) -> bool:
+        """See `ElasticEngines.is_drained`."""
         others = self._secondary_clients
-        return others is None or others.is_vacated(engine_index)
+        return others is None or others.is_drained(engine_index)
 
     def _obey(self) -> None:
         """Begins what was asked for."""

@@ -79,7 +79,7 @@ class EngineFollowing:
         leaving = tuple(each.index for each in live if each.is_surplus)
         return ScalingState(serving, (), leaving)
 
-    def take(self, news: EngineNumberNews) -> None:
+    def on_news(self, news: EngineNumberNews) -> None:
         """Handles a message of the owner about one of its engines."""
         index = news.engine_index
         match news:

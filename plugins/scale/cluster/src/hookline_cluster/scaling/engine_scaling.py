@@ -121,11 +121,11 @@ class EngineScaling:
             if self._has_finished(engine):
                 self._draining.discard(index)
                 if engine.failure is None:
-                    engine.end(LEFT)
+                    engine.mark_ended(LEFT)
                 self._remove(index)
                 self.changed()
 
-    def take(self, news: EngineNumberNews) -> None:
+    def on_news(self, news: EngineNumberNews) -> None:
         """Takes the news of engines that join or leave, and of who uses them."""
         index = news.engine_index
         match news:
@@ -143,7 +143,7 @@ class EngineScaling:
         self.changed()
 
     def _take_client(self, news: SecondaryClientLeft | SecondaryClientEnded) -> None:
-        """Takes note that another front end has left an engine, or was expelled."""
+        """Takes note that another front end has left an engine, maybe by force."""
         if isinstance(news, SecondaryClientEnded):
             self._observers.front_end_ended(news)
         if (elastic := self._engines.client.capability(ElasticEngines)) is not None:
@@ -179,11 +179,11 @@ class EngineScaling:
         engine = self._engines[self.state.serving[-1]]
         self._mark(engine, is_surplus=True)
         self._draining.add(engine.index)
-        self._elastic.vacate(engine.index)
+        self._elastic.drain_engine(engine.index)
         _log.info(
             "engine %d will stop once its %d requests have ended",
             engine.index,
-            max(engine.accounting.num_in_flight, engine.num_told),
+            max(engine.accounting.num_in_flight, engine.num_reported),
         )
 
     @staticmethod
@@ -211,10 +211,10 @@ class EngineScaling:
             return True
         is_idle = not (
             engine.accounting.num_in_flight
-            or engine.num_told
+            or engine.num_reported
             or engine.stats.kv_blocks_used
         )
-        is_ours = self._elastic.is_vacated(engine.index)
+        is_ours = self._elastic.is_drained(engine.index)
         return is_idle and is_ours and not self._calls.has_open(engine.index)
 
     def _take_joined(self, joined: EngineJoined) -> None:

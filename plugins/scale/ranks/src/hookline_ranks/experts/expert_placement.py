@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from transformers import PreTrainedConfig
 
 from hookline.exceptions import ConfigError
-from hookline.models.cost import EXPERT_NUMBERS, num_experts_of
+from hookline_models.loading.cost import EXPERT_NUMBERS, num_experts_of
 
 OPTION = "enable-expert-parallel"
 

@@ -67,7 +67,7 @@ class Lockstep:
         while _State.LOADING in self._all(_STATE):
             time.sleep(_LOOK_SECONDS)
 
-    def begin(self) -> None:
+    def start_step(self) -> None:
         """Begins a step with work; must be followed by its computation."""
         number = self._advance()
         for index, steps in enumerate(self._all(_STEPS)):

@@ -62,7 +62,7 @@ class LockstepExecutor:
     def start(self, plan: StepPlan) -> StartedStep:
         if self._lockstep is not None:
             if plan.request_ids:
-                self._lockstep.begin()
+                self._lockstep.start_step()
             else:
                 self.assist_others()
         started = self._executor.start(plan)

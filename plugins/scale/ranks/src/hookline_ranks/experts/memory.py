@@ -69,18 +69,18 @@ class ExpertMemory:
         float_bytes = torch.float32.itemsize
         self.rows = max(1, min(max_tokens, SLOT_BYTES // (width * float_bytes)))
         sizes = _Sizes(meeting.HEAD_BYTES)
-        counts = sizes.take(place.size * _LINE * _WORD)
+        counts = sizes.reserve(place.size * _LINE * _WORD)
         sources = [
             (
-                sizes.take(_HEAD),
-                sizes.take(self.rows * MOST_CHOSEN * _WORD),
-                sizes.take(self.rows * MOST_CHOSEN * float_bytes),
-                sizes.take(self.rows * width * dtype.itemsize),
+                sizes.reserve(_HEAD),
+                sizes.reserve(self.rows * MOST_CHOSEN * _WORD),
+                sizes.reserve(self.rows * MOST_CHOSEN * float_bytes),
+                sizes.reserve(self.rows * width * dtype.itemsize),
             )
             for _ in range(place.engines)
         ]
         shape = (place.size, place.engines, self.rows, width)
-        results = sizes.take(math.prod(shape) * float_bytes)
+        results = sizes.reserve(math.prod(shape) * float_bytes)
         self._memory = SharedMemory(sizes.total, descriptor)
         view = self._memory.view
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(view))
@@ -150,7 +150,7 @@ class _Sizes:
     def __init__(self, start: int) -> None:
         self.total = start
 
-    def take(self, size: int) -> int:
+    def reserve(self, size: int) -> int:
         """Returns where the next part begins."""
         start = self.total
         self.total += -(-size // _PAGE) * _PAGE

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from hookline.models.layer_span import layers_of
-from hookline.models.model_part import WrappedModule
+from hookline_models.checkpoints.model_part import WrappedModule
+from hookline_models.forwards.layer_span import layers_of
 from hookline_ranks.experts.expert_group import ExpertTokens
 from hookline_ranks.experts.expert_placement import (
     OwnedExperts,

@@ -14,7 +14,7 @@ from hookline.frozen import plain
 from hookline.startup_timer import StartupTimer
 from hookline.stats.step_work import RankUse
 from hookline.step import AdmittedSequence, ModelShape, SleepLevel, StepPlan, StepResult
-from hookline.worker.importing import import_torch
+from hookline_models.importing import import_torch
 from hookline_ranks.processes.ends import RankEnd
 from hookline_ranks.processes.messages import (
     Allocate,

@@ -67,7 +67,7 @@ class _Slots:
         fence()
         return self._words[0]
 
-    def take(self, number: int, sent: _Sent) -> StageStates:
+    def pop(self, number: int, sent: _Sent) -> StageStates:
         """Returns a copy of a step's states, and frees their slot."""
         slot = self.states[number % len(self.states), :, : sent.num_tokens]
         hidden, *features = (part.clone() for part in slot)
@@ -157,7 +157,7 @@ class SharedStages:
         while (message := self._reader.read(wait)) is None:
             check()
         sent = self._decoder.decode(message)
-        states = slots.take(self._received, sent)
+        states = slots.pop(self._received, sent)
         self._received += 1
         self.forward_ns = sent.forward_ns
         return states

@@ -16,13 +16,13 @@ class TokenSender:
     def __init__(self, links: RankLinks) -> None:
         self._ring = RingWriter(_memory(links), links.token_bells)
 
-    def send(self, token_ids: Int64) -> None:
+    def broadcast(self, token_ids: Int64) -> None:
         """Sends the tokens [S] of a step."""
         self._ring.write(token_ids.tobytes(), _wait_on)
 
     def sharing(self, sampler: StepSampler) -> StepSampler:
         """Returns a sampler that sends what the given one samples."""
-        return SharingSampler(sampler, self.send)
+        return SharingSampler(sampler, self.broadcast)
 
 
 class TokenReceiver:

@@ -4,8 +4,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from hookline.models.layer_span import layers_of
-from hookline.models.model_part import MissingModule, WrappedModule
+from hookline_models.checkpoints.model_part import MissingModule, WrappedModule
+from hookline_models.forwards.layer_span import layers_of
 from hookline_ranks.sharding.division import Division
 from hookline_ranks.sharding.rank_reduction import RankReduction
 

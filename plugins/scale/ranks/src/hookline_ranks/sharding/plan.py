@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hookline.models.cut import ALL, Cut
+from hookline_models.checkpoints.cut import ALL, Cut
 from hookline_ranks.sharding.split import Split
 
 _IN_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.\d+\.(.+)$")

@@ -8,8 +8,8 @@ from functools import partial
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from hookline.models.cut import Cut
-from hookline.models.model_part import ModelPart
+from hookline_models.checkpoints.cut import Cut
+from hookline_models.checkpoints.model_part import ModelPart
 from hookline_ranks.experts.expert_group import ExpertGroup
 from hookline_ranks.experts.expert_placement import ExpertPlace, OwnedExperts
 from hookline_ranks.experts.spread_experts import SpreadExperts

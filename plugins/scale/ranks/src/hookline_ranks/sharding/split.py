@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hookline.models.cut import ALL, Cut
+from hookline_models.checkpoints.cut import ALL, Cut
 
 OUTPUTS, INPUTS = -2, -1
 """Dimensions of a linear layer's weight, counted from the last."""

@@ -64,7 +64,7 @@ class StageRunner:
     def _compute(self, plan: StepPlan) -> int:
         """Returns the duration of the forward pass, ns."""
         for request_id in plan.released:
-            self._batch.release(request_id)
+            self._batch.remove_request(request_id)
         for sequence in plan.admitted:
             self._batch.admit(sequence)
         self._batch.learn(plan.new_token_ids)

@@ -15,8 +15,8 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from hookline.models.forward_batch import IntermediateTensors
-from hookline.models.layer_span import LayerSpan, layers_of, set_span
-from hookline.models.model_part import MissingModule
+from hookline_models.checkpoints.model_part import MissingModule
+from hookline_models.forwards.layer_span import LayerSpan, layers_of, set_span
 from hookline_ranks.stages.stage import ONLY, Stage, divide_layers
 
 

@@ -4,10 +4,10 @@ import torch
 
 from hookline.config import EngineConfig
 from hookline.models.description import describe
-from hookline.models.loading import load_model
-from hookline.worker.machines.choosing import choose_machine
 from hookline_drafting.shared_weights import shared_weights
 from hookline_drafting.target import TargetModel
+from hookline_models.checkpoints.loading import load_model
+from hookline_models.machines.choosing import choose_machine
 
 _ATTENTION = "eager"
 """The plain implementation, which supports every model's variant of attention."""

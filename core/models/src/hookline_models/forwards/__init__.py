@@ -1,0 +1,1 @@
+"""How a loaded model computes: probed, tried, and by the fastest kernels that agree."""

@@ -1,0 +1,1 @@
+"""The phase `load_model` of a worker."""

@@ -1,0 +1,76 @@
+"""Serves on one GPU: graphs, and the device's memory."""
+
+import gc
+from collections.abc import Callable
+
+import torch
+
+from hookline.config.engine import EngineConfig
+from hookline.startup_timer import StartupTimer
+from hookline.worker.executor import Compute
+from hookline.worker.loaded_model import LoadedModel
+from hookline.worker.machine import Serving
+from hookline.worker.runner_maker import RunnerMaker
+from hookline_kernels import Platform
+from hookline_kernels.gpu.graph_capture import Capture
+from hookline_kernels.runtime.allocator import return_freed_memory
+from hookline_kernels.runtime.gc_freeze import freeze_gc
+from hookline_models.machines.graph_plan import GraphPlan
+from hookline_models.machines.memory import blocks_that_fit
+from hookline_models.machines.profile import device_room
+
+
+class CudaMachine:
+    """Implements `Machine`.
+
+    Attributes:
+        platform: The device.
+        new_capture: Creates a capturer of graphs; None launches each step.
+    """
+
+    isa = ""
+
+    def __init__(
+        self, platform: Platform, new_capture: Callable[[], Capture] | None
+    ) -> None:
+        self.platform, self.new_capture = platform, new_capture
+
+    def device_steps(
+        self,
+        config: EngineConfig,
+        model: LoadedModel,
+        most_drafts: int,
+        obstacle: str,
+    ) -> GraphPlan:
+        """Implements `Machine`."""
+        return GraphPlan(
+            config=config,
+            device=self.platform.device,
+            new_capture=self.new_capture,
+            model=model,
+            most_drafts=most_drafts,
+            obstacle=obstacle,
+        )
+
+    def count_blocks(self, maker: RunnerMaker, timer: StartupTimer) -> int:
+        """Implements `Machine`."""
+        return blocks_that_fit(maker, timer, device_room)
+
+    def tune(self, worker: Serving) -> Compute:
+        """Implements `Machine`."""
+        freeze_gc()
+        return worker.compute
+
+    def rest(self) -> None:
+        """Implements `Machine`."""
+        gc.unfreeze()
+
+    def return_memory(self) -> None:
+        """Implements `Machine`."""
+        return_freed_memory()
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+
+    def close(self) -> None:
+        """Implements `Machine`."""
+        self.rest()

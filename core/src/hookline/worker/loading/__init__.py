@@ -1,1 +1,0 @@
-"""Loads models for a worker, and chooses how to compute them."""
