@@ -11,13 +11,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Ray is installed only on request (`make ray`).
 RAY_PROJECT := plugins/scale/ray/pyproject.toml
-PROJECTS := $(filter-out $(RAY_PROJECT),$(sort $(wildcard pyproject.toml core/*/pyproject.toml processes/pyproject.toml registry/pyproject.toml plugins/*/*/pyproject.toml models/*/pyproject.toml))) \
+PROJECTS := $(filter-out $(RAY_PROJECT),$(sort $(wildcard pyproject.toml */pyproject.toml core/*/pyproject.toml models/*/pyproject.toml plugins/*/*/pyproject.toml))) \
     tools/bench/pyproject.toml tools/pd_proxy/pyproject.toml
 DEV_PROJECTS := $(filter-out $(PROJECTS),$(sort $(wildcard tools/*/pyproject.toml)))
 EDITABLE = $(foreach project,$(1),-e ./$(patsubst %pyproject.toml,%,$(project)))
 # Idle processes take over tests of busy ones; tests/conftest.py has their number.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# pip would remove what `hookline` had before it was divided after it has installed the parts.
+UNINSTALL := $(BIN)/python -m pip uninstall -qq --yes --disable-pip-version-check
 # The settings of the shipped heads.
 TRAINING_medusa := --tokens 1000000 --row-tokens 256 \
     --training-config '{"num_layers": 4, "own_output": false, "epochs": 8}'
@@ -106,6 +108,7 @@ $(VENV)/installed: $(PROJECTS) constraints.txt
 	@echo "Installing Hookline into $(VENV); this takes a few minutes the first time."
 	@$(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --upgrade 'pip>=25.1'
+	@$(UNINSTALL) hookline
 	@$(INSTALL) --constraint constraints.txt $(call EDITABLE,$(PROJECTS))
 	@$(BIN)/hookline warm-up || echo "Servers compile kernels when they need them."
 	@touch $@

@@ -42,6 +42,8 @@ from compare_work import Kind
 from contention import Neighbours
 from cpu_quota import why_unavailable
 
+from hookline import __version__
+
 
 class Comparing:
     """A running comparison."""
@@ -127,7 +129,8 @@ def _machine() -> dict[str, object]:
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
-        **{name: version(name) for name in ("hookline", "torch", "transformers")},
+        "hookline": __version__,
+        **{name: version(name) for name in ("torch", "transformers")},
     }
 
 

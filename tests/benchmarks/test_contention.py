@@ -12,6 +12,8 @@ import pytest
 from contention import Contention, Neighbours
 from cpu_quota import QuotaUnavailable
 
+from hookline_testing.own_time import Deadline
+
 HERE = Path(__file__).parents[2] / "benchmarks"
 OWNER = f"""
 import sys, time
@@ -37,9 +39,9 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_until(condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 20
+    deadline = Deadline(20)
     while not condition():
-        if time.monotonic() > end:
+        if not deadline.is_ahead:
             return False
         time.sleep(0.01)
     return True

@@ -1,43 +1,36 @@
 """What readers of the docs do with an example: build it, install it, run it."""
 
-import os
 import re
-import subprocess
-import sys
-import sysconfig
-import venv
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-_OURS = (
-    "",
-    "core/kernels",
-    "core/models",
-    "processes",
-    "registry",
-    "models/demo",
-    "plugins/executors/simulated",
+from hookline_testing.clean_environment import CleanEnvironment, build_wheel
+from hookline_testing.distributions import (
+    read_distribution,
+    read_distributions,
+    with_needs,
 )
-"""Folders of the distributions that examples are installed beside."""
+
+ROOT = Path(__file__).parents[2]
+_BESIDE = ("hookline", "hookline-demo-model", "hookline-simulated")
+"""What examples are tried with, whatever they depend on."""
 
 
 class Installed:
-    """An example in an environment of its own, beside Hookline and the demo model.
+    """An example in an environment of its own, beside what of ours it depends on.
 
     Attributes:
-        folder: Of the environment.
         project: Where the example's files are.
     """
 
-    def __init__(self, folder: Path, project: Path) -> None:
-        self.folder, self.project = folder, project
+    def __init__(self, environment: CleanEnvironment, project: Path) -> None:
+        self._environment, self.project = environment, project
 
     def run(self, command: str, *arguments: str, cwd: Path | None = None) -> str:
         """All that a command of the environment printed; it must succeed."""
-        return _call(_command(self.folder, command), *arguments, cwd=cwd or self.folder)
+        return self._environment.run(command, *arguments, cwd=cwd)
 
 
 @pytest.fixture
@@ -50,11 +43,12 @@ def install_example(tmp_path: Path) -> Callable[[Mapping[str, str]], Installed]:
         wheels.mkdir()
         for name, source in files.items():
             (project / name).write_text(source, "utf-8")
-        for source_folder in (*(ROOT / each for each in _OURS), project):
-            hatch = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
-            _call(*hatch, "-d", wheels, cwd=source_folder)
-        _install(tmp_path / "venv", sorted(wheels.glob("*.whl")))
-        return Installed(tmp_path / "venv", project)
+        example, ours = read_distribution(project), read_distributions(ROOT)
+        names = with_needs(ours, {*_BESIDE, *example.needs})
+        chosen = [*(ours[name] for name in sorted(names)), example]
+        environment = CleanEnvironment(tmp_path / "venv")
+        environment.install([build_wheel(each, wheels) for each in chosen])
+        return Installed(environment, project)
 
     return install
 
@@ -69,38 +63,3 @@ def files_of() -> Callable[[str], dict[str, str]]:
         return dict(re.findall(block, text, flags=re.MULTILINE | re.DOTALL))
 
     return find
-
-
-def _install(folder: Path, wheels: list[Path]) -> None:
-    """Makes a virtual environment with these.
-
-    What they depend on is seen through the running interpreter's packages, which come
-    last on the path, and only once pip is done: it must not take them for installed.
-    """
-    venv.create(folder, with_pip=False, symlinks=True)
-    site = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder)}))
-    pip = [sys.executable, "-m", "pip", "--python", str(_command(folder, "python"))]
-    options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
-    _call(*pip, "install", *options, *wheels, cwd=folder)
-    outer = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    (site / "outer.pth").write_text("\n".join(sorted(outer)), "utf-8")
-
-
-def _command(folder: Path, name: str) -> Path:
-    return Path(sysconfig.get_path("scripts", "venv", {"base": str(folder)})) / name
-
-
-def _call(*command: str | Path, cwd: Path) -> str:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    environment.pop("PYTHONPATH", None)
-    done = subprocess.run(
-        list(command),
-        check=False,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=cwd,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout

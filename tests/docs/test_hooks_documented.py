@@ -112,7 +112,7 @@ def told_parts() -> list[type]:
     parts = {part for teller in tellers for part in parts_of(teller)}
     undescribed = (
         "hookline.config",
-        "hookline.sampling_params",
+        "hookline.sampling_values",
         "hookline_kv_transfer.config",
         "hookline_drafting.config",
         "hookline.structured_outputs",

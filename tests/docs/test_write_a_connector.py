@@ -11,6 +11,7 @@ RUN = """
 import json
 
 from hookline import LLM, SamplingParams
+from hookline_metrics.transfer_stats import transfers_of
 
 greedy = SamplingParams(temperature=0.0, max_tokens=16)
 prompt = "def add(a, b):\\n    return a + b\\n\\n\\ndef multiply(a, b):\\n    return"

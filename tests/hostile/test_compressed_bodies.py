@@ -8,7 +8,6 @@ import zlib
 
 import pytest
 
-from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import Server, serving
 
 pytestmark = pytest.mark.hostile
@@ -75,23 +74,8 @@ def test_bombs_while_the_model_loads_stall_nothing() -> None:
     """
     The answer that the model is loading neither inflates nor waits for bodies.
     """
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
-    argv = (f"--port={port}", "--executor=simulated", f"--api-key={KEY}")
+    argv = ("--port=0", "--executor=simulated", f"--api-key={KEY}")
     with serving(*argv, is_awaited=False) as server:
-        server.port = port
-        _wait_until_it_listens(server)
+        server.wait_until_listening()
 
         assert stall(server, "/v1/completions") < LONGEST_STALL_SECONDS
-
-
-def _wait_until_it_listens(server: Server) -> None:
-    deadline = Deadline(30)
-    while True:
-        try:
-            server.get("/health/live")
-        except OSError:
-            assert deadline.is_ahead
-            time.sleep(0.01)
-        else:
-            return

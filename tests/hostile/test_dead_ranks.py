@@ -57,7 +57,7 @@ def test_a_killed_rank_is_named_and_replaced(server: Server) -> None:
 
     wait_until(lambda: answers(server), "the engine was not replaced")
     assert status in {200, 500, 503}
-    assert "rank 1: its process was killed by SIGKILL" in server.log.read_text()
+    server.log_with("rank 1: its process was killed by SIGKILL")
     assert all(is_gone(pid) for pid in pids)
     assert not set(rank_pids(server.engine_pid)) & set(pids)
 
@@ -86,7 +86,7 @@ def test_a_stopped_rank_is_named(server: Server) -> None:
 
     wait_until(lambda: answers(server), "the engine does not recover")
     assert status in {500, 503}
-    assert "the process of rank 1 is stopped" in server.log.read_text()
+    server.log_with("the process of rank 1 is stopped")
 
 
 def test_ranks_end_with_their_engine() -> None:

@@ -48,7 +48,7 @@ def wait_until(is_true: Callable[[], bool], what: str) -> None:
 
 
 def is_ready(server: Server) -> bool:
-    return server.get("/health/ready", timeout_seconds=5)[0] == 200
+    return server.get("/health/ready", timeout_seconds=30)[0] == 200
 
 
 def ask(
@@ -95,7 +95,7 @@ def test_a_stopped_engine_is_told_and_recovers() -> None:
         residue = [
             server.metric("hookline_conservation_residue", kind=kind) for kind in kinds
         ]
-        log = server.log.read_text()
+        log = server.log_with("engine 0 works again")
 
     assert [status for status, _ in ended] == [503, 503]
     assert all(body["error"]["code"] == "engine_stalled" for _, body in ended)
@@ -107,7 +107,6 @@ def test_a_stopped_engine_is_told_and_recovers() -> None:
     assert "engine 0 is stalled" in log
     assert "State: T (stopped)" in log
     assert "last commands: " in log
-    assert "engine 0 works again" in log
 
 
 def test_requests_may_wait_for_a_stopped_engine() -> None:
@@ -136,15 +135,11 @@ def test_a_hung_step_is_dumped(tmp_path: Path) -> None:
     with serving(*OPTIONS, environment={"PYTHONPATH": paths}) as server:
         status, answer = server.post("/v1/completions", LONG)
         probe, _ = server.get("/health/deep")
-        wait_until(
-            lambda: "threads of engine 0" in server.log.read_text(), "no stacks in log"
-        )
-        log = server.log.read_text()
+        server.log_with("threads of engine 0", "hang_in_time")
 
     assert status == 503
     assert answer["error"]["code"] == "engine_stalled"
     assert probe == 503
-    assert "hang_in_time" in log
 
 
 def test_a_stopped_server_does_not_blame_its_engine() -> None:

@@ -87,8 +87,8 @@ def test_hung_pages_of_one_logger_leave_the_others_served(tmp_path: Path) -> Non
         for client in clients:
             client.join()
 
-        assert server.get("/works", timeout_seconds=5)[1] == "works"
-        assert "works" in server.get("/works/events", timeout_seconds=5)[1]
+        assert server.get("/works", timeout_seconds=30)[1] == "works"
+        assert "works" in server.get("/works/events", timeout_seconds=30)[1]
         status, error = server.get("/hangs")
         assert status == 503
         assert "'hanging'" in error

@@ -201,6 +201,4 @@ def test_the_load_brings_engines_and_takes_them(pool: ThreadPoolExecutor) -> Non
         assert server.metric("hookline_engines_added_total") == 1
         assert server.metric("hookline_scaling_decisions_total", reason="quiet") >= 1
         assert server.metric("hookline_engines_limit", bound="maximum") == 2
-        log = server.log.read_text()
-        assert "saturation of the engines" in log
-        assert "engine 1 has left" in log
+        server.log_with("saturation of the engines", "engine 1 has left")

@@ -49,6 +49,7 @@ def test_keys_on_the_command_line_are_hidden() -> None:
         "--api-key",
         KEY,
         f"--metrics-token={TOKEN}",
+        is_forked=False,
     ) as server:
         check(server)
         shown = Path(f"/proc/{server.process.pid}/cmdline").read_bytes()

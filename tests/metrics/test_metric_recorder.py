@@ -15,7 +15,6 @@ from hookline.config import (
     ObserverConfig,
 )
 from hookline.config.extensions import GRAMMARS, KV_TRANSFER
-from hookline.cost import ModelCost
 from hookline.events import StepRecord, VerifiedDrafts
 from hookline.exceptions import ConfigError
 from hookline.finish_cause import Aborted, Failed, Rejected
@@ -40,14 +39,22 @@ from hookline.slo import Phase, SloMiss
 from hookline.startup_timer import StartupPhase
 from hookline.stats.finished_request import FinishedGroup
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
-from hookline.stats.prefix_cache import BlockEviction, EvictionWork, PrefixCacheCounts
 from hookline.stats.scheduler_stats import (
     EngineTotals,
+    PrefixCacheCounts,
     Residue,
     SchedulerStats,
     TenantStats,
 )
-from hookline.stats.step_work import Execution, RankUse, StepWork, ThreadUse
+from hookline.stats.step_work import (
+    BlockEviction,
+    EvictionWork,
+    Execution,
+    RankUse,
+    StepWork,
+    ThreadUse,
+)
+from hookline.step import ModelCost
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_metrics import CATALOGUE, HistogramValue, Recorder
 from hookline_metrics.connector_events import (

@@ -1,22 +1,33 @@
 """Every distribution of the repository ships exactly what it should."""
 
+import ast
 import re
 import subprocess
 import sys
-import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from hookline import __version__
+from hookline_testing.distributions import (
+    Distribution,
+    names_of,
+    read_distributions,
+    with_needs,
+)
 from hookline_testing.essential import essential
+from hookline_testing.structure.sources import parsed
 from hookline_testing.table_walk import for_each_row
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
-    ".": {"hookline", "hookline_metrics", "hookline_offline", "hookline_server"},
+    ".": set[str](),
+    "core": {"hookline"},
     "core/kernels": {"hookline_kernels"},
     "core/models": {"hookline_models"},
+    "metrics": {"hookline_metrics"},
+    "offline": {"hookline_offline"},
     "models/demo": {"hookline_demo_model"},
     "plugins/engines/process": {"hookline_process_engine"},
     "plugins/executors/background_compiling": {"hookline_background_compiling"},
@@ -36,6 +47,7 @@ PACKAGES = {
     "plugins/scale/cluster": {"hookline_cluster"},
     "plugins/scale/ranks": {"hookline_ranks"},
     "plugins/scale/ray": {"hookline_ray"},
+    "plugins/scheduling/fair": {"hookline_fair"},
     "plugins/speculative/drafting": {"hookline_drafting"},
     "plugins/speculative/eagle": {"hookline_eagle"},
     "plugins/speculative/medusa": {"hookline_medusa"},
@@ -49,22 +61,16 @@ PACKAGES = {
     "plugins/structured/xgrammar": {"hookline_xgrammar"},
     "processes": {"hookline_processes"},
     "registry": {"hookline_registry"},
+    "server": {"hookline_server"},
     "tools/bench": {"hookline_bench"},
     "tools/dashboards": {"hookline_dashboards"},
     "tools/faults": {"hookline_faults"},
     "tools/pd_proxy": {"hookline_pd_proxy"},
     "tools/testing": {"hookline_testing"},
 }
-PROJECTS = [
-    ROOT / "pyproject.toml",
-    *sorted(ROOT.glob("core/*/pyproject.toml")),
-    ROOT / "processes" / "pyproject.toml",
-    ROOT / "registry" / "pyproject.toml",
-    *sorted(ROOT.glob("plugins/*/*/pyproject.toml")),
-    *sorted(ROOT.glob("models/*/pyproject.toml")),
-    *sorted(ROOT.glob("tools/*/pyproject.toml")),
-]
+DISTRIBUTIONS = read_distributions(ROOT)
 DATA = {
+    "core": {"hookline/moved_modules.toml"},
     "models/demo": {
         "hookline_demo_model/weights/config.json",
         "hookline_demo_model/weights/eagle/config.json",
@@ -74,23 +80,23 @@ DATA = {
         "hookline_demo_model/weights/model.safetensors",
         "hookline_demo_model/weights/tokenizer.json",
         "hookline_demo_model/weights/tokenizer_config.json",
-    }
+    },
 }
 
 
-def folder_of(project: Path) -> str:
-    return project.parent.relative_to(ROOT).as_posix()
+def folder_of(distribution: Distribution) -> str:
+    return distribution.folder.relative_to(ROOT).as_posix()
 
 
 def test_every_project_is_checked_here() -> None:
     """A new plugin or model folder has to name its packages in this file."""
-    found = set(map(folder_of, PROJECTS))
+    found = set(map(folder_of, DISTRIBUTIONS.values()))
 
     assert found == set(PACKAGES)
 
 
 @pytest.mark.parametrize(
-    "project", essential(sorted(PACKAGES), ".", "core/kernels", "tools/bench")
+    "project", essential(sorted(PACKAGES), ".", "core", "core/kernels", "tools/bench")
 )
 def test_wheel_ships_exactly_its_packages(project: str, tmp_path: Path) -> None:
     """A wheel, built by way of its sdist, has its own packages, typed, and no more."""
@@ -108,40 +114,73 @@ def test_wheel_ships_exactly_its_packages(project: str, tmp_path: Path) -> None:
     assert DATA.get(project, set()) <= names
 
 
-@for_each_row("project", PROJECTS, ids=folder_of)
-def test_projects_agree_on_version_and_python(project: Path) -> None:
+@for_each_row("distribution", DISTRIBUTIONS.values(), ids=folder_of)
+def test_projects_agree_on_version_and_python(distribution: Distribution) -> None:
     """All distributions are released together, and for the same Pythons."""
-    root = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    facts = distribution.table["project"]
 
-    facts = tomllib.loads(project.read_text("utf-8"))["project"]
+    assert facts["version"] == __version__
+    assert facts["requires-python"] == ">=3.11"
 
-    assert facts["version"] == root["version"]
-    assert facts["requires-python"] == root["requires-python"]
+
+@for_each_row("distribution", DISTRIBUTIONS.values(), ids=folder_of)
+def test_projects_depend_on_what_they_import(distribution: Distribution) -> None:
+    """Of ours: always, or with an extra; what they import no more is not installed."""
+    owners = {
+        package.name: each.name
+        for each in DISTRIBUTIONS.values()
+        for package in each.packages
+    }
+    files = [path for each in distribution.packages for path in each.rglob("*.py")]
+
+    imported = {
+        owners[top] for path in files for top in imported_by(path) if top in owners
+    }
+
+    declared = {name for name in distribution.needs if name in DISTRIBUTIONS}
+    if distribution.packages:  # else it is there for what it depends on
+        assert declared - imported == set()
+    assert imported - declared - distribution.options - {distribution.name} == set()
+
+
+@for_each_row("distribution", DISTRIBUTIONS.values(), ids=folder_of)
+def test_command_of_a_readme_installs_all_it_needs(distribution: Distribution) -> None:
+    """In a checkout pip does not look for ours: it would ask an index for them."""
+    text = (distribution.folder / "README.md").read_text("utf-8")
+    names = {folder_of(each): name for name, each in DISTRIBUTIONS.items()}
+
+    for command in re.findall(r"^\$ pip install (-e .+)$", text, re.MULTILINE):
+        folders = re.findall(r"-e ([\w./]+)", command)
+        installed = {names[folder] for folder in folders}
+        assert with_needs(DISTRIBUTIONS, installed) == installed
 
 
 def test_constraints_pin_every_dependency() -> None:
     """An install from the repository takes no version that was not tested."""
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-    pinned = {normal(line.split("==")[0]) for line in lines if "==" in line}
+    pinned = names_of(line for line in lines if "==" in line)
 
     wanted = {
-        normal(requirement)
-        for project in PROJECTS
-        for requirement in requirements(project)
+        name
+        for distribution in DISTRIBUTIONS.values()
+        for name in distribution.needs | grouped(distribution)
     }
 
     torchs_own = {"triton"}  # each build of torch wants one version, or none
-    ours = {name for name in wanted if name.startswith("hookline")}
-    assert wanted - torchs_own - ours <= pinned
+    assert wanted - torchs_own - DISTRIBUTIONS.keys() <= pinned
 
 
-def requirements(project: Path) -> list[str]:
-    table = tomllib.loads(project.read_text("utf-8"))
-    groups = table.get("dependency-groups", {}).values()
-    grouped = [line for group in groups for line in group if isinstance(line, str)]
-    return [*table["project"].get("dependencies", []), *grouped]
+def grouped(distribution: Distribution) -> frozenset[str]:
+    groups = distribution.table.get("dependency-groups", {}).values()
+    return names_of(line for group in groups for line in group if isinstance(line, str))
 
 
-def normal(requirement: str) -> str:
-    name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
-    return name.lower().replace("_", "-")
+def imported_by(path: Path) -> set[str]:
+    """Top names of what a file imports, also in functions."""
+    names = set[str]()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            names |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return {name.split(".")[0] for name in names}

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from hookline_processes.owner import Owner
 from hookline_processes.supervised import Output, Supervised
+from hookline_testing.waiting import wait_until
 
 WAIT_SECONDS = 60.0
 CHILD = """
@@ -82,10 +82,7 @@ def has_ended(pid: int) -> bool:
 
 
 def wait_for_end(pid: int) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not has_ended(pid):
-        assert time.monotonic() < deadline, f"{pid} goes on"
-        time.sleep(0.02)
+    wait_until(lambda: has_ended(pid), f"{pid} goes on")
 
 
 @pytest.mark.parametrize("output", Output)

@@ -1,6 +1,7 @@
 """Starting and ending a process when the kernel refuses to."""
 
 import os
+import socket
 import subprocess
 import threading
 from contextlib import suppress
@@ -71,23 +72,49 @@ def test_fork_waits_for_the_start_of_a_process(
     go_on = getattr(subprocess, stage)
     reading, writing = os.pipe()
     forking = threading.Thread(target=_fork_and_report, args=(writing,))
+    opened: set[str] = set()
 
     def start(*arguments: object, **options: object) -> object:
         forking.start()
         forking.join(FORK_SECONDS)
         return go_on(*arguments, **options)
 
-    before = _held()
-    monkeypatch.setattr(subprocess, stage, start)
-    process = Supervised("timeit", (), name="x", output=Output.NONE)
-    forking.join()
+    with monkeypatch.context() as patched:
+        _note_opened(patched, opened)
+        patched.setattr(subprocess, stage, start)
+        process = Supervised("timeit", (), name="x", output=Output.NONE)
+        forking.join()
     held = set(os.read(reading, MOST_BYTES).decode().split())
     process.close(WAIT_SECONDS)
     os.close(reading)
     os.close(writing)
 
     assert held
-    assert held <= before
+    assert {each.partition(":")[0] for each in opened} == {"socket", "pipe"}
+    assert not held & opened
+
+
+def _note_opened(patched: pytest.MonkeyPatch, opened: set[str]) -> None:
+    """Adds the pairs of sockets and pipes that this thread opens; others do as well."""
+    thread, socketpair, pipe = threading.get_ident(), socket.socketpair, os.pipe
+
+    def note(*descriptors: int) -> None:
+        if threading.get_ident() == thread:
+            links = (Path(f"/proc/self/fd/{each}") for each in descriptors)
+            opened.update(str(link.readlink()) for link in links)
+
+    def open_sockets() -> tuple[socket.socket, socket.socket]:
+        pair = socketpair()
+        note(*(each.fileno() for each in pair))
+        return pair
+
+    def open_pipe() -> tuple[int, int]:
+        ends = pipe()
+        note(*ends)
+        return ends
+
+    patched.setattr(socket, "socketpair", open_sockets)
+    patched.setattr(os, "pipe", open_pipe)
 
 
 def _fork_and_report(writing: int) -> None:

@@ -27,7 +27,7 @@ def test_the_variable_allows_and_denies(
     monkeypatch: pytest.MonkeyPatch, variable: str | None, permitted: set[str]
 ) -> None:
     """Names may be those of plugins or distributions; Hookline's own need no name."""
-    plugins = {"alpha": "toy-one", "beta": "toy-two", "core": "hookline"}
+    plugins = {"alpha": "toy-one", "beta": "toy-two", "core": "hookline-core"}
     monkeypatch.delenv("HOOKLINE_PLUGINS", raising=False)
     if variable is not None:
         monkeypatch.setenv("HOOKLINE_PLUGINS", variable)

@@ -17,6 +17,7 @@ from hookline_testing.own_time import Stopwatch
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 Events = Generator[PageEvent | None, None, None]
+WAIT_SECONDS = 60.0
 
 
 class Feed:
@@ -53,7 +54,7 @@ def ticking(_: PageRequest) -> Events:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WAIT_SECONDS):
         while not holds():  # noqa: ASYNC110 - threads change it
             await asyncio.sleep(0.01)
 
@@ -66,7 +67,7 @@ async def test_events_are_streamed() -> None:
 
     def count(request: PageRequest) -> Events:
         yield PageEvent(data=request.query["from"], event="count", id="1")
-        assert gate.wait(5)
+        assert gate.wait(WAIT_SECONDS)
         yield PageEvent(data="two\nlines")
 
     engine, feed = engine_with(count)
@@ -245,7 +246,7 @@ async def test_stream_without_a_first_event_times_out(
     release = threading.Event()
 
     def hangs(_: PageRequest) -> Events:
-        release.wait(5)
+        release.wait(WAIT_SECONDS)
         yield None
 
     engine, feed = engine_with(hangs)

@@ -29,7 +29,7 @@ SLOW_STEPS = ("--executor=simulated", "--simulated-step-seconds=0.05")
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     # Answers are compared, so the same kernels compute all of them.
-    with serving("--port=0", "--no-serve-while-compiling") as running:
+    with serving("--port=0", "--no-serve-while-compiling", is_forked=False) as running:
         yield running
 
 
@@ -312,7 +312,9 @@ def test_signal_while_loading_ends_in_order() -> None:
     """
     While the model loads the port answers that it does, and SIGTERM ends it with 0.
     """
-    with serving("--port=0", "--in-process", is_awaited=False) as server:
+    with serving(
+        "--port=0", "--in-process", is_awaited=False, is_forked=False
+    ) as server:
         server.wait_until_listening()
         live, _ = server.get("/health/live")
         ready, reason = server.get("/health/ready")

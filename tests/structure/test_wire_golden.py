@@ -40,8 +40,8 @@ MESSAGES = (ToEngine, ToClient, ToSecondaryClient, AttachInfo, AttachDetails)
 LINKS = (ToRemoteEngine, ToHead)
 RECORDED = (RecordingHeader, RecordedCommand, RecordedOutput, RecordedReply, Truncated)
 RECORDS = records_of(*MESSAGES, *LINKS, *RECORDED)
-CHECKED = ("SamplingParams.", "StructuredOutputsParams.")
-"""Types that check their values have samples with some of them."""
+CHECKED = ("SamplingValues.",)
+"""Types whose values are checked have samples with some of them."""
 _WIDTH = 88
 
 

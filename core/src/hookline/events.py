@@ -12,9 +12,16 @@ import msgspec
 from hookline.finish_cause import FinishCause
 from hookline.request import FinishReason, TokenLogprobs
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats.prefix_cache import NO_EVICTIONS, BlockEviction, EvictionWork
 from hookline.stats.scheduler_stats import SchedulerStats
-from hookline.stats.step_work import NO_EXECUTION, NO_WORK, Execution, StepWork
+from hookline.stats.step_work import (
+    NO_EVICTIONS,
+    NO_EXECUTION,
+    NO_WORK,
+    BlockEviction,
+    EvictionWork,
+    Execution,
+    StepWork,
+)
 
 
 class Queued(msgspec.Struct, frozen=True, array_like=True, gc=False):

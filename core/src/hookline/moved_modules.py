@@ -1,136 +1,50 @@
 """Names that a package finds on first access (PEP 562), also those that have moved.
 
-Old names of documented modules work for one more release.
+Old names of documented modules work for one more release. `moved_modules.toml` has
+them; it is read when one is asked for.
 """
 
 import importlib
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from os.path import isfile
+from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
-MOVED: Mapping[str, str] = {
-    "hookline.config.kv_transfer": "hookline_kv_transfer.config",
-    "hookline.config.kv_events": "hookline_kv_events.config",
-    "hookline.config.machines": "hookline_cluster.config.machines",
-    "hookline.json_options": "hookline.config.readers",
-    "hookline.core.recording": "hookline_recording.recording",
-    "hookline.kv_transfer": "hookline_kv_transfer",
-    "hookline.metrics": "hookline_metrics",
-    "hookline.config.speculative": "hookline_drafting.config",
-    "hookline.stats.expert_stats": "hookline_metrics.expert_stats",
-    "hookline.stats.grammars": "hookline_metrics.grammars",
-    "hookline.plugin_loading.method_options": "hookline_drafting.method_options",
-    "hookline.models.adapt": "hookline_kernels.modules",
-    "hookline.models.attention": "hookline_models.forwards.attention",
-    "hookline.models.family": "hookline_models.family",
-    "hookline.models.layer_span": "hookline_models.forwards.layer_span",
-    "hookline.models.model_part": "hookline_models.checkpoints.model_part",
-    "hookline.models.quantized_layer": "hookline_kernels.modules.quantized_layer",
-    "hookline.quantization": "hookline_models.quantization",
-    "hookline.worker.loading": "hookline_models.forwards",
-    "hookline.worker.sampling.sampled_positions": (
-        "hookline.worker.sampling.logits_processor"
-    ),
-    "hookline.llm": "hookline_offline.llm",
-    "hookline.reply_parsing": "hookline_server.reply_parsing",
-    "hookline.spec_decode": "hookline_drafting",
-    "hookline.structured": "hookline_grammars",
-}
-"""New name of each module; those inside it have moved along."""
+_WARNING = "{} has moved to {}; the old name will go with the next release"
+_ENDS = ".py", "/__init__.py"
 
-MOVED_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "hookline.config": {
-        "hookline_drafting": ("SpeculativeConfig",),
-        "hookline_kv_transfer": ("KVRole", "KVTransferConfig", "LoadFailurePolicy"),
-        "hookline_simulated.config": ("SimulationConfig",),
-    },
-    "hookline.front_end_parts": {
-        "hookline_metrics.front_end_parts": (
-            "ConnectionStats",
-            "EngineLink",
-            "EventLoopStats",
-            "LinkStats",
-            "LogStats",
-            "ObserverStats",
-            "ParserFailures",
-            "ParserKind",
-            "ResponseEviction",
-            "ResponseStoreStats",
-            "ScalingCause",
-            "ScalingStats",
-            "ServerAddress",
-            "TextQueueName",
-            "TextQueueStats",
-            "TextStats",
-            "UnknownFieldStats",
-        ),
-    },
-    "hookline.payloads": {
-        "hookline_models.quantization": ("QuantizationContext",),
-        "hookline_drafting": ("ProposerContext", "TrainingContext", "TrainingReport"),
-        "hookline_kv_transfer": ("ConnectorContext",),
-    },
-    "hookline.stats": {
-        "hookline.config.extensions": ("GRAMMARS",),
-        "hookline.stats.finished_request": (
-            "FinishedGroup",
-            "FinishedRequest",
-            "MAX_STALLS",
-            "RequestTimes",
-        ),
-        "hookline.stats.iteration_stats": (
-            "FirstScheduled",
-            "FirstToken",
-            "IterationStats",
-        ),
-        "hookline.stats.prefix_cache": (
-            "BlockEviction",
-            "HitRateWindow",
-            "PrefixCacheCounts",
-        ),
-        "hookline.stats.scheduler_stats": (
-            "MOST_TENANTS",
-            "Residue",
-            "SchedulerStats",
-            "TenantStats",
-        ),
-        "hookline.stats.step_work": ("NO_RANKS", "NO_THREADS", "RankUse", "ThreadUse"),
-        "hookline_metrics.connector_events": (
-            "ConnectorEvent",
-            "ConnectorLookup",
-            "MOST_EVENTS",
-            "TierAllocation",
-            "TierEvent",
-            "TierLookup",
-            "TierMove",
-        ),
-        "hookline_metrics.expert_stats": ("ExpertStats",),
-        "hookline_metrics.grammars": (
-            "GRAMMAR_NEWS",
-            "GRAMMAR_STATS",
-            "GRAMMAR_USE",
-            "GrammarCompiling",
-            "GrammarNews",
-            "GrammarStats",
-            "GrammarUse",
-        ),
-        "hookline_metrics.transfer_stats": (
-            "KVLoad",
-            "MOST_TIERS",
-            "TierStats",
-            "TransferStats",
-        ),
-    },
-}
-"""Names that have left a module, by that module and by the modules that have them."""
+
+class Moved(NamedTuple):
+    """What has moved.
+
+    Attributes:
+        modules: New name of each module; those inside it have moved along.
+        names: Names that have left a module, by that module and by the modules that
+            have them.
+    """
+
+    modules: Mapping[str, str]
+    names: Mapping[str, Mapping[str, Sequence[str]]]
+
+
+@cache
+def read_moved() -> Moved:
+    """Returns what has moved."""
+    import tomllib  # noqa: PLC0415 - few ask for old names
+
+    text = Path(__file__).with_suffix(".toml").read_text("utf-8")
+    return Moved(**tomllib.loads(text))
 
 
 def new_name(name: str) -> str | None:
     """Returns the new name of a module, or None if it has not moved."""
-    for old, new in MOVED.items():
+    for old, new in read_moved().modules.items():
         if name == old or name.startswith(f"{old}."):
             return new + name.removeprefix(old)
     return None
@@ -142,16 +56,16 @@ def moved_name(module: str, name: str) -> object:
     Raises:
         AttributeError: The module never had it.
     """
-    homes = MOVED_NAMES.get(module, {})
-    if (
-        new := next((new for new, names in homes.items() if name in names), None)
-    ) is None:
+    # Before it imports something from a module, Python asks it for `__path__`, and a
+    # package for the name, which may be that of a module inside.
+    path = vars(sys.modules[module]).get("__path__", ())
+    asks_itself = name.startswith("__") or _has_stayed(f"{module}.{name}", path)
+    homes = {} if asks_itself else read_moved().names.get(module, {})
+    new = next((new for new, names in homes.items() if name in names), None)
+    if new is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     warnings.warn(
-        f"{module}.{name} has moved to {new}; the old name will go with the next "
-        "release",
-        DeprecationWarning,
-        stacklevel=3,
+        _WARNING.format(f"{module}.{name}", new), DeprecationWarning, stacklevel=3
     )
     return getattr(importlib.import_module(new), name)
 
@@ -170,7 +84,14 @@ def lazy_exports(
     def find(name: str) -> object:
         if (module := modules.get(name)) is None:
             return moved_name(package, name)
-        return getattr(importlib.import_module(module), name)
+        try:
+            return getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            if (top := module.partition(".")[0]) != error.name:
+                raise
+            needed = top.replace("_", "-")
+            reason = f"{package}.{name} needs {needed} (pip install {needed})"
+            raise ModuleNotFoundError(reason, name=top) from error
 
     return find
 
@@ -184,10 +105,7 @@ class _AliasLoader(Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         warnings.warn(
-            f"{spec.name} has moved to {self._new}; the old name will go with the next "
-            "release",
-            DeprecationWarning,
-            stacklevel=2,
+            _WARNING.format(spec.name, self._new), DeprecationWarning, stacklevel=2
         )
         module = importlib.import_module(self._new)
         self._own_spec = module.__spec__
@@ -204,12 +122,26 @@ class MovedModules(MetaPathFinder):
     def find_spec(
         self,
         fullname: str,
-        path: Sequence[str] | None,  # noqa: ARG002 - the new name says where
+        path: Sequence[str] | None,
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
         """Returns a spec that loads the module of the new name; else None."""
-        new = new_name(fullname) if fullname.startswith("hookline.") else None
+        if not fullname.startswith("hookline.") or _has_stayed(fullname, path or ()):
+            return None
+        new = new_name(fullname)
         return None if new is None else ModuleSpec(fullname, _AliasLoader(new))
+
+
+def _has_stayed(fullname: str, path: Sequence[str]) -> bool:
+    """Whether a module's file is in its package, which has not moved itself.
+
+    A folder is no sign: an update of a checkout leaves those that have its caches.
+    """
+    package, _, name = fullname.rpartition(".")
+    if sys.modules[package].__name__ != package:
+        return False
+    files = (f"{each}/{name}{end}" for each in path for end in _ENDS)
+    return any(isfile(file) for file in files)  # noqa: PTH113 - each import asks
 
 
 def find_moved_modules() -> None:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from hookline.frozen import EMPTY, frozen_map
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline.sections import NO_SECTIONS, Sections
 
 Weight = Annotated[float, msgspec.Meta(ge=0.001, le=1000.0)]
@@ -45,14 +45,6 @@ class Slo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     ttft: float | None = None
     tpot: float | None = None
     e2e: float | None = None
-
-    def over(self, base: "Slo | None") -> "Slo":
-        """Returns these objectives, with those of `base` where these are None."""
-        if base is None:
-            return self
-        limits = msgspec.structs.asdict(self)
-        given = {name: each for name, each in limits.items() if each is not None}
-        return msgspec.structs.replace(base, **given)
 
 
 class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,7 +117,7 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     request_id: int = 0
     prompt_token_ids: list[int]
-    params: SamplingParams
+    params: SamplingValues
     eos_token_ids: tuple[int, ...] = ()
     bad_words_token_ids: tuple[tuple[int, ...], ...] = ()
     cache_salt: str | None = None
@@ -164,6 +156,10 @@ class RequestStatus(StrEnum):
     FINISHED = "finished"
 
 
+Line = tuple[str, str, int]
+"""Tenant, client's id and priority of a request whose choices queue one by one."""
+
+
 class Request:
     """A request inside the engine core; only the scheduler changes it.
 
@@ -182,6 +178,9 @@ class Request:
             the prefix cache; again if they were evicted meanwhile.
         prompt_logprobs: Collected over the prompt's chunks, if requested.
         num_drafts: Number of drafts that the step in flight verifies.
+        reads_prefix_cache: Whether it may reuse cached blocks. One that asks for prompt
+            logprobs needs every position computed, and so does one of which an
+            extension reads them all.
         max_computed_tokens: Highest `num_computed_tokens`; below it is recomputation.
         is_provisional: Whether keys and values that it is computed from may turn out to
             be wrong: nothing of it is cached meanwhile.
@@ -190,9 +189,9 @@ class Request:
         sections: Sections of extensions, which go to the workers; replaced, never
             changed.
         rank: Its place in the order of admission; None until it has queued.
+        line: What the choices of one client's request share; None without its id.
         is_follower: Whether it is a choice that queued behind one of the same request.
         last_step: Number of the last step that was planned to compute it; 0 before.
-        num_planned_tokens: Number of `token_ids` that a plan has told the workers.
     """
 
     __slots__ = (
@@ -203,6 +202,7 @@ class Request:
         "is_follower",
         "is_provisional",
         "last_step",
+        "line",
         "max_computed_tokens",
         "max_tokens",
         "num_cached_tokens",
@@ -211,7 +211,6 @@ class Request:
         "num_drafts",
         "num_hashed_blocks",
         "num_pending_tokens",
-        "num_planned_tokens",
         "num_prompt_tokens",
         "num_stored_prompt_tokens",
         "params",
@@ -219,6 +218,7 @@ class Request:
         "prompt_logprobs",
         "queued_at",
         "rank",
+        "reads_prefix_cache",
         "request_id",
         "sections",
         "sequence",
@@ -240,26 +240,32 @@ class Request:
         self.max_tokens = max_tokens
         self.token_ids = list(inner.prompt_token_ids)
         self.num_prompt_tokens = len(self.token_ids)
-        self.num_computed_tokens = 0
-        self.num_pending_tokens = 0
-        self.num_drafts = 0
-        self.max_computed_tokens = 0
+        self.num_computed_tokens = self.max_computed_tokens = 0
+        self.num_pending_tokens = self.num_drafts = 0
         self.num_cached_tokens: int | None = None
         self.prompt_logprobs: list[TokenLogprobs] = []
         self.block_ids: list[int] = []
         self.block_hashes: list[bytes] = []
         self.num_hashed_blocks = 0
         self.num_stored_prompt_tokens = 0
+        self.reads_prefix_cache = (
+            not inner.skip_reading_prefix_cache and self.params.prompt_logprobs is None
+        )
         self.sections = inner.sections
         self.is_provisional = False
         self.num_doomed_results = 0
         self.status = RequestStatus.WAITING
         self.rank: tuple[int, int, int] | None = None
+        self.line: Line | None = None
+        if (facts := inner.facts).client_id:
+            self.line = (facts.tenant or "", facts.client_id, facts.priority)
         self.is_follower = False
         self.last_step = 0
-        self.num_planned_tokens = 0
-        eos = inner.eos_token_ids if self.params.ends_at_eos else ()
-        self.stop_token_ids = frozenset((*eos, *self.params.stop_token_ids))
+        params, eos = self.params, inner.eos_token_ids
+        # A complete grammar leaves no other token.
+        if params.ignore_eos and params.structured_outputs is None:
+            eos = ()
+        self.stop_token_ids = frozenset((*eos, *params.stop_token_ids))
 
     @property
     def num_tokens(self) -> int:

@@ -147,3 +147,12 @@ _OF_OBJECTIVE = {
 
 def _blamed(objective: str, parts: dict[Phase, float]) -> Phase:
     return max(_OF_OBJECTIVE[objective], key=parts.__getitem__)
+
+
+def over(slo: Slo, base: Slo | None) -> Slo:
+    """Returns objectives, with those of `base` where these are None."""
+    if base is None:
+        return slo
+    limits = msgspec.structs.asdict(slo)
+    given = {name: each for name, each in limits.items() if each is not None}
+    return msgspec.structs.replace(base, **given)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Self
 
+import msgspec
 from msgspec import structs
 
-from hookline.cost import ModelCost, sum_of_costs
 from hookline.finish_cause import FinishCause
 from hookline.request import TokenLogprobs
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline.sections import Sections
 from hookline.stats.step_work import (
     NO_EXECUTION,
@@ -49,6 +49,24 @@ class ExecutorCapabilities:
     hidden_states: bool = False
     draft_trees: bool = False
     logits: bool = False
+
+
+class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
+    """Cost per token, per attention pair and per step; all 0 if unknown.
+
+    Attributes:
+        flops_per_token: Matrix products of the layers, with active experts only.
+        flops_per_pair: Attention of all layers, per query and key.
+        flops_per_sample: The output layer, per position with logits.
+        weight_bytes: Bytes of weights, read once per step.
+        kv_bytes_per_token: Bytes of keys and values of all layers, per token.
+    """
+
+    flops_per_token: float = 0.0
+    flops_per_pair: float = 0.0
+    flops_per_sample: float = 0.0
+    weight_bytes: int = 0
+    kv_bytes_per_token: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,22 +107,6 @@ class ModelShape:
     sliding_window: int | None = None
     rank_sections: tuple[Sections, ...] = ()
 
-    def of_ranks(self, ranks: Sequence[Self], tensor_parallel_size: int) -> Self:
-        """Returns the whole model's shape, if this is that of the output rank.
-
-        Args:
-            ranks: The shapes of all ranks.
-            tensor_parallel_size: Number of ranks of each pipeline stage.
-        """
-        stages = ranks[::tensor_parallel_size]
-        windows = [each.sliding_window for each in stages if each.sliding_window]
-        return replace(
-            self,
-            cost=sum_of_costs([each.cost for each in stages]),
-            sliding_window=max(windows, default=None),
-            rank_sections=tuple(one for each in ranks for one in each.rank_sections),
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmittedSequence:
@@ -130,7 +132,7 @@ class AdmittedSequence:
     num_prompt_tokens: int
     num_computed_tokens: int
     block_ids: Sequence[int]
-    params: SamplingParams
+    params: SamplingValues
     eos_token_ids: tuple[int, ...]
     bad_words_token_ids: tuple[tuple[int, ...], ...]
     completion_index: int = 0
@@ -150,9 +152,6 @@ class StepPlan:
             with drafts, then the others.
         num_tokens: Number of tokens to compute per request, in the same order.
         new_block_ids: Blocks added to requests that were in the batch before.
-        new_token_ids: Tokens sampled for scheduled requests since the last plan that
-            had them, by request id; only for a pipeline, whose first stages sample
-            nothing.
         work: What there is to compute, in numbers.
         drafts: Draft tokens to verify after the newest token, by request id; counted in
             `num_tokens`.
@@ -166,7 +165,6 @@ class StepPlan:
     request_ids: Sequence[int] = ()
     num_tokens: Sequence[int] = ()
     new_block_ids: dict[int, Sequence[int]] = field(default_factory=dict)
-    new_token_ids: dict[int, Sequence[int]] = field(default_factory=dict)
     work: StepWork = NO_WORK
     drafts: dict[int, list[int]] = field(default_factory=dict)
     sections: Sections = field(default_factory=dict)

@@ -14,6 +14,7 @@ from hookline.request_limits import (
     GRAMMAR_DEPTH,
     GRAMMAR_VALUES,
 )
+from hookline.sections import Section
 
 PARAM = "structured_outputs"
 
@@ -131,6 +132,10 @@ class StructuredOutputsParams(
     def kind(self) -> GrammarKind:
         """Which of the fields is set."""
         return next(each for each in GrammarKind if getattr(self, each) is not None)
+
+
+STRUCTURED_OUTPUTS = Section(PARAM, StructuredOutputsParams)
+"""What sampling parameters have of them, perhaps from another process."""
 
 
 def _choices(given: object) -> tuple[str, ...]:

@@ -10,8 +10,7 @@ import msgspec
 from hookline.config.extensions import KV_TRANSFER
 from hookline.frozen import EMPTY
 from hookline.sections import Section
-from hookline.stats.prefix_cache import PrefixCacheCounts
-from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.scheduler_stats import PrefixCacheCounts, SchedulerStats
 from hookline_metrics.connector_events import ConnectorEvent
 
 

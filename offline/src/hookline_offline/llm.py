@@ -228,8 +228,8 @@ class LLM:
         """
         if self._recorder is None:
             raise RuntimeError(
-                "this LLM was created with collect_metrics=False, or no plugin records "
-                "metrics"
+                "this LLM was created with collect_metrics=False, or hookline-metrics "
+                "is not installed"
             )
         return self._recorder.snapshot()
 

@@ -69,11 +69,14 @@ class ProcessInspector:
     def ask_for_stacks(self) -> None:
         """Asks the process for its stacks; `take_stacks` returns them a moment later.
 
-        Python code and native code write them alike, but a stopped process does not.
+        Python code and native code write them alike. A stopped process is not asked: it
+        would write them when it goes on, beside threads that run again, and CPython may
+        crash of that (https://github.com/python/cpython/issues/116008).
         """
         with suppress(OSError):
             os.truncate(self._stacks, 0)
-            os.kill(self.pid, STACKS_SIGNAL)
+            if not self.is_stopped:
+                os.kill(self.pid, STACKS_SIGNAL)
 
     def take_stacks(self) -> str:
         """Returns the stacks that the process has written, oldest thread last."""

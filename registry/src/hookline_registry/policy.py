@@ -7,8 +7,8 @@ PLUGINS_VARIABLE = "HOOKLINE_PLUGINS"
 """Names of plugins or distributions, separated by commas; `no:NAME` denies one."""
 
 _DENIED = "no:"
-_ALWAYS = "hookline"
-"""The distribution without which nothing works."""
+_OWN = frozenset({"hookline-core", "hookline-metrics", "hookline-server"})
+"""Distributions that only denying them leaves out, whatever else is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class PluginPolicy:
         names = {name, distribution}
         if names & self.denied:
             return False
-        if self.allowed is None or distribution == _ALWAYS:
+        if self.allowed is None or distribution in _OWN:
             return True
         return bool(names & self.allowed)
 

@@ -8,7 +8,7 @@ from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.request import FinishReason, Slo
 from hookline.sampling_params import SamplingParams
-from hookline.slo import Phase, SloMiss, judge, parse_slo, phases
+from hookline.slo import Phase, SloMiss, judge, over, parse_slo, phases
 from hookline.stats.finished_request import FinishedRequest
 from hookline_testing.observed import ObservedEngine
 from hookline_testing.payloads import CAUSES, FINISHED
@@ -151,8 +151,8 @@ def test_one_token_has_no_time_per_output_token_to_miss() -> None:
 
 def test_own_objectives_win_and_the_engines_fill_in() -> None:
     """A request's objectives are laid over the engine's."""
-    assert Slo(ttft=1.0).over(Slo(ttft=2.0, e2e=9.0)) == Slo(ttft=1.0, e2e=9.0)
-    assert Slo(ttft=1.0).over(None) == Slo(ttft=1.0)
+    assert over(Slo(ttft=1.0), Slo(ttft=2.0, e2e=9.0)) == Slo(ttft=1.0, e2e=9.0)
+    assert over(Slo(ttft=1.0), None) == Slo(ttft=1.0)
 
 
 def test_parse_reads_what_users_type() -> None:

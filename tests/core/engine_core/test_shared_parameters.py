@@ -14,9 +14,13 @@ FIRST = GenerateRequest(
 )
 
 
+def completions_of(command: Add) -> list[GenerateRequest]:
+    return [command.request, *command.siblings()]
+
+
 def test_an_add_yields_a_request_for_each_completion() -> None:
     """Their ids are the given ones, and their indices follow the first one's."""
-    completions = list(Add(FIRST, [9, 8]).completions())
+    completions = completions_of(Add(FIRST, [9, 8]))
 
     assert [each.request_id for each in completions] == [7, 9, 8]
     assert [each.completion_index for each in completions] == [0, 1, 2]
@@ -28,7 +32,7 @@ def test_completions_share_prompt_and_parameters() -> None:
         msgspec.msgpack.encode(Add(FIRST, list(range(127)))), type=Add
     )
 
-    completions = list(received.completions())
+    completions = completions_of(received)
 
     assert len({id(each.params) for each in completions}) == 1
     assert len({id(each.prompt_token_ids) for each in completions}) == 1
@@ -46,6 +50,6 @@ def test_resubmitted_completions_keep_their_index() -> None:
     """An `Add` may begin with a later completion: its seed stays its own."""
     third = msgspec.structs.replace(FIRST, completion_index=2)
 
-    completions = list(Add(third, [11]).completions())
+    completions = completions_of(Add(third, [11]))
 
     assert [each.completion_index for each in completions] == [2, 3]

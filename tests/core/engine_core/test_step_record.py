@@ -2,9 +2,10 @@
 
 from hookline.clock import NANOSECONDS
 from hookline.config import CacheConfig, SchedulerConfig
-from hookline.cost import ModelCost
+from hookline.cost import flops, read_bytes, write_bytes
 from hookline.events import StepRecord
 from hookline.finish_cause import Aborted
+from hookline.step import ModelCost
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
@@ -95,8 +96,8 @@ def test_cost_of_a_step_from_its_record() -> None:
 
     assert record is not None
     assert core.facts.model.cost == cost
-    assert cost.flops(record) == 100 + 10 * 4 + 1
-    assert (cost.read_bytes(record), cost.write_bytes(record)) == (1021, 7)
+    assert flops(cost, record) == 100 + 10 * 4 + 1
+    assert (read_bytes(cost, record), write_bytes(cost, record)) == (1021, 7)
 
 
 def test_waiting_tokens_are_all_that_waits() -> None:

@@ -1,6 +1,7 @@
 """Commands with replies: deadlines, refusals, and callers that do not wait."""
 
-import asyncio
+import os
+import signal
 from concurrent.futures import Future
 
 import pytest
@@ -13,6 +14,7 @@ from hookline.exceptions import (
     EngineDeadError,
 )
 from hookline.frontend.calls import PendingCalls
+from hookline_process_engine.process_client import ProcessClient
 
 
 def test_a_reply_settles_its_own_call() -> None:
@@ -74,13 +76,17 @@ async def test_a_call_returns_the_reply(start_engine, *, in_process: bool) -> No
 
 
 async def test_a_call_has_a_deadline(start_engine) -> None:  # type: ignore[no-untyped-def]
-    """An engine that is busy with a long step replies too late: one typed error."""
-    engine: AsyncEngine = await start_engine(step_seconds=1.0)
-    await engine.submit([3, 4], SamplingParams(max_tokens=2))
-    await asyncio.sleep(0.2)  # a call that comes before the step has begun is answered
+    """An engine that stands still replies too late: one typed error."""
+    engine: AsyncEngine = await start_engine(in_process=False)
+    client = engine._front_end.engines.client
+    assert isinstance(client, ProcessClient)
+    os.kill(client.pids[0], signal.SIGSTOP)
 
-    with pytest.raises(CommandTimeoutError, match=r"no reply within 0.05 s"):
-        await engine.call(ResetPrefixCache(), timeout_seconds=0.05)
+    try:
+        with pytest.raises(CommandTimeoutError, match=r"no reply within 0.05 s"):
+            await engine.call(ResetPrefixCache(), timeout_seconds=0.05)
+    finally:
+        os.kill(client.pids[0], signal.SIGCONT)
 
     assert engine._front_end._calls._pending == {}
     assert engine.failure is None

@@ -142,7 +142,7 @@ def test_salts_and_transfers_are_refused_as_by_encoding(
 
 
 def test_values_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parameters check themselves when they are made, which costs more than sending."""
+    """Parameters check themselves when they are made; engines trust what they get."""
 
     def fail(*_: object) -> None:
         raise AssertionError("checked again")
@@ -152,5 +152,4 @@ def test_values_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     given = request(cache_salt="a")
 
     check_types(given)
-    with pytest.raises(AssertionError):
-        send(given)
+    send(given)

@@ -7,9 +7,9 @@ from hookline.config import CacheConfig, SchedulerConfig
 from hookline.config.engine import EngineConfig
 from hookline.core.making import make_scheduler_parts
 from hookline.exceptions import ConfigError
-from hookline.kv_cache import BlockPool
+from hookline.kv_cache.block_pool import BlockPool
 from hookline.kv_cache.residency import MeasuredBlockPool
-from hookline.stats.prefix_cache import BlockEviction
+from hookline.stats.step_work import BlockEviction
 from hookline.step import ModelShape
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, HashAlgorithm
-from hookline.kv_cache import KVCacheManager
+from hookline.kv_cache.manager import KVCacheManager
 from hookline.kv_cache.residency import MeasuredBlockPool
 from hookline.request import Request
 from hookline_testing.essential import examples

@@ -1,11 +1,14 @@
 """Modules that have moved can still be imported by their old, documented names."""
 
 import importlib
+import subprocess
 import sys
 
 import pytest
 
-from hookline.moved_modules import MOVED, new_name
+from hookline.moved_modules import lazy_exports, new_name, read_moved
+
+MOVED = read_moved().modules
 
 
 @pytest.mark.parametrize("old", sorted(MOVED))
@@ -28,6 +31,21 @@ def test_modules_inside_have_moved_along() -> None:
         module = importlib.import_module(name)
 
     assert module is importlib.import_module("hookline_server.reply_parsing.reader")
+
+
+def test_only_old_names_need_the_list_of_them() -> None:
+    """An engine that starts does not read it."""
+    code = (
+        "import hookline.llm, hookline.worker.uniproc, hookline.payloads\n"
+        "from hookline.config import EngineConfig\n"
+        "from hookline.moved_modules import read_moved\n"
+        "print(read_moved.cache_info().misses)"
+    )
+
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+
+    assert done.stdout.strip() == "0"
 
 
 def test_other_names_are_left_alone() -> None:
@@ -53,3 +71,13 @@ def test_names_that_have_moved_are_found(module: str, name: str, new: str) -> No
         found = getattr(importlib.import_module(module), name)
 
     assert found is getattr(importlib.import_module(new), name)
+
+
+def test_a_name_of_a_missing_distribution_says_which_it_needs() -> None:
+    """Not only that its module is missing."""
+    find = lazy_exports("hookline", {"hookline_absent.llm": ("Absent",)})
+
+    with pytest.raises(
+        ModuleNotFoundError, match=r"hookline\.Absent needs hookline-ab"
+    ):
+        find("Absent")

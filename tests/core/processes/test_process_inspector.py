@@ -1,10 +1,12 @@
 """An engine process seen from outside."""
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -45,8 +47,11 @@ def test_stacks_and_state_of_an_engine(client: ProcessClient) -> None:
         assert deadline.is_ahead
         time.sleep(0.01)
     description = inspector.description
+    inspector.ask_for_stacks()
+    pending = Path(f"/proc/{inspector.pid}/status").read_text()
     os.kill(inspector.pid, signal.SIGCONT)
 
+    assert re.search(r"^ShdPnd:\t0+$", pending, re.MULTILINE)  # it would be a danger
     assert text.count("hread 0x") >= 2
     assert "State: T" in description
     assert "python (T" in description

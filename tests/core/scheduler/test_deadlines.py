@@ -11,8 +11,8 @@ from hookline.core.commands import SleepMode
 from hookline.core.engine_core import EngineCore
 from hookline.finish_cause import Aborted, TimedOut
 from hookline.request import GenerateRequest, Request, RequestStatus
+from hookline.scheduler.lifecycle import Deadlines
 from hookline.scheduler.readiness import Readiness
-from hookline.scheduler.request_times import Deadlines
 from hookline.stats.scheduler_stats import Residue
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.simulation import engine_request, simulated_core, tokens_of
@@ -197,7 +197,7 @@ def test_ended_requests_leave_no_litter() -> None:
 
     for each in requests[1:]:
         each.status = RequestStatus.FINISHED
-        deadlines.ended(each)
+        deadlines.one_has_ended()
 
     assert len(deadlines) == 1
     assert len(deadlines._heap) < 50

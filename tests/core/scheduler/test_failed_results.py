@@ -5,9 +5,8 @@ import pytest
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.finish_cause import Failed, FinishCause
-from hookline.kv_cache import KVCacheManager
-from hookline.scheduler import Scheduler
-from hookline.scheduler.scheduler import SchedulerParts
+from hookline.kv_cache.manager import KVCacheManager
+from hookline.scheduler.scheduler import Scheduler, SchedulerParts
 from hookline.stats.scheduler_stats import Residue
 from hookline.step import StepResult
 from hookline_testing.simulation import engine_request

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.request import Request
-from hookline.scheduler.request_times import OldestRequest
+from hookline.scheduler.queue import OldestRequest
 from hookline_testing.simulation import engine_request
 
 

@@ -17,7 +17,7 @@ def test_budget_is_returned_by_dropped_requests() -> None:
     builder = PlanBuilder(10)
     first, second = request(1, 4), request(2, 3)
     builder.add(first, 4, [])
-    builder.admit(second, 3)
+    builder.add(second, 3, [])
     left = builder.budget
 
     builder.drop(first)
@@ -41,7 +41,9 @@ def test_plan_has_single_tokens_first_and_only_new_blocks() -> None:
     builder = PlanBuilder(10)
     builder.add(request(1, 5), 3, [7, 8])
     builder.add(request(2, 4, num_computed=3), 1, [])
-    builder.admit(request(3, 2), 2)
+    joins = request(3, 2)
+    builder.add(joins, 2, [])
+    builder.admitted.append(joins)
 
     plan = builder.plan(4, [9])
 

@@ -3,7 +3,7 @@
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.core.engine_core import EngineCore
 from hookline.events import Scheduled, StepOutput
-from hookline.stats.prefix_cache import PrefixCacheCounts
+from hookline.stats.scheduler_stats import PrefixCacheCounts
 from hookline_testing.cache_check import CacheCheckingExecutor
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 

@@ -11,9 +11,9 @@ from hookline.core.engine_core import EngineCore
 from hookline.events import Preempted
 from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest, Request, RequestFacts
-from hookline.scheduler.fair_queue import FairQueue
-from hookline.scheduler.tenant_shares import MOST_IDLE, TenantShares
 from hookline.stats.scheduler_stats import MOST_TENANTS, Residue, TenantStats
+from hookline_fair.fair_queue import FairQueue
+from hookline_fair.tenant_shares import MOST_IDLE, TenantShares
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 

@@ -23,11 +23,11 @@ def pop(queue: WaitingQueue) -> Request:
 
 
 def drain(queue: WaitingQueue) -> list[int]:
-    return [pop(queue).request_id for _ in range(len(queue))]
+    return [pop(queue).request_id for _ in range(len(queue.requests))]
 
 
 def remove(queue: WaitingQueue, request_id: int) -> None:
-    queue.remove(next(each for each in queue if each.request_id == request_id))
+    queue.remove(queue.requests[request_id])
 
 
 def test_fcfs_keeps_the_order_of_arrival() -> None:
@@ -62,10 +62,10 @@ def test_removed_request_is_never_served() -> None:
     for request_id in (0, 3, 5):
         remove(queue, request_id)
 
-    assert 3 not in queue
-    assert [request.request_id for request in queue] == [1, 2, 4]
+    assert 3 not in queue.requests
+    assert list(queue.requests) == [1, 2, 4]
     assert drain(queue) == [1, 2, 4]
-    assert not queue
+    assert not queue.requests
 
 
 def test_many_removals_leave_no_litter() -> None:
@@ -89,7 +89,7 @@ def test_removed_and_pushed_again_is_served_once() -> None:
     queue.push(first)
 
     assert drain(queue) == [0, 1]
-    assert not queue
+    assert not queue.requests
 
 
 def test_tokens_are_counted_as_requests_come_and_go() -> None:

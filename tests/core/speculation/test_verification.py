@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 
 from hookline.events import StepRecord, VerifiedDrafts
-from hookline.kv_cache import BlockPool
+from hookline.kv_cache.block_pool import BlockPool
 from hookline.sampling_params import SamplingParams
 from hookline.stats.step_work import StepWork
 from hookline.step import AdmittedSequence, StepPlan

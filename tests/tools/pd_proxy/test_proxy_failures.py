@@ -20,6 +20,7 @@ from hookline_pd_proxy.app import PROXY
 
 PATH = "/v1/completions"
 BODY = {"model": "m", "prompt": "Hello", "max_tokens": 7}
+WAIT_SECONDS = 60.0
 
 
 def failing(status: int) -> FakeInstance:
@@ -364,16 +365,16 @@ async def test_draining_route_ends_what_runs() -> None:
 
     async with routed([], [decode]) as client:
         running = asyncio.create_task(client.post(PATH, json=BODY))
-        await asyncio.wait_for(decode.arrived.wait(), 5)
+        await asyncio.wait_for(decode.arrived.wait(), WAIT_SECONDS)
         assert client.app is not None
-        draining = asyncio.create_task(client.app[PROXY].drain(5))
+        draining = asyncio.create_task(client.app[PROXY].drain(WAIT_SECONDS))
         await asyncio.sleep(0)
         refused = await client.post(PATH, json=BODY)
         health = await client.get("/health")
         was_done = draining.done()
         decode.gate.set()
         response = await running
-        await asyncio.wait_for(draining, 5)
+        await asyncio.wait_for(draining, WAIT_SECONDS)
 
     assert (refused.status, health.status) == (503, 503)
     assert not was_done
@@ -386,7 +387,7 @@ async def test_drain_does_not_wait_for_ever() -> None:
 
     async with routed([], [decode]) as client:
         running = asyncio.create_task(client.post(PATH, json=BODY))
-        await asyncio.wait_for(decode.arrived.wait(), 5)
+        await asyncio.wait_for(decode.arrived.wait(), WAIT_SECONDS)
         assert client.app is not None
         await asyncio.wait_for(client.app[PROXY].drain(0.05), 5)
         running.cancel()

@@ -3,10 +3,23 @@
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Protocol, runtime_checkable
 
 from hookline.stats.step_work import RankUse
 from hookline.step import SleepLevel, StepPlan, StepResult
-from hookline.worker.executor import AssistingExecutor, Executor
+from hookline.worker.executor import Executor
+
+
+@runtime_checkable
+class AssistingExecutor(Protocol):
+    """An executor whose model's experts several engines share; called likewise."""
+
+    def assist(self) -> RankUse:
+        """Computes its experts in a step of other engines, and waits for its end.
+
+        No started step may be without a result. Any exception is fatal to the engine.
+        """
+        ...
 
 
 class ThreadedExecutor:

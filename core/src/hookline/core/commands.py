@@ -32,9 +32,8 @@ class Add(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     request: GenerateRequest
     sibling_ids: list[int] = []
 
-    def completions(self) -> Iterator[GenerateRequest]:
-        """Yields a request for each completion."""
-        yield self.request
+    def siblings(self) -> Iterator[GenerateRequest]:
+        """Yields the requests of the others."""
         first = self.request.completion_index + 1
         for index, request_id in enumerate(self.sibling_ids, first):
             yield msgspec.structs.replace(

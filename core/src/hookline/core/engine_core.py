@@ -12,14 +12,13 @@ from hookline.core.commands import SleepMode
 from hookline.events import ClockPair, StepOutput, StepRecord, VerifiedDrafts
 from hookline.finish_cause import Aborted, FinishCause
 from hookline.request import GenerateRequest
-from hookline.scheduler import Scheduler
-from hookline.scheduler.scheduler import SchedulerParts
+from hookline.scheduler.scheduler import Scheduler, SchedulerParts
 from hookline.sections import Sections
-from hookline.stats.prefix_cache import EvictionWork
 from hookline.stats.scheduler_stats import SchedulerStats
+from hookline.stats.step_work import EvictionWork
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor, SharingExecutor, StartedStep
-from hookline_registry import Failure, isolate
+from hookline_registry.isolation import Failure, isolate
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.engine import EngineConfig
@@ -46,46 +45,6 @@ class StepInFlight:
     started_at: int
     scheduled_at: int
     evictions: EvictionWork
-
-    def record(
-        self,
-        result: StepResult,
-        sections: Sections,
-        verified: VerifiedDrafts,
-        *,
-        engine_index: int,
-        waited_ns: int,
-        executed_at: int,
-        ended_at: int,
-    ) -> StepRecord:
-        """Describes the finished step.
-
-        Args:
-            result: The executor's result.
-            sections: What extensions say of it.
-            verified: Outcome of the step's drafts.
-            engine_index: Index of the engine.
-            waited_ns: Time that the step waited for the one before it, ns.
-            executed_at: Time of its result, monotonic ns.
-            ended_at: Time when the scheduler had processed it, monotonic ns.
-        """
-        plan = self.plan
-        return StepRecord(
-            step=plan.step,
-            engine_index=engine_index,
-            started_at=self.started_at,
-            scheduled_at=self.scheduled_at,
-            executed_at=executed_at,
-            ended_at=ended_at,
-            request_tokens=list(zip(plan.request_ids, plan.num_tokens, strict=True)),
-            work=plan.work,
-            sampled_requests=len(result.tokens),
-            waited_ns=waited_ns,
-            verified=verified,
-            execution=result.execution,
-            evictions=self.evictions,
-            sections=sections,
-        )
 
 
 class EngineCore:
@@ -136,6 +95,7 @@ class EngineCore:
         self._in_flight: deque[StepInFlight] = deque()
         self._last_executed = clock.now()
         self.sleep_level: SleepLevel | None = None
+        self._evictions = parts.cache.pool.evictions
         self._scheduler = Scheduler(
             config.scheduler, parts, max_model_len=shape.max_model_len
         )
@@ -145,7 +105,7 @@ class EngineCore:
     @property
     def has_work(self) -> bool:
         """Whether requests, steps in flight or extensions need a step."""
-        if self._scheduler.has_requests or self._in_flight:
+        if self._scheduler.requests or self._in_flight:
             return True
         return self._scheduler.needs_poll
 
@@ -182,25 +142,22 @@ class EngineCore:
         `transfer`, or `WAIT` without anything to report. Such an output is empty
         and may be dropped.
         """
-        plan = None if self._is_full else self._schedule_and_start()
-        if plan is not None and (self._is_pipeline or not self._is_full):
+        in_flight, plan = self._in_flight, None
+        if len(in_flight) <= self._lead:
+            plan = self._schedule_and_start()
+        if plan is not None and (self._is_pipeline or len(in_flight) <= self._lead):
             return self._emit("start", self.clock.now())
-        if not self._in_flight:
+        if not in_flight:
             return self._poll()
-        step = self._in_flight.popleft()
+        step = in_flight.popleft()
         result = step.started.result()
         executed_at = self.clock.now()
         outcome = self._scheduler.update(result, executed_at)
         record = self._record(step, result, outcome, executed_at)
         output = self._emit("step", executed_at, record)
-        if self._is_pipeline and len(self._in_flight) == self._lead:
+        if self._is_pipeline and len(in_flight) == self._lead:
             self._schedule_and_start()  # reported with the next output
         return output
-
-    @property
-    def _is_full(self) -> bool:
-        """Whether the oldest step has to be awaited before another one starts."""
-        return len(self._in_flight) > self._lead
 
     def _schedule_and_start(self) -> StepPlan | None:
         """Starts the next step; None if there is nothing to compute now."""
@@ -208,7 +165,7 @@ class EngineCore:
         if (plan := self._scheduler.schedule(started_at)) is None:
             return None
         scheduled_at = self.clock.now()
-        evictions = self._scheduler.take_eviction_work()
+        evictions = self._evictions.take_work()
         started = self._executor.start(plan)
         self._in_flight.append(
             StepInFlight(plan, started, started_at, scheduled_at, evictions)
@@ -233,15 +190,25 @@ class EngineCore:
         outcome: tuple[Sections, VerifiedDrafts],
         executed_at: int,
     ) -> StepRecord:
+        """Describes a finished step, whose result was there at `executed_at`, ns."""
+        plan, (sections, verified) = step.plan, outcome
         waited_ns = max(0, self._last_executed - step.scheduled_at)
         self._last_executed = executed_at
-        return step.record(
-            result,
-            *outcome,
+        return StepRecord(
+            step=plan.step,
             engine_index=self.facts.engine_index,
-            waited_ns=waited_ns,
+            started_at=step.started_at,
+            scheduled_at=step.scheduled_at,
             executed_at=executed_at,
             ended_at=self.clock.now(),
+            request_tokens=list(zip(plan.request_ids, plan.num_tokens, strict=True)),
+            work=plan.work,
+            sampled_requests=len(result.tokens),
+            waited_ns=waited_ns,
+            verified=verified,
+            execution=result.execution,
+            evictions=step.evictions,
+            sections=sections,
         )
 
     # -- sleep -------------------------------------------------------------------

@@ -35,7 +35,7 @@ def engine_facts(config: "EngineConfig", shape: ModelShape) -> EngineFacts:
         max_num_batched_tokens=config.scheduler.max_num_batched_tokens,
         enable_prefix_caching=config.cache.enable_prefix_caching,
         executor=config.executor_name,
-        version=version("hookline"),
+        version=version("hookline-core"),
         config_hash=config_hash(config),
         enable_kv_cache_events=config.follows_cache,
         data_parallel_size=len(config.engine_indices),

@@ -135,11 +135,9 @@ class EngineLoop:
     def _take(self, command: Command) -> None:
         if self._recorder is not None:
             self._recorder.command(self.core.clock.now(), command)
-        self._handle(command)
-
-    def _handle(self, command: Command) -> None:
         if isinstance(command, Add):
-            for request in command.completions():
+            self.core.add(command.request)
+            for request in command.siblings() if command.sibling_ids else ():
                 self.core.add(request)
         elif isinstance(command, Finish):
             self.core.finish(command.request_ids, command.cause)

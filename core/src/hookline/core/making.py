@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 from hookline.clock import Clock
 from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY
-from hookline.kv_cache import KVCacheManager
 from hookline.kv_cache.cache_events import CacheEventLog
+from hookline.kv_cache.manager import KVCacheManager
 from hookline.kv_cache.residency import MeasuredBlockPool
 from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
-from hookline.scheduler.fair_queue import FairQueue
-from hookline.scheduler.pipeline import Pipeline
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.scheduler.scheduler import SchedulerParts
 from hookline.step import ModelShape
@@ -27,7 +25,7 @@ def make_scheduler_parts(
     extensions: Mapping[str, SchedulerSide] = EMPTY,
     gates: Sequence[ReadinessGate] = (),
 ) -> SchedulerParts:
-    """Makes the KV cache, and what only some configurations need.
+    """Makes the KV cache, and resolves what to call of extensions.
 
     Args:
         config: Configuration of the engine.
@@ -50,15 +48,7 @@ def make_scheduler_parts(
         if share > 0
         else None,
     )
-    has_stages = config.parallel.pipeline_parallel_size > 1
-    return SchedulerParts(
-        cache=cache,
-        extensions=SchedulerExtensions(extensions, gates),
-        fair=FairQueue() if config.scheduler.is_fair else None,
-        pipeline=Pipeline(config.scheduler, config.num_steps_ahead + 1)
-        if has_stages
-        else None,
-    )
+    return SchedulerParts(cache, SchedulerExtensions(extensions, gates))
 
 
 def _check_capacity(config: "EngineConfig", shape: ModelShape) -> None:

@@ -32,7 +32,7 @@ from hookline.request_ids import client_of
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
-from hookline.stats.prefix_cache import BlockEviction
+from hookline.stats.step_work import BlockEviction
 
 
 @dataclass(slots=True)

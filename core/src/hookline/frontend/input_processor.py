@@ -22,7 +22,9 @@ from hookline.pooling import POOLING, refuse_embedding
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.request_part import PreparingFacts
 from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline.sections import NO_SECTIONS, Sections
+from hookline.slo import over
 from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 from hookline.trace_parent import TraceParent
@@ -172,7 +174,7 @@ class InputProcessor:
             param=param,
         )
 
-    def _check_structured_outputs(self, params: SamplingParams) -> None:
+    def _check_structured_outputs(self, params: SamplingValues) -> None:
         if not self._facts.structured_outputs:
             raise GrammarError(
                 "structured outputs are not available: install a grammar backend "
@@ -186,8 +188,8 @@ class InputProcessor:
             )
 
     def _fitted(
-        self, params: SamplingParams, prompt: int, is_prefill_only: bool
-    ) -> SamplingParams:
+        self, params: SamplingValues, prompt: int, is_prefill_only: bool
+    ) -> SamplingValues:
         """Checks the length with output; sets `max_tokens` if any is generated."""
         longest = self._facts.model.max_model_len
         room = longest - prompt
@@ -210,7 +212,7 @@ def completed(facts: RequestFacts, config: ObserverConfig) -> RequestFacts:
         facts: A request's facts.
         config: The objectives of requests, and how many are traced.
     """
-    slo = config.slo if facts.slo is None else facts.slo.over(config.slo)
+    slo = config.slo if facts.slo is None else over(facts.slo, config.slo)
     trace_id, span_id = facts.trace_id, facts.span_id
     if not trace_id and (facts.trace_context or config.trace_ratio):
         trace_id = _trace_id(facts.trace_context, config.trace_ratio)

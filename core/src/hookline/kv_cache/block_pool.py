@@ -11,76 +11,31 @@ empty      0           yes        no
 =========  ==========  =========  ===========================================
 """
 
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hookline.clock import Clock, SystemClock
-from hookline.stats.prefix_cache import EvictionWork
+from hookline.stats.step_work import EvictionWork
 
 if TYPE_CHECKING:  # they know requests and events
     from hookline.kv_cache.cache_events import CacheListener
 
 
 class Block:
-    """A block of the KV cache, and its links in the free list.
+    """A block of the KV cache.
 
     Attributes:
         references: Number of block tables and extensions that use the block.
         block_hash: Key of its content in the prefix cache; None if it is not cached.
     """
 
-    __slots__ = ("block_hash", "block_id", "next", "previous", "references")
+    __slots__ = ("block_hash", "block_id", "references")
 
     def __init__(self, block_id: int) -> None:
         self.block_id = block_id
         self.references = 0
         self.block_hash: bytes | None = None
-        self.previous: Block | None = None
-        self.next: Block | None = None
-
-
-class FreeList:
-    """A doubly linked list, least recently used first; every operation is O(1)."""
-
-    def __init__(self, blocks: Iterable[Block]) -> None:
-        self._head = Block(-1)
-        self._tail = Block(-2)
-        self._head.next, self._tail.previous = self._tail, self._head
-        self._length = 0
-        for block in blocks:
-            self.append(block)
-
-    def __len__(self) -> int:
-        return self._length
-
-    def append(self, block: Block) -> None:
-        last = self._tail.previous
-        assert last is not None
-        last.next, block.previous = block, last
-        block.next, self._tail.previous = self._tail, block
-        self._length += 1
-
-    def prepend(self, block: Block) -> None:
-        first = self._head.next
-        assert first is not None
-        first.previous, block.next = block, first
-        block.previous, self._head.next = self._head, block
-        self._length += 1
-
-    def remove(self, block: Block) -> None:
-        assert block.previous is not None
-        assert block.next is not None
-        block.previous.next, block.next.previous = block.next, block.previous
-        block.previous = block.next = None
-        self._length -= 1
-
-    def pop_oldest(self) -> Block:
-        """Removes and returns the first block; the list must not be empty."""
-        block = self._head.next
-        assert block is not None
-        assert block is not self._tail
-        self.remove(block)
-        return block
 
 
 class Evictions:
@@ -90,25 +45,25 @@ class Evictions:
 
     Attributes:
         total: Number of blocks evicted so far.
+        are_timed: Whether the allocation under way has evicted any.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.total = 0
+        self.are_timed = False
         self._clock = clock or SystemClock()
-        self._since: int | None = None
-        self._reported = self._nanoseconds = 0
+        self._since = self._reported = self._nanoseconds = 0
 
     def count(self) -> None:
         """Counts a block that is about to be evicted by an allocation."""
         self.total += 1
-        if self._since is None:
-            self._since = self._clock.now()
+        if not self.are_timed:
+            self.are_timed, self._since = True, self._clock.now()
 
     def close_allocation(self) -> None:
-        """Ends an allocation."""
-        if self._since is not None:
-            self._nanoseconds += self._clock.now() - self._since
-            self._since = None
+        """Ends an allocation that has evicted blocks."""
+        self._nanoseconds += self._clock.now() - self._since
+        self.are_timed = False
 
     def take_work(self) -> EvictionWork:
         """Returns what evictions took since the last call."""
@@ -132,7 +87,8 @@ class BlockPool:
         self.evictions = Evictions(clock)
         self.listeners: list[CacheListener] = []
         self._blocks = [Block(block_id) for block_id in range(num_blocks)]
-        self._free = FreeList(self._blocks)
+        # Least recently used first; every operation on it is O(1).
+        self._free = OrderedDict(enumerate(self._blocks))
         self._by_hash: dict[bytes, Block] = {}
         self._num_reusable = 0
         self._num_references = 0
@@ -173,12 +129,13 @@ class BlockPool:
             raise ValueError(f"{count} blocks requested, {len(self._free)} are free")
         allocated = []
         for _ in range(count):
-            block = self._free.pop_oldest()
+            _, block = self._free.popitem(last=False)
             if block.block_hash is not None:
                 self._evict(block)
             block.references = 1
             allocated.append(block.block_id)
-        self.evictions.close_allocation()
+        if self.evictions.are_timed:
+            self.evictions.close_allocation()
         self._num_references += count
         return allocated
 
@@ -187,7 +144,7 @@ class BlockPool:
         for block_id in block_ids:
             block = self._blocks[block_id]
             if block.references == 0:
-                self._free.remove(block)
+                del self._free[block_id]
                 self._num_reusable -= block.block_hash is not None
             block.references += 1
         self._num_references += len(block_ids)
@@ -205,7 +162,7 @@ class BlockPool:
             block.references -= 1
             self._num_references -= 1
             if block.references == 0:
-                self._free.append(block)
+                self._free[block_id] = block
                 self._num_reusable += block.block_hash is not None
 
     def free_unused(self, block_ids: Sequence[int]) -> None:
@@ -218,7 +175,8 @@ class BlockPool:
             assert block.references == 1
             assert block.block_hash is None
             block.references = 0
-            self._free.prepend(block)
+            self._free[block_id] = block
+            self._free.move_to_end(block_id, last=False)
         self._num_references -= len(block_ids)
 
     def num_unreferenced(self, block_ids: Sequence[int]) -> int:

@@ -20,6 +20,7 @@ class KVCacheManager:
     Attributes:
         pool: The blocks.
         block_size: Number of tokens in a block.
+        is_caching: Whether prefixes are kept for later requests.
         events: Changes of the prefix cache, if they are published.
         measured: `pool`, if it measures its blocks' lives.
     """
@@ -36,33 +37,23 @@ class KVCacheManager:
         self.events, self.measured = events, measured
         self.pool = BlockPool(num_blocks, clock) if measured is None else measured
         self.block_size = config.block_size
-        self._is_caching = config.enable_prefix_caching
+        self.is_caching = config.enable_prefix_caching
         if events is not None:
             self.add_listener(events)
         self._hasher = BlockHasher(config.block_size, config.hash_algorithm)
 
     # -- the prefix cache --------------------------------------------------------
 
-    def uses_prefix_cache(self, request: "Request") -> bool:
-        """Whether the request may reuse cached blocks.
-
-        One that asks for prompt logprobs needs every position computed, and so does one
-        of which an extension reads them all.
-        """
-        if request.inner.skip_reading_prefix_cache:
-            return False
-        return self._is_caching and request.params.prompt_logprobs is None
-
     def find_prefix(self, request: "Request") -> list[int]:
         """Returns the longest run of cached blocks that begins the request.
 
         At least the last token is left to compute, since its logits are needed.
         """
-        if not self.uses_prefix_cache(request):
+        if not (self.is_caching and request.reads_prefix_cache):
             return []
         self._update_hashes(request)
         found = []
-        usable = (request.num_tokens - 1) // self.block_size
+        usable = (len(request.token_ids) - 1) // self.block_size
         for block_hash in request.block_hashes[:usable]:
             if (block_id := self.pool.find_cached(block_hash)) is None:
                 break
@@ -77,8 +68,8 @@ class KVCacheManager:
         that is still in flight has no hash yet and is cached later; so is one of a
         provisional request.
         """
-        full = min(num_computed_tokens, request.num_tokens) // self.block_size
-        if not self._is_caching or full <= request.num_hashed_blocks:
+        full = min(num_computed_tokens, len(request.token_ids)) // self.block_size
+        if not self.is_caching or full <= request.num_hashed_blocks:
             return
         if request.is_provisional:
             return
@@ -132,9 +123,10 @@ class KVCacheManager:
         a prompt admitted by its first chunk alone would soon be preempted. External
         tokens come between the prefix and the next ones, and count as computed.
         """
-        if not self._would_fit(request, prefix):
+        if self.shortage(request, prefix) > 0:
             return False
-        self.pool.touch(prefix)
+        if prefix:
+            self.pool.touch(prefix)
         request.block_ids = list(prefix)
         request.num_computed_tokens = len(prefix) * self.block_size
         request.num_hashed_blocks = len(prefix)
@@ -153,7 +145,7 @@ class KVCacheManager:
             None, and nothing is changed, unless the whole of the request's present
             tokens would fit.
         """
-        if not self._would_fit(request, prefix):
+        if self.shortage(request, prefix) > 0:
             return None
         self.pool.touch(prefix)
         return self.pool.allocate(num_blocks)
@@ -163,8 +155,9 @@ class KVCacheManager:
 
         It is at most 0 if `allocate` and `reserve` would succeed.
         """
-        needed = self._blocks_for(request.num_tokens) - len(prefix)
-        return needed - self.pool.num_free + self.pool.num_unreferenced(prefix)
+        needed = self._blocks_for(len(request.token_ids)) - len(prefix)
+        missing = needed - self.pool.num_free
+        return missing + self.pool.num_unreferenced(prefix) if prefix else missing
 
     def allocate_more(
         self, request: "Request", num_new_tokens: int
@@ -216,9 +209,6 @@ class KVCacheManager:
         return has_evictions or bool(self.events)
 
     # -- helpers -----------------------------------------------------------------
-
-    def _would_fit(self, request: "Request", prefix: Sequence[int]) -> bool:
-        return self.shortage(request, prefix) <= 0
 
     def _blocks_for(self, num_tokens: int) -> int:
         return -(-num_tokens // self.block_size)

@@ -18,7 +18,7 @@ from random import Random
 
 from hookline.clock import Clock
 from hookline.kv_cache.block_pool import Block, BlockPool
-from hookline.stats.prefix_cache import BlockEviction
+from hookline.stats.step_work import BlockEviction
 
 _USES = 4
 """Number of last uses kept of a block: at most three gaps."""

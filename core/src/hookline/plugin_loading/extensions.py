@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from hookline.config.engine import EngineConfig
 from hookline.config.extensions import (
     DRAFTING,
+    FAIR,
     GRAMMARS,
     KV_TRANSFER,
     KV_TRANSFER_OPTION,
     OPTION,
+    PIPELINE,
     POOLER_OPTION,
     SPECULATIVE_OPTION,
     STRUCTURED_OUTPUTS_OPTION,
@@ -147,6 +149,12 @@ def _needs(config: EngineConfig) -> Iterator[_Need]:
             config.structured_outputs,
             STRUCTURED_OUTPUTS_OPTION,
             is_optional=backend == "auto",
+        )
+    if config.scheduler.is_fair:
+        yield _Need(FAIR, EMPTY, "scheduling-policy", distribution="hookline-fair")
+    if config.parallel.pipeline_parallel_size > 1:
+        yield _Need(
+            PIPELINE, EMPTY, "pipeline-parallel-size", distribution="hookline-ranks"
         )
     for name, options in config.extensions.items():
         yield _Need(name, options, OPTION)

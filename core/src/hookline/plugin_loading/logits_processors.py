@@ -6,7 +6,7 @@ from hookline.config.engine import EngineConfig
 from hookline.exceptions import ConfigError, RequestError
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import LOGITS_PROCESSOR
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline.step import ExecutorCapabilities
 from hookline_registry import RegistryError, installed
 
@@ -15,7 +15,7 @@ USUAL_BEFORE = ("penalties", "logit_bias", "allowed_token_ids")
 USUAL_AFTER = ("min_tokens", "bad_words")
 """Processors of sampling parameters: those before and after extensions' processors."""
 _DISTRIBUTION = "hookline-processors"
-_NEEDED: Mapping[str, Callable[[SamplingParams], object]] = {
+_NEEDED: Mapping[str, Callable[[SamplingValues], object]] = {
     "penalties": lambda params: params.has_penalties,
     "logit_bias": lambda params: params.logit_bias,
     "allowed_token_ids": lambda params: params.allowed_token_ids is not None,
@@ -33,7 +33,7 @@ def usual_installed() -> frozenset[str]:
     return frozenset(found.intersection(_NEEDED))
 
 
-def refuse_what_needs(missing: Collection[str], params: SamplingParams) -> None:
+def refuse_what_needs(missing: Collection[str], params: SamplingValues) -> None:
     """Raises `RequestError` if a request needs one of these usual processors."""
     for name in missing:
         if _NEEDED[name](params):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hookline.events import Scheduled
 from hookline.finish_cause import Failed
-from hookline.kv_cache import KVCacheManager
+from hookline.kv_cache.manager import KVCacheManager
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.external_prefix import (
     NO_OFFER,
@@ -17,7 +17,7 @@ from hookline.scheduler.external_prefix import (
 from hookline.scheduler.lifecycle import RequestLifecycle
 from hookline.scheduler.plan_builder import PlanBuilder, Share
 from hookline.scheduler.request_queues import RequestQueues
-from hookline_registry import Failure, isolate
+from hookline_registry.isolation import Failure, isolate
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.scheduler import SchedulerConfig
@@ -57,7 +57,14 @@ class BatchAdmission:
             now: Time, ns.
         """
         queues, external = lifecycle.queues, self._external
-        while self._has_room(queues, builder, share):
+        waiting, running = queues.waiting.requests, queues.running.requests
+        limit = self._config.max_num_seqs
+        while (
+            waiting
+            and builder.budget > 0
+            and len(builder.entries) < share.requests
+            and len(running) < limit
+        ):
             if (request := queues.next_waiting(now)) is None:
                 return
             if request.last_step > last_ended:
@@ -73,7 +80,7 @@ class BatchAdmission:
                 if start is FetchStart.NO_ROOM:
                     return
                 continue
-            missing = request.num_tokens - len(prefix) * self._cache.block_size
+            missing = len(request.token_ids) - len(prefix) * self._cache.block_size
             num_tokens = chunk(missing - offer.num_tokens, builder.budget, self._config)
             if num_tokens == 0:
                 return
@@ -82,17 +89,8 @@ class BatchAdmission:
                 return
             if start is FetchStart.BEGUN:
                 self._run(lifecycle, request, num_tokens, now)
-                builder.admit(request, num_tokens)
-
-    def _has_room(
-        self, queues: RequestQueues, builder: PlanBuilder, share: Share
-    ) -> bool:
-        """Whether the batch may get another request."""
-        return (
-            builder.budget > 0
-            and len(builder.entries) < share.requests
-            and len(queues.running) < self._config.max_num_seqs
-        )
+                builder.add(request, num_tokens, ())
+                builder.admitted.append(request)
 
     def _step_aside(
         self,
@@ -156,7 +154,7 @@ class BatchAdmission:
         is_resumed = request.status is RequestStatus.PREEMPTED
         if request.num_cached_tokens is None:
             request.num_cached_tokens = found
-            if self._cache.uses_prefix_cache(request):
+            if self._cache.is_caching and request.reads_prefix_cache:
                 lifecycle.ledger.count_lookup(request.num_prompt_tokens, local)
             if (fair := lifecycle.queues.fair) is not None:
                 # All of it at once, or the tenant's next requests would seem free.

@@ -8,67 +8,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from hookline.events import PreemptionCause
-from hookline.finish_cause import FinishCause
 from hookline.frozen import EMPTY
-from hookline.kv_cache import KVCacheManager
 from hookline.request import Request
 from hookline.scheduler.external_prefix import ExternalPrefix
-from hookline.scheduler.plan_builder import PlanBuilder
+from hookline.scheduler.plan_builder import PlanBuilder, StepBatches
+from hookline.scheduler.queue import TenantQueue
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.sections import NO_SECTIONS, Sections, present
 from hookline.step import ModelShape
 
-if TYPE_CHECKING:  # it is only read
+if TYPE_CHECKING:  # one is only read, the other only called
     from hookline.payloads import EngineFacts
+    from hookline.scheduler.extension_port import SchedulerPort
 
 T = TypeVar("T")
-
-
-class SchedulerPort(Protocol):
-    """What the scheduler does for one extension. For the engine's thread.
-
-    Attributes:
-        cache: The KV cache.
-    """
-
-    cache: KVCacheManager
-
-    def complete(
-        self, request_id: int, cause: FinishCause, output: object, now: int
-    ) -> None:
-        """Ends a request whose result is there, and gives `output` to its client.
-
-        Does nothing if it has ended meanwhile. If KV that it was computed with turned
-        out to be wrong, it is computed again instead.
-        """
-
-    def finish(self, request: Request, cause: FinishCause, now: int) -> None:
-        """Ends a request, wherever it is."""
-
-    def requeue(self, request: Request, now: int) -> bool:
-        """Queues a request again that is held at a gate; False if it is not held."""
-
-    def preempt(
-        self, request: Request, cause: PreemptionCause, now: int, *, num_failed: int = 0
-    ) -> None:
-        """Frees a running request's blocks and queues it again.
-
-        Args:
-            request: The request.
-            cause: Why it is preempted.
-            now: Time, ns.
-            num_failed: How many of its tokens should have been brought and were not.
-        """
-
-    def discard_pending(self, request: Request) -> None:
-        """Drops the results in flight of a request: they depend on wrong KV."""
-
-    def report(self, statistics: object) -> None:
-        """Replaces the extension's section of `SchedulerStats`."""
-
-    def news(self, make: Callable[[], T]) -> T:
-        """Returns the extension's section of the next output, made if there is none."""
 
 
 class SchedulerSide:
@@ -80,11 +33,15 @@ class SchedulerSide:
         gate: What requests may have to wait for; None if for nothing.
         external_prefix: Brings KV of waiting requests; None if it brings none. It is
             read after `start`, and the first one of an engine counts.
+        tenants: Takes the place of the waiting queue; None if it has none.
+        batches: Divides requests among steps in flight; None if a step takes all.
         sleep_obstacle: Why the engine can never sleep; None if it can.
     """
 
     gate: ReadinessGate | None = None
     external_prefix: ExternalPrefix | None = None
+    tenants: TenantQueue | None = None
+    batches: StepBatches | None = None
     sleep_obstacle: str | None = None
 
     def loaded(self, shape: ModelShape) -> None:
@@ -101,7 +58,7 @@ class SchedulerSide:
         """
         return facts
 
-    def start(self, port: SchedulerPort) -> None:
+    def start(self, port: "SchedulerPort") -> None:
         """The scheduler is there; called once, before any request."""
 
     def planning(self, now: int) -> None:
@@ -255,14 +212,22 @@ class SchedulerExtensions:
     @property
     def external_prefix(self) -> ExternalPrefix | None:
         """What brings KV of waiting requests, once the sides have started."""
-        found = (side.external_prefix for side in self.sides.values())
-        return next((each for each in found if each is not None), None)
+        return _first(side.external_prefix for side in self.sides.values())
+
+    @property
+    def tenants(self) -> TenantQueue | None:
+        """The waiting queue, if it takes tenants in turn."""
+        return _first(side.tenants for side in self.sides.values())
+
+    @property
+    def batches(self) -> StepBatches | None:
+        """Divides requests among steps in flight; None if a step takes all."""
+        return _first(side.batches for side in self.sides.values())
 
     @property
     def sleep_obstacle(self) -> str | None:
         """Why the engine can never sleep; None if it can."""
-        found = (side.sleep_obstacle for side in self.sides.values())
-        return next((reason for reason in found if reason is not None), None)
+        return _first(side.sleep_obstacle for side in self.sides.values())
 
     def planned(self, builder: PlanBuilder) -> Sections:
         """Returns the sections of a plan."""
@@ -300,3 +265,7 @@ class SchedulerExtensions:
     def close(self) -> None:
         for side in self.sides.values():
             side.close()
+
+
+def _first(found: Iterable[T | None]) -> T | None:
+    return next((each for each in found if each is not None), None)

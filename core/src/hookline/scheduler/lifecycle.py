@@ -1,7 +1,12 @@
-"""A request's transitions: it arrives, is preempted, becomes ready, ends."""
+"""A request's transitions, and the totals of an engine that they add up to."""
 
+import heapq
 import logging
+from collections.abc import Collection, Iterable, Sequence
 
+from msgspec.structs import astuple
+
+from hookline.clock import NANOSECONDS
 from hookline.events import (
     CacheChanges,
     Finished,
@@ -11,15 +16,127 @@ from hookline.events import (
     StepEvents,
 )
 from hookline.finish_cause import Failed, FinishCause, TimedOut
-from hookline.kv_cache import KVCacheManager
-from hookline.request import GenerateRequest, Request, RequestFacts, RequestStatus
+from hookline.kv_cache.block_pool import BlockPool
+from hookline.kv_cache.manager import KVCacheManager
+from hookline.request import (
+    FinishReason,
+    GenerateRequest,
+    Request,
+    RequestFacts,
+    RequestStatus,
+)
 from hookline.scheduler.extension import SchedulerExtensions
-from hookline.scheduler.ledger import Ledger
+from hookline.scheduler.plan_builder import Entry
 from hookline.scheduler.request_queues import RequestQueues
-from hookline.scheduler.request_times import Deadlines
 from hookline.sections import NO_SECTIONS, Sections
+from hookline.stats.scheduler_stats import (
+    EngineTotals,
+    PrefixCacheCounts,
+    Residue,
+    RunningTotals,
+)
 
 _log = logging.getLogger(__name__)
+
+
+class Ledger(RunningTotals):
+    """Totals since the engine's start, while they are counted."""
+
+    def totals(self) -> EngineTotals:
+        """Returns the totals so far."""
+        return EngineTotals(*astuple(self))
+
+    def receive(self, *, is_moved: bool) -> None:
+        if is_moved:
+            self.migrated_in += 1
+        else:
+            self.received += 1
+
+    def count_finished(self, reason: FinishReason, output_tokens: int) -> None:
+        # Replaced, because the totals of before keep theirs.
+        self.finished = {**self.finished, reason: self.finished.get(reason, 0) + 1}
+        self.finished_tokens += output_tokens
+
+    def preempt(self, event: Preempted) -> None:
+        self.preemptions += 1
+        self.preempted_prompt_tokens += event.prompt_tokens
+        self.preempted_output_tokens += event.output_tokens
+
+    def count_lookup(self, queried_tokens: int, hit_tokens: int) -> None:
+        before = self.prefix_cache
+        self.prefix_cache = PrefixCacheCounts(
+            before.requests + 1,
+            before.queried_tokens + queried_tokens,
+            before.hit_tokens + hit_tokens,
+        )
+
+    def audit(
+        self,
+        live: Collection[Request],
+        pool: BlockPool,
+        held_blocks: Iterable[Sequence[int]] = (),
+    ) -> None:
+        """Recounts what is in flight and stores what does not add up as `residue`.
+
+        Args:
+            live: All requests that have not ended.
+            pool: Blocks, referenced by requests and extensions.
+            held_blocks: Blocks that extensions reference.
+        """
+        tables = [*(request.block_ids for request in live), *held_blocks]
+        held = set().union(*tables)
+        entries = sum(map(len, tables))
+        outputs = sum(request.num_output_tokens for request in live)
+        self.residue = Residue(
+            requests=self.received
+            + self.migrated_in
+            - sum(self.finished.values())
+            - len(live),
+            tokens=self.sampled_tokens - self.finished_tokens - outputs,
+            blocks=abs(pool.num_used - len(held)) + abs(pool.num_references - entries),
+        )
+
+
+class Deadlines:
+    """When live requests end at the latest, wherever they are.
+
+    Entries of requests that ended earlier are swept once they outnumber the others.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Request]] = []
+        self._num_live = 0
+
+    def __len__(self) -> int:
+        return self._num_live
+
+    def add(self, request: Request, now: int) -> None:
+        """Notes the deadline of a request that arrives and has one."""
+        seconds = request.inner.timeout_seconds
+        assert seconds is not None
+        at = now + round(seconds * NANOSECONDS)
+        heapq.heappush(self._heap, (at, request.sequence, request))
+        self._num_live += 1
+
+    def one_has_ended(self) -> None:
+        """Forgets a request that has one, and whose status is `FINISHED`."""
+        self._num_live -= 1
+        if len(self._heap) > 2 * self._num_live + 16:
+            self._heap = [entry for entry in self._heap if _is_live(entry[2])]
+            heapq.heapify(self._heap)
+
+    def passed(self, now: int) -> list[Request]:
+        """Returns the requests whose deadlines have passed since the last call."""
+        found: list[Request] = []
+        while self._heap and self._heap[0][0] <= now:
+            request = heapq.heappop(self._heap)[2]
+            if _is_live(request):
+                found.append(request)
+        return found
+
+
+def _is_live(request: Request) -> bool:
+    return request.status is not RequestStatus.FINISHED
 
 
 class RequestLifecycle:
@@ -87,7 +204,8 @@ class RequestLifecycle:
         )
         self.requests[request.request_id] = request
         self.ledger.receive(is_moved=inner.is_moved)
-        self._deadlines.add(request, now)
+        if inner.timeout_seconds is not None:
+            self._deadlines.add(request, now)
         if self.queues.fair is not None:
             self.queues.fair.arrived(request)
         self.queues.wait(request, now)
@@ -136,7 +254,8 @@ class RequestLifecycle:
         request.status = RequestStatus.FINISHED
         del self.requests[request.request_id]
         self.drafts.pop(request.request_id, None)
-        self._deadlines.ended(request)
+        if request.inner.timeout_seconds is not None:
+            self._deadlines.one_has_ended()
         if self.queues.fair is not None:
             self.queues.fair.ended(request)
         outputs = request.num_output_tokens
@@ -195,6 +314,21 @@ class RequestLifecycle:
         self.ledger.preempt(event)
         self.queues.preempted.add(victim.request_id)
         self.queues.waiting.push(victim)
+
+    def planned(self, entry: Entry, step: int) -> None:
+        """Counts a plan's tokens as computed; drafts only once they are accepted."""
+        request, ledger = entry.request, self.ledger
+        request.num_drafts = len(entry.drafts)
+        request.last_step = step
+        before = request.num_computed_tokens
+        after = before + entry.num_tokens - request.num_drafts
+        again = min(after, request.max_computed_tokens) - before
+        ledger.computed_tokens += entry.num_tokens
+        ledger.recomputed_tokens += max(0, again)
+        request.num_computed_tokens = after
+        request.max_computed_tokens = max(after, request.max_computed_tokens)
+        if not request.num_missing_tokens:
+            request.num_pending_tokens += 1  # the step samples the one that follows
 
     def resume_ready(self, now: int) -> None:
         """Queues held requests whose gates have opened; ends those that failed."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from hookline.kv_cache import KVCacheManager
+from hookline.kv_cache.manager import KVCacheManager
 from hookline.request import Request
-from hookline.scheduler.ledger import Ledger
+from hookline.scheduler.request_queues import RequestQueues
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.step_work import StepWork
 from hookline.step import AdmittedSequence, StepPlan
@@ -43,27 +44,39 @@ class Share:
     tokens: int
 
 
+class StepBatches(Protocol):
+    """Divides the requests among several steps that are computed at the same time."""
+
+    def share(self, queues: RequestQueues) -> Share:
+        """Returns the share of the next step."""
+
+    def order(self, queues: RequestQueues) -> Sequence[Request]:
+        """Returns the running requests that it can compute, in order."""
+
+    def started(self, plan: StepPlan) -> None:
+        """A step is in flight."""
+
+    def ended(self) -> None:
+        """The result of the oldest step, or of a poll, is there."""
+
+
 class PlanBuilder:
     """Requests and their parts of the step, under one token budget.
 
     Attributes:
         budget: Number of tokens left.
         entries: The requests' parts.
+        admitted: Those of the requests that join the batch.
     """
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.entries: list[Entry] = []
-        self._admitted: list[Request] = []
+        self.admitted: list[Request] = []
 
     def add(self, request: Request, num_tokens: int, blocks: Sequence[int]) -> None:
         self.entries.append(Entry(request, num_tokens, blocks))
         self.budget -= num_tokens
-
-    def admit(self, request: Request, num_tokens: int) -> None:
-        self.add(request, num_tokens, ())
-        request.num_planned_tokens = request.num_tokens
-        self._admitted.append(request)
 
     def add_drafts(
         self, entry: Entry, drafts: Sequence[int], blocks: Sequence[int]
@@ -83,50 +96,52 @@ class PlanBuilder:
                 return
 
     def plan(
-        self,
-        step: int,
-        released: Sequence[int],
-        *,
-        has_tokens: bool = False,
-        sections: Sections = NO_SECTIONS,
+        self, step: int, released: Sequence[int], sections: Sections = NO_SECTIONS
     ) -> StepPlan:
         """Returns the plan of all entries.
 
         Args:
             step: Number of the step.
             released: Requests that have left the batch since the last plan.
-            has_tokens: Whether it tells the tokens sampled since the last plan.
             sections: What extensions add.
         """
         entries = self.entries
         entries.sort(key=_kind)
-        num_tokens = [each.num_tokens for each in entries]
-        prefills = [each.num_tokens for each in entries if _computes(each.request)]
-        prefill_tokens = sum(prefills)
-        context = sum(each.request.num_computed_tokens for each in entries)
+        prefills = prefill_tokens = context = pairs = 0
+        request_ids, num_tokens = [], []
+        blocks: dict[int, Sequence[int]] = {}
+        drafts: dict[int, list[int]] = {}
+        for entry in entries:
+            request, count = entry.request, entry.num_tokens
+            request_ids.append(request.request_id)
+            num_tokens.append(count)
+            if entry.blocks:
+                blocks[request.request_id] = entry.blocks
+            if entry.drafts:
+                drafts[request.request_id] = list(entry.drafts)
+            computed = request.num_computed_tokens
+            context += computed
+            pairs += count * computed + count * (count + 1) // 2
+            if computed < request.num_prompt_tokens or request.is_prefilling:
+                prefills += 1
+                prefill_tokens += count
+        work = StepWork(
+            prefill_requests=prefills,
+            prefill_tokens=prefill_tokens,
+            decode_requests=len(entries) - prefills,
+            decode_tokens=sum(num_tokens) - prefill_tokens,
+            context_tokens=context,
+            attention_pairs=pairs,
+        )
         return StepPlan(
             step=step,
             released=released,
-            admitted=[_admission(request) for request in self._admitted],
-            request_ids=[each.request.request_id for each in entries],
+            admitted=list(map(_admission, self.admitted)),
+            request_ids=request_ids,
             num_tokens=num_tokens,
-            new_block_ids={
-                each.request.request_id: each.blocks for each in entries if each.blocks
-            },
-            new_token_ids=_new_tokens(entries) if has_tokens else {},
-            work=StepWork(
-                prefill_requests=len(prefills),
-                prefill_tokens=prefill_tokens,
-                decode_requests=len(entries) - len(prefills),
-                decode_tokens=sum(num_tokens) - prefill_tokens,
-                context_tokens=context,
-                attention_pairs=_attention_pairs(entries, context),
-            ),
-            drafts={
-                each.request.request_id: list(each.drafts)
-                for each in entries
-                if each.drafts
-            },
+            new_block_ids=blocks,
+            work=work,
+            drafts=drafts,
             sections=sections,
         )
 
@@ -151,7 +166,7 @@ def plan_drafts(
             continue
         room = min(
             builder.budget,
-            max_model_len - request.num_tokens,
+            max_model_len - len(request.token_ids),
             cache.room_for(request) - 1,
         )
         if (count := min(len(given), room)) > 0:
@@ -160,53 +175,9 @@ def plan_drafts(
             builder.add_drafts(entry, given[:count], blocks)
 
 
-def count_planned(entry: Entry, ledger: Ledger, step: int) -> None:
-    """Counts a plan's tokens as computed; drafts only once they are accepted."""
-    request = entry.request
-    request.num_drafts = len(entry.drafts)
-    request.last_step = step
-    request.num_planned_tokens = request.num_tokens
-    before = request.num_computed_tokens
-    after = before + entry.num_tokens - request.num_drafts
-    again = min(after, request.max_computed_tokens) - before
-    ledger.computed_tokens += entry.num_tokens
-    ledger.recomputed_tokens += max(0, again)
-    request.num_computed_tokens = after
-    request.max_computed_tokens = max(after, request.max_computed_tokens)
-    if not request.num_missing_tokens:
-        request.num_pending_tokens += 1  # the step samples the one that follows
-
-
 def _kind(entry: Entry) -> tuple[bool, bool]:
     """Sort key of a step: single tokens, then those with drafts, then prompts."""
     return entry.num_tokens - len(entry.drafts) > 1, bool(entry.drafts)
-
-
-def _new_tokens(entries: Sequence[Entry]) -> dict[int, Sequence[int]]:
-    """Tokens that no plan has told yet; an admission tells all of its request's."""
-    requests = [each.request for each in entries]
-    return {
-        request.request_id: request.token_ids[request.num_planned_tokens :]
-        for request in requests
-        if request.num_planned_tokens < request.num_tokens
-    }
-
-
-def _computes(request: Request) -> bool:
-    """Whether the step computes prompt or recomputed tokens of the request."""
-    computed = request.num_computed_tokens
-    return computed < request.num_prompt_tokens or request.is_prefilling
-
-
-def _attention_pairs(entries: Sequence[Entry], context_tokens: int) -> int:
-    """Sum of q·c + q(q+1)/2, which is c + 1 for a single token."""
-    pairs = context_tokens + len(entries)
-    for entry in entries:
-        if (count := entry.num_tokens) == 1:
-            continue
-        computed = entry.request.num_computed_tokens
-        pairs += (count - 1) * computed + count * (count + 1) // 2 - 1
-    return pairs
 
 
 def _admission(request: Request) -> AdmittedSequence:

@@ -7,13 +7,13 @@ request with a thousand choices does not keep others waiting for all of them.
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hookline.clock import NANOSECONDS
-from hookline.request import Request
-from hookline.scheduler.request_times import OldestRequest
+from hookline.request import Line, Request
+from hookline.stats.scheduler_stats import TenantStats
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.scheduler import SchedulerConfig
@@ -21,8 +21,94 @@ if TYPE_CHECKING:  # it is only read
 MOST_LEVELS = 100
 """With aging, priorities beyond it count as this one, so that every wait is bounded."""
 
-_Group = tuple[str, str, int]
 _Heap = list[tuple[int, int, int, Request]]
+
+
+class OldestRequest:
+    """Knows at any moment which request has been queued for longest.
+
+    A heap, whose entries of removed requests are skipped later, so that every operation
+    is O(log n).
+    """
+
+    def __init__(self) -> None:
+        self._members: dict[int, int] = {}
+        self._heap: list[tuple[int, int]] = []
+
+    def add(self, request: Request) -> None:
+        """Adds a request, which may have been there before."""
+        self._members[request.sequence] = request.queued_at
+        heapq.heappush(self._heap, (request.queued_at, request.sequence))
+
+    def remove(self, request: Request) -> None:
+        del self._members[request.sequence]
+        if len(self._heap) > 2 * len(self._members) + 16:
+            self._heap = [(at, number) for number, at in self._members.items()]
+            heapq.heapify(self._heap)
+
+    @property
+    def queued_at(self) -> int | None:
+        """Time when the oldest request was queued, in ns; None without requests."""
+        heap = self._heap
+        while heap and heap[0][1] not in self._members:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+
+class RequestQueue(Protocol):
+    """Requests that wait to be admitted, in some order.
+
+    Attributes:
+        requests: The requests by their ids; for reading.
+        num_tokens: Number of tokens that the requests have yet to compute: all they
+            have, since a waiting request has no blocks.
+        oldest: The request that was queued first, whatever its rank.
+    """
+
+    requests: dict[int, Request]
+    num_tokens: int
+    oldest: OldestRequest
+
+    def rank(self, request: Request) -> tuple[float, ...]:
+        """Sort key of requests that have been admitted: the largest is preempted."""
+
+    def push(self, request: Request) -> None:
+        """Queues a request; one that comes back takes its old place again."""
+
+    def peek(self, *, has_followers: bool = True) -> Request | None:
+        """Returns the next request; None if no such request waits.
+
+        Args:
+            has_followers: Whether it may be a choice behind the first of its request.
+        """
+
+    def pop(self, request: Request) -> None:
+        """Removes a request that `peek` has returned."""
+
+    def lengthen(self, request: Request, token_ids: Sequence[int]) -> None:
+        """Appends tokens that were in flight when the request was queued."""
+
+    def remove(self, request: Request) -> None:
+        """Removes a request that ends."""
+
+
+class TenantQueue(RequestQueue, Protocol):
+    """A queue that takes tenants in turn, by what each has been served."""
+
+    def arrived(self, request: Request) -> None:
+        """Notes a new request, which need not wait in this queue."""
+
+    def ended(self, request: Request) -> None:
+        """Notes the end of a request, which must have left this queue."""
+
+    def served_prompt(self, request: Request, num_tokens: int) -> None:
+        """Charges the prompt tokens that a request has computed or will compute."""
+
+    def served_output(self, request: Request, num_tokens: int) -> None:
+        """Charges output tokens."""
+
+    def stats(self) -> Mapping[str, TenantStats]:
+        """Returns the tenants that have been known longest, idle ones included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,40 +145,23 @@ class Order:
 
 
 class WaitingQueue:
-    """A heap of requests; one that comes back takes its old place again.
+    """A heap of requests, which implements `RequestQueue`.
 
     Entries of removed requests are skipped later, so that every operation is O(log n).
     Choices that have joined the queue behind the first of their request are in a heap
     of their own: `peek` can leave them out.
-
-    Attributes:
-        num_tokens: Number of tokens that the requests have yet to compute: all they
-            have, since a waiting request has no blocks.
-        oldest: The request that was queued first, whatever its rank.
     """
 
     def __init__(self, order: Order | None = None) -> None:
         self._order = order or Order()
         self._leaders: _Heap = []
         self._followers: _Heap = []
-        self._lines: dict[_Group, deque[Request]] = {}
-        self._heads: dict[_Group, Request] = {}
-        self._members: dict[int, Request] = {}
+        self._lines: dict[Line, deque[Request]] = {}
+        self._heads: dict[Line, Request] = {}
         self._latest = (0, 0)
+        self.requests: dict[int, Request] = {}
         self.num_tokens = 0
         self.oldest = OldestRequest()
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def __bool__(self) -> bool:
-        return bool(self._members)
-
-    def __contains__(self, request_id: int) -> bool:
-        return request_id in self._members
-
-    def __iter__(self) -> Iterator[Request]:
-        return iter(self._members.values())
 
     @property
     def has_leader(self) -> bool:
@@ -100,48 +169,38 @@ class WaitingQueue:
         return self._top(self._leaders) is not None
 
     def rank(self, request: Request) -> tuple[float, ...]:
-        """Sort key of requests that have been admitted: the largest is preempted."""
         assert request.rank is not None
         return request.rank
 
     def push(self, request: Request) -> None:
-        self._members[request.request_id] = request
-        self.num_tokens += request.num_tokens
+        self.requests[request.request_id] = request
+        self.num_tokens += len(request.token_ids)
         self.oldest.add(request)
         if request.rank is None:
             self._arrive(request)
         else:
-            self._enter(request)
+            self._enter(request, request.rank)
 
     def peek(self, *, has_followers: bool = True) -> Request | None:
-        """Returns the next request, or None if no request waits.
-
-        Args:
-            has_followers: Whether it may be a choice behind the first of its request.
-        """
-        leader = self._top(self._leaders)
-        follower = self._top(self._followers) if has_followers else None
+        leader, follower = self._top(self._leaders), None
+        if has_followers and self._followers:
+            follower = self._top(self._followers)
         if leader is None or follower is None:
             return leader or follower
-        assert leader.rank is not None
-        assert follower.rank is not None
         return min(leader, follower, key=self.rank)
 
     def pop(self, request: Request) -> None:
-        """Removes a request that `peek` has returned."""
-        heapq.heappop(self._heap_of(request))
+        heapq.heappop(self._followers if request.is_follower else self._leaders)
         self._leave(request)
 
     def lengthen(self, request: Request, token_ids: Sequence[int]) -> None:
-        """Appends tokens that were in flight when the request was queued."""
         request.token_ids += token_ids
         self.num_tokens += len(token_ids)
 
     def remove(self, request: Request) -> None:
-        """Removes a request that ends."""
         self._leave(request)
         for heap in (self._leaders, self._followers):
-            if len(heap) > 2 * len(self._members) + 16:
+            if len(heap) > 2 * len(self.requests) + 16:
                 heap[:] = [entry for entry in heap if self._is_member(entry[3])]
                 heapq.heapify(heap)
 
@@ -150,51 +209,48 @@ class WaitingQueue:
     def _arrive(self, request: Request) -> None:
         """Ranks a request that comes first, or puts it in its line."""
         self._latest = max(self._latest, (request.sequence, request.queued_at))
-        group = _group(request)
-        if group is None:
-            self._rank(request, 2 * request.sequence, request.queued_at)
-        elif group in self._heads:
+        line = request.line
+        if line in self._heads:
             request.is_follower = True
-            self._lines.setdefault(group, deque()).append(request)
-        else:
-            self._heads[group] = request
-            self._rank(request, 2 * request.sequence, request.queued_at)
+            self._lines.setdefault(line, deque()).append(request)
+            return
+        if line is not None:
+            self._heads[line] = request
+        self._rank(request, 2 * request.sequence, request.queued_at)
 
     def _rank(self, request: Request, place: int, since: int) -> None:
         level = self._order.level(request.priority, since)
         request.rank = (level, place, request.sequence)
-        self._enter(request)
+        self._enter(request, request.rank)
 
-    def _enter(self, request: Request) -> None:
-        assert request.rank is not None
-        heapq.heappush(self._heap_of(request), (*request.rank, request))
+    def _enter(self, request: Request, rank: tuple[int, int, int]) -> None:
+        heap = self._followers if request.is_follower else self._leaders
+        heapq.heappush(heap, (*rank, request))
 
     def _leave(self, request: Request) -> None:
-        del self._members[request.request_id]
-        self.num_tokens -= request.num_tokens
+        del self.requests[request.request_id]
+        self.num_tokens -= len(request.token_ids)
         self.oldest.remove(request)
-        group = _group(request)
-        if group is not None and self._heads.get(group) is request:
-            self._advance(group)
+        line = request.line
+        if line is not None and self._heads.get(line) is request:
+            del self._heads[line]
+            if line in self._lines:
+                self._advance(line)
 
-    def _advance(self, group: _Group) -> None:
+    def _advance(self, line: Line) -> None:
         """Lets the next of a line join the queue, behind the latest arrival."""
-        del self._heads[group]
-        line = self._lines.get(group, ())
-        while line:
-            request = line.popleft()
+        queued = self._lines[line]
+        while queued:
+            request = queued.popleft()
             if self._is_member(request):
-                self._heads[group] = request
+                self._heads[line] = request
                 sequence, at = self._latest
                 self._rank(request, 2 * sequence + 1, at)
                 break
-        if not line:
-            self._lines.pop(group, None)
+        if not queued:
+            del self._lines[line]
 
     # -- heaps -------------------------------------------------------------------
-
-    def _heap_of(self, request: Request) -> _Heap:
-        return self._followers if request.is_follower else self._leaders
 
     def _top(self, heap: _Heap) -> Request | None:
         while heap:
@@ -205,12 +261,4 @@ class WaitingQueue:
 
     def _is_member(self, request: Request) -> bool:
         """Compares identity: a later request may have a removed one's id."""
-        return self._members.get(request.request_id) is request
-
-
-def _group(request: Request) -> _Group | None:
-    """Returns what the choices of one client's request share; None without an id."""
-    facts = request.facts
-    if not facts.client_id:
-        return None
-    return facts.tenant or "", facts.client_id, facts.priority
+        return self.requests.get(request.request_id) is request

@@ -6,14 +6,12 @@ the waiting queue for a set where it is counted by the gate's name. Once the gat
 it takes the place in the queue again that its arrival or priority gives it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hookline.finish_cause import Failed, FinishCause
-from hookline.frozen import EMPTY, frozen_map
-from hookline.request import Request, RequestStatus
-from hookline.scheduler.request_times import OldestRequest
+from hookline.finish_cause import FinishCause
+from hookline.request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,90 +64,3 @@ class ReadinessGate(Protocol):
 
     def close(self) -> None:
         """The engine ends, after its last request."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    request: Request
-    gate: ReadinessGate
-    since: int
-
-
-class HeldRequests:
-    """Requests that stand aside, each at one gate, in the order of their wait's begin.
-
-    Attributes:
-        oldest: The one that was queued first.
-        counts: Number of requests at each gate, by its name, none of them 0; replaced,
-            never changed.
-    """
-
-    def __init__(self, gates: Sequence[ReadinessGate] = ()) -> None:
-        """Starts empty; every request has to pass the gates, in this order."""
-        self.oldest = OldestRequest()
-        self._gates = gates
-        timeouts = [gate.timeout_ns for gate in gates if gate.timeout_ns is not None]
-        self._shortest_timeout = min(timeouts, default=None)
-        self._held: dict[int, _Held] = {}
-        self.counts: Mapping[str, int] = EMPTY
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def __contains__(self, request: Request) -> bool:
-        held = self._held.get(request.request_id)
-        return held is not None and held.request is request
-
-    def closed_gate(self, request: Request) -> ReadinessGate | None:
-        """Returns the first gate that the request has to wait at."""
-        for gate in self._gates:
-            if not gate.is_open(request):
-                return gate
-        return None
-
-    def hold(self, request: Request, gate: ReadinessGate, now: int) -> None:
-        """Sets a request aside, which must be in no queue."""
-        request.status = RequestStatus.HELD
-        self._held[request.request_id] = _Held(request, gate, now)
-        self._count(gate, 1)
-        self.oldest.add(request)
-
-    def discard(self, request: Request) -> None:
-        """Lets a request go whose wait is over; the caller queues or ends it."""
-        held = self._held.pop(request.request_id)
-        self._count(held.gate, -1)
-        self.oldest.remove(request)
-        is_new = request.num_cached_tokens is None
-        request.status = RequestStatus.WAITING if is_new else RequestStatus.PREEMPTED
-
-    def _count(self, gate: ReadinessGate, more: int) -> None:
-        number = self.counts.get(gate.name, 0) + more
-        others = {name: n for name, n in self.counts.items() if name != gate.name}
-        self.counts = frozen_map({**others, gate.name: number} if number else others)
-
-    def cancel(self, request: Request) -> None:
-        """Lets a request go that ends while it waits."""
-        gate = self._held[request.request_id].gate
-        self.discard(request)
-        gate.cancel(request)
-
-    def close(self) -> None:
-        """Closes the gates."""
-        for gate in self._gates:
-            gate.close()
-
-    def take_ready(self, now: int) -> Iterable[Readiness]:
-        """Returns requests whose wait has ended at a gate, or lasted too long."""
-        for gate in self._gates:
-            yield from gate.take_ready()
-        if self._shortest_timeout is None:
-            return
-        for each in list(self._held.values()):
-            waited, timeout = now - each.since, each.gate.timeout_ns
-            if waited < self._shortest_timeout:
-                return  # later ones have waited less
-            if timeout is not None and waited >= timeout:
-                error = (
-                    f"waiting_for_{each.gate.name} for longer than {timeout / 1e9:g} s"
-                )
-                yield Readiness(each.request, Failed(error))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hookline.events import NO_DRAFTS, NewTokens, VerifiedDrafts
 from hookline.finish_cause import FinishCause, LengthReached, StoppedByToken
-from hookline.kv_cache import KVCacheManager
+from hookline.kv_cache.manager import KVCacheManager
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.lifecycle import RequestLifecycle

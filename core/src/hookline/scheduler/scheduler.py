@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from hookline.events import PreemptionCause, StepEvents, VerifiedDrafts
+from hookline.events import PreemptionCause, VerifiedDrafts
 from hookline.finish_cause import FinishCause
-from hookline.kv_cache import KVCacheManager
-from hookline.request import GenerateRequest, Request, RequestStatus
+from hookline.kv_cache.manager import KVCacheManager
+from hookline.request import Request, RequestStatus
 from hookline.scheduler.admission import BatchAdmission, chunk
 from hookline.scheduler.extension import SchedulerExtensions
 from hookline.scheduler.extension_port import start_sides
@@ -23,43 +23,40 @@ from hookline.scheduler.lifecycle import RequestLifecycle
 from hookline.scheduler.plan_builder import (
     PlanBuilder,
     Share,
-    count_planned,
     plan_drafts,
 )
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.result_update import ResultUpdate
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats.prefix_cache import EvictionWork
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.step import StepPlan, StepResult
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.scheduler import SchedulerConfig
-    from hookline.scheduler.fair_queue import FairQueue
-    from hookline.scheduler.pipeline import Pipeline
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SchedulerParts:
     """What an engine's configuration chooses for its scheduler.
 
     Attributes:
         cache: Allocates KV blocks.
         extensions: Sides of extensions, and gates.
-        fair: The waiting queue of the policy `fair`; None under the others.
-        pipeline: Divides requests among batches in flight; None if a step takes all.
     """
 
     cache: KVCacheManager
     extensions: SchedulerExtensions = field(default_factory=SchedulerExtensions)
-    fair: "FairQueue | None" = None
-    pipeline: "Pipeline | None" = None
 
 
 class Scheduler:
     """Plans the steps of one engine and takes in their results.
 
     Attributes:
+        requests: Live requests by id; for reading.
+        add: Queues a request; see `RequestLifecycle.add`.
+        refuse: Ends a request that `add` has refused; see `RequestLifecycle.refuse`.
+        expire: Ends requests whose deadlines have passed; each step does so, too.
+        take_events: Returns the events since the last call.
         is_held: While True, no request is admitted.
     """
 
@@ -74,22 +71,25 @@ class Scheduler:
 
         Args:
             config: How requests share a step.
-            parts: The KV cache, and what only some configurations need.
+            parts: The KV cache and extensions.
             max_model_len: Maximum number of tokens per request.
         """
         self._config = config
         cache = self._cache = parts.cache
         extensions = self._extensions = parts.extensions
-        self._queues = RequestQueues(config, extensions.gates, parts.fair)
-        self._lifecycle = RequestLifecycle(
+        self._queues = RequestQueues(config, extensions.gates, extensions.tenants)
+        lifecycle = self._lifecycle = RequestLifecycle(
             self._queues, cache, extensions, max_model_len=max_model_len
         )
-        self._pipeline = parts.pipeline
+        self.requests, self.add = lifecycle.requests, lifecycle.add
+        self.refuse, self.expire = lifecycle.refuse, lifecycle.expire
+        self.take_events = lifecycle.take_events
+        self._batches = extensions.batches
         limit, budget = config.max_num_seqs, config.max_num_batched_tokens
         self._whole = Share(limit, limit, budget)
         self._max_model_len = max_model_len
-        self._update = ResultUpdate(self._lifecycle, cache, extensions)
-        start_sides(extensions, self._update, self._lifecycle, cache)
+        self._update = ResultUpdate(lifecycle, cache, extensions)
+        start_sides(extensions, self._update, lifecycle, cache)
         self._admission = BatchAdmission(config, cache, extensions.external_prefix)
         self._steps = self._last_ended = 0
         self.is_held = False
@@ -97,42 +97,22 @@ class Scheduler:
     # -- requests ----------------------------------------------------------------
 
     @property
-    def has_requests(self) -> bool:
-        return bool(self._lifecycle.requests)
-
-    @property
     def needs_poll(self) -> bool:
         """Whether the worker has to be polled for what extensions do there."""
         return any(is_busy() for is_busy in self._extensions.busy)
 
-    def add(self, inner: GenerateRequest, now: int) -> None:
-        """Queues a request that the front end has validated.
-
-        Raises:
-            ValueError: The id is in use, or the prompt does not fit the context.
-        """
-        self._lifecycle.add(inner, now)
-
-    def refuse(self, inner: GenerateRequest, detail: str, now: int) -> None:
-        """Ends a request with an error that `add` has refused."""
-        self._lifecycle.refuse(inner, detail, now)
-
     def finish(self, request_ids: Sequence[int], cause: FinishCause, now: int) -> None:
         """Ends requests from outside a step; unknown ids have ended already."""
         for request_id in request_ids:
-            if (request := self._lifecycle.requests.get(request_id)) is not None:
+            if (request := self.requests.get(request_id)) is not None:
                 self._lifecycle.finish_request(request, cause, now)
 
-    def expire(self, now: int) -> None:
-        """Ends requests whose deadlines have passed; each step does so, too."""
-        self._lifecycle.expire(now)
-
     def finish_all(self, cause: FinishCause, now: int) -> None:
-        self.finish(list(self._lifecycle.requests), cause, now)
+        self.finish(list(self.requests), cause, now)
 
     def preempt_all(self, now: int) -> None:
         """Preempts all running requests, because the engine is going to sleep."""
-        for request in list(self._queues.running):
+        for request in list(self._queues.running.requests):
             self._lifecycle.preempt(request, now, PreemptionCause.SLEEP)
 
     # -- steps -------------------------------------------------------------------
@@ -153,36 +133,37 @@ class Scheduler:
             is_polled |= gate.is_pending
         if is_polled:
             self._lifecycle.resume_ready(now)
-        pipeline = self._pipeline
-        share = self._whole if pipeline is None else pipeline.share(self._queues)
+        queues, batches = self._queues, self._batches
+        share = self._whole if batches is None else batches.share(queues)
         builder = PlanBuilder(share.tokens)
-        has_preempted = self._schedule_running(builder, share, now)
+        has_preempted = bool(queues.running.requests) and self._schedule_running(
+            builder, share, now
+        )
         for entry in builder.entries:
             computed = entry.request.num_computed_tokens + entry.num_tokens
             self._cache.cache_full_blocks(entry.request, computed)
-        if not has_preempted and not self.is_held:
+        if queues.waiting.requests and not has_preempted and not self.is_held:
             self._admission.admit(
                 self._lifecycle, builder, share, last_ended=self._last_ended, now=now
             )
         builder.budget += self._config.max_num_batched_tokens - share.tokens
         if drafts := self._lifecycle.drafts:
             plan_drafts(drafts, builder, self._cache, self._max_model_len)
-        if not builder.entries:
-            return None
+        return self._plan(builder) if builder.entries else None
+
+    def _plan(self, builder: PlanBuilder) -> StepPlan:
+        """Returns the plan, and counts its tokens as computed."""
+        queues = self._queues
         self._steps += 1
-        released = self._queues.running.take_released()
-        plan = builder.plan(
-            self._steps,
-            released,
-            has_tokens=pipeline is not None,
-            sections=self._extensions.planned(builder)
-            if self._extensions.plans
-            else NO_SECTIONS,
-        )
+        released, queues.running.released = queues.running.released, []
+        sections = NO_SECTIONS
+        if self._extensions.plans:
+            sections = self._extensions.planned(builder)
+        plan = builder.plan(self._steps, released, sections)
         for entry in builder.entries:
-            count_planned(entry, self._lifecycle.ledger, self._steps)
-        if pipeline is not None:
-            pipeline.started(plan)
+            self._lifecycle.planned(entry, self._steps)
+        if self._batches is not None:
+            self._batches.started(plan)
         return plan
 
     def plan_poll(self) -> StepPlan:
@@ -199,17 +180,18 @@ class Scheduler:
         """
         if self._last_ended < self._steps:  # polls have no number of their own
             self._last_ended += 1
-        if self._pipeline is not None:
-            self._pipeline.ended()
+        if self._batches is not None:
+            self._batches.ended()
         return self._update.update(result, now)
 
     def _schedule_running(self, builder: PlanBuilder, share: Share, now: int) -> bool:
         """Plans each running request's tokens; returns whether any was preempted."""
         has_preempted = False
-        if self._pipeline is None:
+        order: Sequence[Request]
+        if self._batches is None:
             order = self._queues.running.decodes_first()
         else:
-            order = self._pipeline.order(self._queues)
+            order = self._batches.order(self._queues)
         for request in order:
             if len(builder.entries) == share.running:
                 break
@@ -232,7 +214,7 @@ class Scheduler:
         """Preempts the last in rank until a request gets its blocks, or is the last."""
         blocks: list[int] | None = None
         while blocks is None:
-            victim = max(self._queues.running, key=self._queues.waiting.rank)
+            victim = max(self._queues.running.requests, key=self._queues.waiting.rank)
             builder.drop(victim)
             beneficiary = None if victim is request else request
             self._lifecycle.preempt(
@@ -250,10 +232,6 @@ class Scheduler:
         """Whether the next output has events, cache changes or evictions to carry."""
         return self._lifecycle.events.have_requests or self._cache.has_news
 
-    def take_events(self) -> StepEvents:
-        """Returns the events since the last call."""
-        return self._lifecycle.take_events()
-
     def take_news(self) -> Sections:
         """Returns the sections that extensions add to the next output."""
         extensions = self._extensions
@@ -261,21 +239,17 @@ class Scheduler:
             return NO_SECTIONS
         return extensions.take_news()
 
-    def take_eviction_work(self) -> EvictionWork:
-        """Returns what evictions took since the last call."""
-        return self._cache.pool.evictions.take_work()
-
     def stats(self) -> SchedulerStats:
         """Returns the state now, and totals since the start."""
         extensions, queues, pool = self._extensions, self._queues, self._cache.pool
         return SchedulerStats(
-            running=len(queues.running),
-            waiting=len(queues.waiting),
+            running=len(queues.running.requests),
+            waiting=len(queues.waiting.requests),
             held=queues.held.counts,
             waiting_tokens=queues.waiting.num_tokens,
             preempted=len(queues.preempted),
             oldest_waiting_at=queues.oldest_waiting_at,
-            oldest_running_at=queues.oldest_running_at,
+            oldest_running_at=queues.running.oldest_queued_at,
             kv_blocks=pool.num_blocks,
             kv_blocks_used=pool.num_used,
             kv_blocks_cached=pool.num_reusable,
@@ -291,7 +265,7 @@ class Scheduler:
         """Checks conservation laws over every live request, and looks at tenants."""
         lifecycle = self._lifecycle
         held_blocks = chain.from_iterable(held() for held in self._extensions.holding)
-        requests = lifecycle.requests.values()
+        requests = self.requests.values()
         lifecycle.ledger.audit(requests, self._cache.pool, held_blocks)
         self._queues.audit()
 

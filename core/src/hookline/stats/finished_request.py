@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from hookline.finish_cause import FinishCause
 from hookline.request import FinishReason, RequestFacts
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline.slo import SloMiss
 
 
@@ -94,7 +94,7 @@ class FinishedRequest:
     request_id: int
     facts: RequestFacts
     cause: FinishCause
-    params: SamplingParams = field(default_factory=SamplingParams)
+    params: SamplingValues = field(default_factory=SamplingValues)
     prompt_tokens: int = 0
     local_cached_tokens: int = 0
     external_cached_tokens: int = 0

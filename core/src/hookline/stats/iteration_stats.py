@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from hookline.sections import NO_SECTIONS, Sections
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
-from hookline.stats.prefix_cache import BlockEviction
+from hookline.stats.step_work import BlockEviction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

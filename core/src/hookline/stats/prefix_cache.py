@@ -1,23 +1,9 @@
-"""Prefix-cache counts: running totals, and the hit rate over recent requests."""
+"""The hit rate of the prefix cache over recent requests."""
 
 from collections import deque
 from dataclasses import dataclass, field
 
-import msgspec
-
-
-class PrefixCacheCounts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Running totals of prefix cache lookups, one for each request's first admission.
-
-    Attributes:
-        requests: Number of lookups.
-        queried_tokens: Number of tokens looked up.
-        hit_tokens: Number of tokens found.
-    """
-
-    requests: int = 0
-    queried_tokens: int = 0
-    hit_tokens: int = 0
+from hookline.stats.scheduler_stats import PrefixCacheCounts
 
 
 @dataclass(slots=True)
@@ -60,33 +46,3 @@ class HitRateWindow:
     def rate(self) -> float | None:
         """Share of queried tokens that were found; None before the first query."""
         return self._hits / self._queried if self._queried else None
-
-
-class BlockEviction(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The life of a sampled block that was evicted from the prefix cache, in ns.
-
-    Attributes:
-        lifetime: From the block's allocation to its eviction.
-        idle: From when its last request freed it to its eviction.
-        reuse_gaps: Between its last uses, the allocation included; at most three.
-    """
-
-    lifetime: int
-    idle: int
-    reuse_gaps: tuple[int, ...] = ()
-
-
-class EvictionWork(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What evictions from the prefix cache took.
-
-    Attributes:
-        blocks: Number of evicted blocks.
-        nanoseconds: Time of the allocations that evicted them, each from its first
-            eviction on.
-    """
-
-    blocks: int = 0
-    nanoseconds: int = 0
-
-
-NO_EVICTIONS = EvictionWork()

@@ -6,7 +6,6 @@ import msgspec
 
 from hookline.frozen import EMPTY
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.stats.prefix_cache import PrefixCacheCounts
 
 
 class Residue(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -22,6 +21,20 @@ class Residue(msgspec.Struct, frozen=True, array_like=True, gc=False):
     requests: int = 0
     tokens: int = 0
     blocks: int = 0
+
+
+class PrefixCacheCounts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Running totals of prefix cache lookups, one for each request's first admission.
+
+    Attributes:
+        requests: Number of lookups.
+        queried_tokens: Number of tokens looked up.
+        hit_tokens: Number of tokens found.
+    """
+
+    requests: int = 0
+    queried_tokens: int = 0
+    hit_tokens: int = 0
 
 
 class TenantStats(msgspec.Struct, frozen=True, array_like=True, gc=False):

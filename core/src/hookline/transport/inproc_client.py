@@ -25,18 +25,19 @@ class DrivenEngine:
     loop: EngineLoop
     commands: queue.SimpleQueue[Command] = field(default_factory=queue.SimpleQueue)
     death: str | None = None
+    barrier: FailureBarrier = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.barrier = FailureBarrier(self.die)
 
     @property
     def core(self) -> EngineCore:
         return self.loop.core
 
-    def turn(self, timeout_seconds: float) -> list[EngineMessage]:
-        return self.loop.run_once(self._next_command, timeout_seconds)
-
     def die(self, reason: str) -> None:
         self.death = reason
 
-    def _next_command(self, timeout_seconds: float) -> Command | None:
+    def next_command(self, timeout_seconds: float) -> Command | None:
         try:
             if timeout_seconds > 0:
                 return self.commands.get(timeout=timeout_seconds)
@@ -86,9 +87,12 @@ class InprocClient:
             index = self._turns[0]
             self._turns.rotate(-1)
             driven = self._driven[index]
-            with FailureBarrier(driven.die):
-                wait = self._patience(index, timeout_seconds)
-                self._messages.extend(driven.turn(wait))
+            wait = timeout_seconds
+            with driven.barrier:
+                if len(self._turns) > 1:
+                    wait = self._patience(index, timeout_seconds)
+                found = driven.loop.run_once(driven.next_command, wait)
+                self._messages.extend(found)
             if driven.death is not None:
                 self._turns.remove(index)
                 return EngineDied(index, driven.death)
@@ -109,8 +113,6 @@ class InprocClient:
     def _patience(self, index: int, timeout_seconds: float) -> float:
         """Returns the maximum wait of an engine; short while others may have work."""
         others = [self._driven[each].core for each in self._turns if each != index]
-        if not others:
-            return timeout_seconds
         if any(core.has_work for core in others):
             return 0.0
         return min(timeout_seconds, _TURN_SECONDS)

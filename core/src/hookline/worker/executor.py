@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from hookline.clock import Clock
 from hookline.startup_timer import StartupTimer
 from hookline.stats.scheduler_stats import SchedulerStats
-from hookline.stats.step_work import RankUse
 from hookline.step import ModelShape, SleepLevel, StepPlan, StepResult
 
 if TYPE_CHECKING:  # it needs torch, which is imported once an executor is chosen
@@ -133,18 +132,6 @@ class SharingExecutor(Protocol):
 
     def add_stats(self, stats: SchedulerStats) -> SchedulerStats:
         """Adds to a state what its parts have computed."""
-        ...
-
-
-@runtime_checkable
-class AssistingExecutor(Protocol):
-    """An executor whose model's experts several engines share; called likewise."""
-
-    def assist(self) -> RankUse:
-        """Computes its experts in a step of other engines, and waits for its end.
-
-        No started step may be without a result. Any exception is fatal to the engine.
-        """
         ...
 
 

@@ -3,13 +3,12 @@
 An extension overrides the methods that it needs; the others are not called.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from hookline.clock import Clock
 from hookline.finish_cause import FinishCause
-from hookline.step import AdmittedSequence, ModelShape, StepPlan
+from hookline.step import AdmittedSequence, StepPlan
 
 if TYPE_CHECKING:  # need torch, which the scheduler's side of an extension does not
     import numpy as np
@@ -26,7 +25,7 @@ if TYPE_CHECKING:  # need torch, which the scheduler's side of an extension does
         LogitsProcessor,
         LogitsProcessorContext,
     )
-    from hookline.worker.sampling.step_sampler import DrawnDrafts
+    from hookline.worker.sampling.sampler import DrawnDrafts
     from hookline.worker.verification import DraftTree, Verified
     from hookline_kernels import Platform
 
@@ -207,7 +206,8 @@ class WorkerSide:
 
         Called for an extension with `own_layers`, before `bind`.
         """
-        raise NotImplementedError
+        del shape
+        return ()
 
     def unload(self) -> None:
         """The model's weights go for a sleep, and so should its own."""
@@ -216,7 +216,8 @@ class WorkerSide:
         self, context: "LogitsProcessorContext"
     ) -> Sequence["LogitsProcessor"]:
         """Returns its logits processors, for the worker's whole life."""
-        raise NotImplementedError
+        del context
+        return ()
 
     def allocated(self, cache: ShownCache) -> None:
         """The KV cache is allocated; called once, if `uses_cache`.
@@ -292,70 +293,6 @@ class WorkerExtension(Protocol):
 
     def worker_side(self, context: WorkerContext) -> WorkerSide | None:
         """Makes the side; called once in each rank. None if it has no work there."""
-
-
-@dataclass(slots=True, kw_only=True)
-class SimulatedStep:
-    """A step that was simulated without a model.
-
-    An extension may add to `drafts` and `sections`.
-
-    Attributes:
-        plan: The step's plan.
-        sequences: The requests of the batch by their ids.
-        texts: Their prompts and outputs, likewise.
-        prefilled: Requests that sample nothing, and whose prompts are complete.
-        tokens: Sampled tokens by request id.
-        step_ns: Duration of the step.
-        drafts: Drafts for the next step by request id.
-        sections: Sections of the result.
-    """
-
-    plan: StepPlan
-    sequences: Mapping[int, AdmittedSequence]
-    texts: Mapping[int, Sequence[int]]
-    prefilled: Sequence[AdmittedSequence]
-    tokens: Mapping[int, list[int]]
-    step_ns: int
-    drafts: dict[int, list[int]] = field(default_factory=dict)
-    sections: dict[str, object] = field(default_factory=dict)
-
-
-FollowSimulation = Callable[[SimulatedStep], None]
-"""Called after each step that was simulated."""
-
-
-@runtime_checkable
-class CacheExtension(Protocol):
-    """An extension whose work needs the KV cache alone, and no model."""
-
-    def cache_side(self) -> WorkerSide:
-        """Makes a side of which only the methods are called that need no batch."""
-
-
-@runtime_checkable
-class JoinedExtension(Protocol):
-    """An extension whose sides have a section in each result of every rank."""
-
-    def join_ranks(self, num_ranks: int) -> Callable[[Sequence[object]], object]:
-        """Returns what makes one section out of those of all ranks.
-
-        It is called once for each result, in the order of the steps, with the section
-        of the output rank first.
-        """
-
-
-@runtime_checkable
-class SimulatedExtension(Protocol):
-    """An extension that has results where no model computes."""
-
-    def simulated(self, shape: ModelShape, clock: Clock) -> FollowSimulation:
-        """Returns what to call after each step.
-
-        Args:
-            shape: The simulated model.
-            clock: Clock of the simulation.
-        """
 
 
 def worker_sides(

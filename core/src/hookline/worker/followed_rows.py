@@ -21,7 +21,7 @@ from hookline.worker.sampling.logits_processor import (
     LogitsProcessor,
     LogitsProcessorContext,
 )
-from hookline.worker.sampling.step_sampler import DrawnDrafts
+from hookline.worker.sampling.sampler import DrawnDrafts
 from hookline.worker.verification import DraftTree
 
 
@@ -46,21 +46,12 @@ class FollowedRows:
         self.states_option = next(options, "")
         self.looks_inside = any(side.looks_inside for side in sides)
         self.most_drafts = max((side.most_drafts for side in sides), default=0)
-        self.starts = tuple(
-            side.started
-            for side in sides
-            if type(side).started is not WorkerSide.started
-        )
-        self.ends = tuple(
-            side.ended for side in sides if type(side).ended is not WorkerSide.ended
-        )
-        self.drawn: Callable[[Int64], DrawnDrafts | None] | None = next(
-            (side.drawn for side in sides if type(side).drawn is not WorkerSide.drawn),
-            None,
-        )
-        self._joining = [
-            side for side in sides if type(side).joined is not WorkerSide.joined
-        ]
+        base = WorkerSide
+        self.starts = tuple(each.started for each in _having(sides, base.started))
+        self.ends = tuple(each.ended for each in _having(sides, base.ended))
+        drawn = (each.drawn for each in _having(sides, base.drawn))
+        self.drawn: Callable[[Int64], DrawnDrafts | None] | None = next(drawn, None)
+        self._joining = _having(sides, base.joined)
         self._rows: dict[WorkerSide, set[int]] = {side: set() for side in sides}
         self._computed: list[Callable[[WorkerStep], None]] = []
         self._sampled: list[Callable[[WorkerStep], None]] = []
@@ -77,9 +68,7 @@ class FollowedRows:
         Raises:
             ConfigError: A side does not fit it.
         """
-        base = WorkerSide.prepare
-        seeing = [side for side in self._sides if type(side).prepare is not base]
-        if seeing:
+        if seeing := _having(self._sides, WorkerSide.prepare):
             with timer.phase("prepare extensions"):
                 for side in seeing:
                     side.prepare(parts)
@@ -144,12 +133,9 @@ class FollowedRows:
         self, context: LogitsProcessorContext
     ) -> list[LogitsProcessor]:
         """Returns the sides' logits processors."""
-        making = [
-            side.logits_processors
-            for side in self._sides
-            if type(side).logits_processors is not WorkerSide.logits_processors
+        return [
+            each for side in self._sides for each in side.logits_processors(context)
         ]
-        return [each for make in making for each in make(context)]
 
     def bind(self, parts: RunnerParts) -> None:
         """Tells all sides what steps will be computed with.
@@ -199,13 +185,13 @@ class FollowedRows:
         sides = [side for side, rows in self._rows.items() if rows]
         self.is_active = bool(sides)
         self.needs_states = any(side.states_option for side in sides)
-        self._computed = [
-            side.computed
-            for side in sides
-            if type(side).computed is not WorkerSide.computed
-        ]
-        self._sampled = [
-            side.sampled
-            for side in sides
-            if type(side).sampled is not WorkerSide.sampled
-        ]
+        self._computed = [each.computed for each in _having(sides, WorkerSide.computed)]
+        self._sampled = [each.sampled for each in _having(sides, WorkerSide.sampled)]
+
+
+def _having(
+    sides: Sequence[WorkerSide], method: Callable[..., object]
+) -> list[WorkerSide]:
+    """Returns the sides that have a method of their own in place of the base's."""
+    name = method.__name__
+    return [side for side in sides if getattr(type(side), name) is not method]

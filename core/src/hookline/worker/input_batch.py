@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline.step import AdmittedSequence, StepPlan
 from hookline.worker.read_only_mirror import make_mirror
 from hookline.worker.verification import DraftTree, Verified
@@ -104,7 +104,7 @@ class InputBatch:
         self.num_computed: Int64 = np.zeros(max_num_seqs, np.int64)
         self._block_tables: Int32 = np.zeros((max_num_seqs, max_blocks), np.int32)
         self._num_blocks: Int64 = np.zeros(max_num_seqs, np.int64)
-        self.params: list[SamplingParams | None] = [None] * max_num_seqs
+        self.params: list[SamplingValues | None] = [None] * max_num_seqs
         self.request_ids: list[int] = [0] * max_num_seqs
         self.scored_rows: set[int] = set()
         self._free_rows = list(range(max_num_seqs - 1, -1, -1))

@@ -78,6 +78,7 @@ class LoadModel(Protocol):
         *,
         extensions: FollowedRows,
         ranks: RankContext = ...,
+        cache_key: tuple[object, ...] | None = ...,
     ) -> LoadedModel:
         """Loads the configured model and prepares extensions for it.
 
@@ -88,9 +89,11 @@ class LoadModel(Protocol):
             extensions: The worker's sides of extensions. If one is shown the KV cache,
                 `fingerprint` is computed, which reads all weights.
             ranks: What this rank has of those that share the model's layers.
+            cache_key: That of the cache that it must fit; None if there is none yet.
 
         Raises:
-            ModelLoadError: The model cannot be loaded or served.
+            ModelLoadError: The model cannot be loaded or served, or has changed so that
+                it does not fit the cache.
             ConfigError: An option or an extension does not fit the model.
         """
         ...

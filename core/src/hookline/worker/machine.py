@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING, Protocol
 
 from hookline.startup_timer import StartupTimer
-from hookline.worker.allocation import Allocation
 from hookline.worker.executor import Compute
 from hookline.worker.loaded_model import LoadedModel
-from hookline.worker.runner_maker import DeviceSteps, RunnerMaker
+from hookline.worker.runner_maker import Allocation, DeviceSteps, RunnerMaker
 from hookline_kernels import Platform
 
 if TYPE_CHECKING:  # it is only read

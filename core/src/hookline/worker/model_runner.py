@@ -12,16 +12,15 @@ from hookline.request import TokenLogprobs
 from hookline.stats.step_work import Execution
 from hookline.step import StepPlan, StepResult
 from hookline.worker.extension import WorkerStep
-from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.forward import Forward
+from hookline.worker.forward import Feed, Forward
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.sampling.logprobs import logits_indices
+from hookline.worker.sampling.sampler import Samples, StepSampler
 from hookline.worker.sampling.sampling_state import SamplingState
-from hookline.worker.sampling.step_sampler import Samples, StepSampler
 from hookline.worker.verification import DraftTree, Verified, verify
 from hookline_kernels.runtime.stopwatch import Stopwatch
-from hookline_registry import Failure, isolate
+from hookline_registry.isolation import Failure, isolate
 
 _log = logging.getLogger(__name__)
 

@@ -2,21 +2,20 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-import torch
-
 from hookline.stats.step_work import NO_RANKS, RankUse
 from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import Compute
-from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.forward import Forward
+from hookline.worker.forward import Feed, Forward
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.sampling.step_sampler import StepSampler
+from hookline.worker.sampling.sampler import StepSampler
 from hookline_kernels.modules.reduction import Reduce
 from hookline_kernels.runtime.stopwatch import Stopwatch
 
 if TYPE_CHECKING:  # whoever loads models knows it
     from transformers import PreTrainedConfig
+
+    from hookline.worker.loaded_model import LoadedModel
 
 
 class StepRunner(Protocol):
@@ -77,31 +76,17 @@ class RankContext:
         del vocab_size
         return forward
 
-    def end_loading(self, hidden_size: int, dtype: torch.dtype) -> None:
-        """From here on all ranks compute the same steps.
-
-        Args:
-            hidden_size: Width of the hidden states between layers.
-            dtype: Their data type.
-        """
+    def end_loading(self, model: "LoadedModel") -> None:
+        """The model is loaded: from here on all ranks compute the same steps."""
 
     def link_stages(
-        self,
-        feature_layers: tuple[int, ...],
-        *,
-        own_layers: range,
-        hidden_size: int,
-        dtype: torch.dtype,
-        forward: Forward,
+        self, model: "LoadedModel", feature_layers: tuple[int, ...]
     ) -> None:
         """Gets ready to exchange hidden states with other pipeline stages.
 
         Args:
+            model: This rank's part of the model.
             feature_layers: Layers whose inputs the rank that drafts needs.
-            own_layers: This rank's layers, by their index in the whole model.
-            hidden_size: Width of the hidden states.
-            dtype: Their data type.
-            forward: This rank's forward pass.
 
         Raises:
             ConfigError: The model does not show the inputs of its layers.

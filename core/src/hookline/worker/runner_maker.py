@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
 from hookline.worker.extension import CacheShape, RunnerParts, ShownCache
-from hookline.worker.feed import Feed, HostFeed
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.forward import Forward
+from hookline.worker.forward import Feed, Forward, HostFeed
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.model_runner import ModelRunner
@@ -22,6 +21,7 @@ from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline_kernels import Platform
 from hookline_kernels.cache_numbers import dtype_name
+from hookline_kernels.runtime.cache_memory import CacheMemory
 from hookline_kernels.runtime.stopwatch import stopwatch_for
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
 
@@ -95,37 +95,6 @@ class RunnerMaker:
     device_steps: DeviceSteps | None
     make_processors: MakeProcessors
     ranks: RankContext = SINGLE_RANK
-
-    @classmethod
-    def of(
-        cls,
-        config: "EngineConfig",
-        platform: Platform,
-        model: LoadedModel,
-        *,
-        isa: str,
-        device_steps: DeviceSteps | None,
-        make_processors: MakeProcessors,
-        extensions: FollowedRows,
-        ranks: RankContext = SINGLE_RANK,
-    ) -> "RunnerMaker":
-        """Chooses the sampling kernels."""
-        is_final = model.upgrade is None
-        may_compile = is_final and config.executor.may_compile
-        return cls(
-            config=config,
-            platform=platform,
-            isa=isa,
-            model=model,
-            may_compile=may_compile,
-            extensions=extensions,
-            sampling=choose_sampling(
-                model.dtype, may_compile=may_compile, platform=platform
-            ),
-            device_steps=device_steps,
-            make_processors=make_processors,
-            ranks=ranks,
-        )
 
     def with_kernels(self, model: LoadedModel) -> Self:
         """Returns the maker for the same model, which now computes by kernels."""
@@ -298,3 +267,53 @@ class RunnerMaker:
             vocab_size=self.model.shape.vocab_size,
             can_change_drafts=can_verify and extensions.draft_tree is None,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """A worker's KV cache, its input buffers and the rows of its batch.
+
+    It outlives sleep, which takes only the contents of the KV cache.
+
+    Attributes:
+        cache: Keys and values of the model.
+        memory: Its memory, with that of extensions' own layers.
+        feed: Brings inputs to the model.
+        state: The requests in the batch.
+        cache_key: Models with another key cannot use this cache.
+    """
+
+    cache: PagedCache
+    memory: CacheMemory
+    feed: Feed
+    state: BatchState
+    cache_key: tuple[object, ...]
+
+    @classmethod
+    def of(cls, maker: RunnerMaker, num_blocks: int) -> Self:
+        """Allocates a KV cache of that many blocks, and all that goes with it.
+
+        Raises:
+            ConfigError: An extension cannot use the cache, or a plugin's logits
+                processor cannot be created.
+        """
+        cache = maker.cache(num_blocks)
+        maker.show(cache)
+        tensors = [side for sides in cache.sides() for side in sides]
+        tensors += maker.extensions.allocate(maker.cache_shape(num_blocks))
+        return cls(
+            cache=cache,
+            memory=CacheMemory(tensors),
+            feed=maker.feed(cache),
+            state=maker.batch_state(serves=True),
+            cache_key=maker.model.cache_key,
+        )
+
+    @property
+    def num_blocks(self) -> int:
+        """Number of blocks in the KV cache."""
+        return len(self.cache.keys[0])
+
+    def close(self) -> None:
+        """Ends the threads of plugins that work on this memory."""
+        self.state.sampling.close()

@@ -19,18 +19,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from hookline.exceptions import ModelLoadError
 from hookline.startup_timer import StartupTimer
 from hookline.stats.step_work import RankUse
 from hookline.step import ModelShape, SleepLevel, StepPlan
-from hookline.worker.allocation import Allocation
 from hookline.worker.executor import Compute, ExecutorContext
 from hookline.worker.extension import worker_sides
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.loaded_model import LoadModel
 from hookline.worker.machine import Machine
 from hookline.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
-from hookline.worker.runner_maker import MakeProcessors, RunnerMaker
+from hookline.worker.runner_maker import Allocation, MakeProcessors, RunnerMaker
+from hookline_kernels.sampling import choose_sampling
 
 if TYPE_CHECKING:  # it is only read
     from hookline.config.engine import EngineConfig
@@ -117,27 +116,28 @@ class Worker:
         """
         machine = self._machine
         assert machine is not None, "init_device comes first"
+        kept = self._allocated
         model = self._setup.load_model(
             self.config,
             machine.platform,
             self._timer,
             extensions=self._extensions,
             ranks=self._ranks,
+            cache_key=None if kept is None else kept.cache_key,
         )
-        if self._allocated is not None and (
-            model.cache_key != self._allocated.cache_key
-        ):
-            raise ModelLoadError(
-                self.config.model.model,
-                "its weights or configuration have changed during sleep in a way that "
-                "does not fit the KV cache: restart the engine",
-            )
-        self._ranks.end_loading(model.hidden_size, model.dtype)
-        self._maker = RunnerMaker.of(
-            self.config,
-            machine.platform,
-            model,
+        self._ranks.end_loading(model)
+        platform = machine.platform
+        may_compile = model.upgrade is None and self.config.executor.may_compile
+        self._maker = RunnerMaker(
+            config=self.config,
+            platform=platform,
             isa=machine.isa,
+            model=model,
+            may_compile=may_compile,
+            extensions=self._extensions,
+            sampling=choose_sampling(
+                model.dtype, may_compile=may_compile, platform=platform
+            ),
             device_steps=machine.device_steps(
                 self.config,
                 model,
@@ -145,7 +145,6 @@ class Worker:
                 self._extensions.graph_obstacle,
             ),
             make_processors=self._setup.make_processors,
-            extensions=self._extensions,
             ranks=self._ranks,
         )
 
@@ -163,14 +162,8 @@ class Worker:
         Raises:
             ConfigError: The model does not show the inputs of its layers.
         """
-        self._feature_layers, model = feature_layers, self.maker.model
-        self._ranks.link_stages(
-            feature_layers,
-            own_layers=model.own_layers,
-            hidden_size=model.hidden_size,
-            dtype=model.dtype,
-            forward=model.forward,
-        )
+        self._feature_layers = feature_layers
+        self._ranks.link_stages(self.maker.model, feature_layers)
 
     def profile(self) -> int:
         """Returns how many KV blocks this rank can hold.

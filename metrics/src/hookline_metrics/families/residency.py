@@ -1,7 +1,7 @@
 """Metrics of sampled KV blocks: lifetime, idle time and time between uses."""
 
 from hookline.clock import NANOSECONDS
-from hookline.stats.prefix_cache import BlockEviction
+from hookline.stats.step_work import BlockEviction
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.metric import Feature, Kind, Metric
 from hookline_metrics.readings import Reading, one

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from hookline.clock import NANOSECONDS
+from hookline.cost import flops, read_bytes, write_bytes
 from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.metric import Kind, Label, Metric, Point
@@ -143,7 +144,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         help="Estimated floating-point operations of the model's matrix products and "
         "attention.",
         value=Reading(
-            StepReading, lambda step: one(step.facts.model.cost.flops(step.record))
+            StepReading, lambda step: one(flops(step.facts.model.cost, step.record))
         ),
     ),
     Metric(
@@ -153,7 +154,8 @@ STEP_METRICS: tuple[Metric, ...] = (
         help="Estimated bytes read from memory: the weights once per step, plus the "
         "keys and values of the context.",
         value=Reading(
-            StepReading, lambda step: one(step.facts.model.cost.read_bytes(step.record))
+            StepReading,
+            lambda step: one(read_bytes(step.facts.model.cost, step.record)),
         ),
     ),
     Metric(
@@ -164,7 +166,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         "tokens.",
         value=Reading(
             StepReading,
-            lambda step: one(step.facts.model.cost.write_bytes(step.record)),
+            lambda step: one(write_bytes(step.facts.model.cost, step.record)),
         ),
     ),
 )

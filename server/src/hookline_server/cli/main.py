@@ -2,9 +2,9 @@
 
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
+from hookline import __version__
 from hookline.did_you_mean import unknown
 from hookline.exceptions import (
     ConfigError,
@@ -56,7 +56,7 @@ def _dispatch(argv: list[str]) -> int:
         return 0
     name, *rest = arguments
     if name == "--version":
-        say(f"hookline {version('hookline')}")
+        say(f"hookline {__version__}")
         return 0
     if (command := find_command(name)) is None:
         if (instead := COMMANDS.get(name)) is not None:

@@ -1,10 +1,9 @@
 """`/version`."""
 
-from importlib.metadata import version
-
 import msgspec
 from aiohttp import web
 
+from hookline import __version__
 from hookline_server.handlers.common import json_response
 from hookline_server.openapi.operation import Operation, Tag, described
 
@@ -18,4 +17,4 @@ class Version(msgspec.Struct, frozen=True):
 @described(Operation(tag=Tag.SERVER, answer=Version))
 async def show_version(_: web.Request) -> web.Response:
     """Returns the installed version of Hookline."""
-    return json_response(Version(version("hookline")))
+    return json_response(Version(__version__))

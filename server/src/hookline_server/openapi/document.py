@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from inspect import getdoc
 
 from aiohttp import web
 
+from hookline import __version__
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
 from hookline_server.deadlines import TIMED_PATHS
@@ -70,7 +70,7 @@ def openapi_document(app: web.Application) -> Schema:
         "openapi": "3.1.0",
         "info": {
             "title": "Hookline",
-            "version": version("hookline"),
+            "version": __version__,
             "description": (
                 "The APIs of OpenAI and Anthropic, served by Hookline. Numbers and "
                 "booleans in bodies may also be strings; unknown fields are ignored."

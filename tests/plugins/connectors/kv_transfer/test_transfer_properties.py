@@ -165,7 +165,7 @@ def compare_totals(engine: ConnectedCore, outputs: list[StepOutput]) -> None:
     assert transfers_of(stats).loads == len(loads)
     assert transfers_of(stats).load_ns == sum(load.nanoseconds for load in loads)
     records = [output.record for output in outputs if output.record is not None]
-    untold = engine.core._scheduler.take_eviction_work()
+    untold = engine.core._evictions.take_work()
     assert stats.evicted_blocks == untold.blocks + sum(
         record.evictions.blocks for record in records
     )

@@ -16,8 +16,9 @@ from hookline.config import (
 )
 from hookline.core.building import build_core
 from hookline_faults.p2p_transport import Wire
+from hookline_faults.wire_time import WireTime
 from hookline_kv_transfer import KVTransferConfig
-from hookline_testing.driven_engine import DrivenEngine
+from hookline_testing.driven_engine import DrivenEngine, SystemPace
 from hookline_testing.plugin_site import PluginSite
 
 _PLUGIN = """
@@ -34,18 +35,19 @@ def create_kv_connector(context):
     if context.role == "scheduler":
         return SchedulerSide(options)
     transport = SpoiltTransport(make_transport(options), wires[-1])
-    return WorkerSide(options, transport, chunk_bytes=64)
+    clock = wires[-1].clock
+    return WorkerSide(options, transport, chunk_bytes=64, clock=clock)
 """
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 
 
 @contextmanager
-def engines(folder: Path) -> Iterator[MakeEngine]:
+def engines(folder: Path, time: WireTime | None = None) -> Iterator[MakeEngine]:
     """Starts engines with options of their own, each behind a wire, and ends them.
 
     Two of their blocks go into a message. Without a model an engine's tokens are right
-    only on the right KV, too.
+    only on the right KV, too. Time is the system's unless one is given.
     """
     with PluginSite(folder) as site, ExitStack() as stack:
         site.install("peers", _PLUGIN, group="hookline.connectors")
@@ -69,18 +71,28 @@ def engines(folder: Path) -> Iterator[MakeEngine]:
             given = {"peer_timeout_seconds": 0.6, **options}
             named = config.kv_transfer or transfer.section()
             own = {**named, "kv_connector_extra_config": given}
-            wire = Wire()
+            wire = Wire(time=time)
             vars(site.module("peers"))["wires"].append(wire)
-            core = build_core(replace(config, kv_transfer=own), SystemClock())
+            clock = SystemClock() if time is None else time.clock
+            core = build_core(replace(config, kv_transfer=own), clock)
             stack.callback(core.close)
-            return DrivenEngine(core), wire
+            return DrivenEngine(core, SystemPace() if time is None else time), wire
 
         yield make
 
 
 @pytest.fixture
 def make_engine(tmp_path: Path) -> Iterator[MakeEngine]:
-    """As `engines`."""
+    """As `engines`, in virtual time."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    with engines(folder, WireTime()) as make:
+        yield make
+
+
+@pytest.fixture
+def make_real_engine(tmp_path: Path) -> Iterator[MakeEngine]:
+    """As `engines`, in the system's time: others than these engines use it, too."""
     folder = tmp_path / "site"
     folder.mkdir()
     with engines(folder) as make:

@@ -1,12 +1,9 @@
 """Under network and peer faults tokens are right and no block or request is lost."""
 
-import random
 import socket
-import time
 from collections.abc import Callable, Sequence
 
 import pytest
-import zmq
 
 from hookline.config import (
     CacheConfig,
@@ -19,8 +16,8 @@ from hookline_faults.p2p_transport import Wire, flipped, prefilled
 from hookline_kv_transfer.blocks import Bytes
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_p2p.wire import Blocks, decode
-from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
-from hookline_testing.own_time import Stopwatch, Took
+from hookline_testing.driven_engine import DrivenEngine, rest, turn_for, turn_until
+from hookline_testing.own_time import Took
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 Sent = list[tuple[bytes, Sequence[Bytes]]]
@@ -175,9 +172,8 @@ def test_partition_heals(make_engine: MakeEngine, right: list[int]) -> None:
     pair = Pair(make_engine)
     request = pair.consumer.add(PROMPT, 6, pair.told)
     pair.taking.is_cut = True
-    began_at = time.monotonic()
 
-    turn_until(pair.both, lambda: time.monotonic() > began_at + 0.3)
+    turn_for(pair.both, 0.3)
     pair.taking.is_cut = False
     took = turn_until(pair.both, lambda: request in pair.consumer.ended)
     giving, taking = rest(pair.both)
@@ -227,7 +223,7 @@ def test_abort_during_a_load_frees_both_sides(make_engine: MakeEngine) -> None:
     )
     request = pair.consumer.add(PROMPT, 6, pair.told)
     turn_until(pair.both, lambda: transfers_of(pair.consumer.stats).loading == 1)
-    stopwatch = Stopwatch()
+    stopwatch = pair.consumer.pace.stopwatch()
 
     pair.consumer.abort(request)
     giving, taking = rest(pair.both)
@@ -291,8 +287,7 @@ def test_early_consumer_waits(make_engine: MakeEngine, right: list[int]) -> None
     """It asks before the producer's worker knows that the blocks are kept."""
     pair = Pair(make_engine)
     request = pair.consumer.add(PROMPT, 6, pair.told)
-    began_at = time.monotonic()
-    turn_until([pair.consumer], lambda: time.monotonic() > began_at + 0.3)
+    turn_for([pair.consumer], 0.3)
 
     turn_until(pair.both, lambda: request in pair.consumer.ended)
     giving, taking = rest(pair.both)
@@ -354,68 +349,6 @@ def test_dead_producer_is_unreachable(
     assert took.own_seconds < 1.4
 
 
-def has_refused(engine: DrivenEngine) -> bool:
-    return "refused" in transfers_of(engine.stats).failures.get("incident", {})
-
-
-SECRETS = {"same": ("a" * 16, "a" * 16), "other": ("a" * 16, "b" * 16)}
-SECRETS |= {"none": ("a" * 16, ""), "needless": ("", "a" * 16)}
-
-
-@pytest.mark.parametrize("secrets", sorted(SECRETS))
-def test_secret_is_needed(
-    make_engine: MakeEngine,
-    right: list[int],
-    monkeypatch: pytest.MonkeyPatch,
-    secrets: str,
-) -> None:
-    """Who has another, or none, is refused at once; both sides count it."""
-    engines = []
-    for secret in SECRETS[secrets]:
-        monkeypatch.delenv("HOOKLINE_P2P_SECRET", raising=False)
-        if secret:
-            monkeypatch.setenv("HOOKLINE_P2P_SECRET", secret)
-        engines.append(make_engine()[0])
-    producer, consumer = engines
-    told = prefilled(producer, PROMPT)
-
-    request = consumer.add(PROMPT, 6, told)
-    took = turn_until(engines, lambda: request in consumer.ended)
-    [taking] = rest([consumer])
-    turn_until([producer], lambda: secrets == "same" or has_refused(producer))
-
-    assert consumer.tokens[request] == right
-    assert took.own_seconds < 1.4
-    if secrets == "same":
-        assert transfers_of(taking).external_cache.hit_tokens == 40
-    else:
-        assert transfers_of(taking).failures == {"load": {"refused": 1}}
-
-
-def test_garbage_at_the_port_is_ignored(
-    make_engine: MakeEngine, right: list[int]
-) -> None:
-    """Random bytes and meaningless messages change nothing."""
-    pair = Pair(make_engine)
-    address = ("127.0.0.1", pair.told["remote_port"])
-    with socket.create_connection(address) as stranger:  # type: ignore[arg-type]
-        stranger.sendall(random.Random(1).randbytes(5000))  # noqa: S311 - a test
-        with zmq.Context() as context, context.socket(zmq.DEALER) as speaker:
-            speaker.linger = 0
-            speaker.connect("tcp://{}:{}".format(*address))
-            speaker.send(b"")
-            speaker.send_multipart([b"\x91\xa4ping", b"x" * 100])
-            speaker.send_multipart([b"x"] * 50)
-            speaker.send(b"\x91\xa4pong")
-            assert speaker.poll(2000)  # a ping's answer
-
-            tokens, giving, taking, _ = pair.serve()
-
-    assert tokens == right
-    assert transfers_of(taking).external_cache.hit_tokens == 40
-    assert transfers_of(giving).failures["incident"]["malformed"] >= 3
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -435,7 +368,7 @@ def test_wrong_params_are_counted(
     pair.told = {**pair.told, **wrong}
 
     tokens, _, _, took = pair.serve(lets_go=False)
-    time.sleep(0.05)
+    turn_for([pair.consumer], 0.05)
     pair.consumer.add([1, 2, 3], 1)
     [taking] = rest([pair.consumer])
 

@@ -116,13 +116,15 @@ def pass_on(
 
 
 @pytest.mark.usefixtures("nixl")
-def test_blocks_are_read_from_the_producers_memory(make_engine: MakeEngine) -> None:
+def test_blocks_are_read_from_the_producers_memory(
+    make_real_engine: MakeEngine,
+) -> None:
     """As with the other transport."""
-    assert pass_on(make_engine) == (True, {}, 40)
+    assert pass_on(make_real_engine) == (True, {}, 40)
 
 
 @pytest.mark.usefixtures("nixl")
-def test_damaged_memory_is_found(make_engine: MakeEngine) -> None:
+def test_damaged_memory_is_found(make_real_engine: MakeEngine) -> None:
     """Checksums are looked at behind the transport, whichever it is."""
 
     def damage(wire: Wire) -> None:
@@ -130,7 +132,7 @@ def test_damaged_memory_is_found(make_engine: MakeEngine) -> None:
             (header, flipped(frames, 40) if frames else frames)
         ]
 
-    is_right, failures, num_brought = pass_on(make_engine, damage)
+    is_right, failures, num_brought = pass_on(make_real_engine, damage)
 
     assert is_right
     assert failures == {"load": {"checksum": 1}}
@@ -140,9 +142,9 @@ def test_damaged_memory_is_found(make_engine: MakeEngine) -> None:
 @pytest.mark.parametrize("nixl", ["stand-in"], indirect=True)
 @pytest.mark.usefixtures("nixl")
 def test_failing_reads_end_with_the_deadline(
-    make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+    make_real_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What cannot be read is asked for again, and slots are used again."""
     monkeypatch.setattr(FakeAgent, "fails", True)
 
-    assert pass_on(make_engine) == (True, {"load": {"deadline": 1}}, 0)
+    assert pass_on(make_real_engine) == (True, {"load": {"deadline": 1}}, 0)

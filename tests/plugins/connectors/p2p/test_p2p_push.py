@@ -1,14 +1,13 @@
 """A producer offers what it has to who is to decode, before the request comes."""
 
-import time
 from collections.abc import Callable, Mapping
 
 import pytest
 
-from hookline_faults.p2p_transport import PREFILL, Wire, flipped, prefilled, slowly
+from hookline_faults.p2p_transport import PREFILL, Held, Wire, flipped, prefilled
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_p2p.wire import Offer, Released, decode
-from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
+from hookline_testing.driven_engine import DrivenEngine, rest, turn_for, turn_until
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 
@@ -63,14 +62,17 @@ def test_blocks_are_there_before_their_request(make_engine: MakeEngine) -> None:
 def test_request_waits_for_its_incoming_blocks(make_engine: MakeEngine) -> None:
     """It is filled once they are there; nothing is brought twice."""
     pushing = Pushing(make_engine)
-    pushing.giving.spoil = slowly(0.05)
+    pushing.giving.spoil = held = Held()
     told = prefilled(pushing.producer, PROMPT, pushing.to)
     turn_until([pushing.producer], lambda: saved_bytes(pushing.producer) > 0)
 
-    tokens = pushing.serve(told)
+    request = pushing.consumer.add(PROMPT, 6, told)
+    turn_until([pushing.consumer], lambda: loading(pushing.consumer) == 1)
+    held.go_on()
+    turn_until(pushing.both, lambda: request in pushing.consumer.ended)
 
     giving, taking = rest(pushing.both)
-    assert tokens == pushing.right
+    assert pushing.consumer.tokens[request] == pushing.right
     assert transfers_of(taking).external_cache.hit_tokens == 40
     assert transfers_of(giving).saved_bytes == 10 * 32
     assert (transfers_of(giving).failures, transfers_of(taking).failures) == ({}, {})
@@ -122,7 +124,7 @@ def test_unrequested_pushed_blocks_expire(make_engine: MakeEngine) -> None:
     """Then it is gone at both ends, and is computed."""
     pushing = Pushing(make_engine, staged_seconds=0.1)
     told = pushing.push()
-    time.sleep(0.3)
+    turn_for(pushing.both, 0.3)
 
     tokens = pushing.serve(told)
 
@@ -177,7 +179,7 @@ def test_aborted_request_drops_what_was_staged(make_engine: MakeEngine) -> None:
 
     pushing.consumer.abort(request)
     rest([pushing.consumer])
-    time.sleep(0.3)
+    turn_for(pushing.both, 0.3)
     pushing.consumer.add([1, 2, 3], 1)
     [taking] = rest([pushing.consumer])
 
@@ -189,7 +191,7 @@ def test_completions_of_one_request_share_what_was_pushed(
 ) -> None:
     """One of them goes before it was served; the others are."""
     pushing = Pushing(make_engine)
-    pushing.giving.spoil = slowly(0.05)
+    pushing.giving.spoil = held = Held()
     told = prefilled(pushing.producer, PROMPT, pushing.to)
     turn_until([pushing.producer], lambda: saved_bytes(pushing.producer) > 0)
     first, second, gone, early = (
@@ -198,6 +200,7 @@ def test_completions_of_one_request_share_what_was_pushed(
     pushing.consumer.abort(early)
     turn_until([pushing.consumer], lambda: loading(pushing.consumer) == 3)
     pushing.consumer.abort(gone)
+    held.go_on()
 
     turn_until(pushing.both, lambda: {first, second} <= set(pushing.consumer.ended))
 

@@ -1,7 +1,6 @@
 """Two producers, two consumers, and a wire on which everything happens."""
 
 import random
-import time
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -11,7 +10,7 @@ from hookline.request import FinishReason
 from hookline_faults.p2p_transport import PREFILL, Spoil, Wire, flipped
 from hookline_kv_transfer.blocks import Bytes
 from hookline_metrics.transfer_stats import transfers_of
-from hookline_testing.driven_engine import DrivenEngine, rest
+from hookline_testing.driven_engine import DrivenEngine, Timing, rest
 from hookline_testing.own_time import Deadline
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
@@ -59,7 +58,7 @@ class Storm:
             wire.spoil = stormy(self.source)
         self.prefilling: list[tuple[DrivenEngine, int, int, list[int]]] = []
         self.decoding: list[tuple[DrivenEngine, int, list[int]]] = []
-        self.heals_at = 0.0
+        self.cut: Timing | None = None
 
     @property
     def is_over(self) -> bool:
@@ -97,8 +96,8 @@ class Storm:
         """Engines are cut off for a while, and clients go."""
         if self.source.random() < 0.002:
             self.source.choice(self.wires).is_cut = True
-            self.heals_at = time.monotonic() + 0.2
-        if time.monotonic() > self.heals_at:
+            self.cut = self.engines[0].pace.stopwatch()
+        if self.cut is not None and self.cut.took().seconds > 0.2:
             for wire in self.wires:
                 wire.is_cut = False
         if self.decoding and self.source.random() < 0.02:
@@ -121,7 +120,7 @@ def test_all_requests_end_rightly(make_engine: MakeEngine, mode: str) -> None:
         storm.pass_on()
         storm.blow()
         if not any(have_worked):
-            time.sleep(0.001)
+            storm.engines[0].pace.wait()
 
     found = rest(storm.engines)
     alone, _ = make_engine()

@@ -317,9 +317,14 @@ def promise(blocks: object) -> dict[str, object]:
     }
 
 
+def stored(folder: Path) -> list[Path]:
+    """The files of blocks; each is renamed once it is complete."""
+    return list(folder.rglob("*.safetensors"))
+
+
 def remove_but(kept: int, folder: Path) -> None:
     """Of the blocks only the first ones are there."""
-    files = list(folder.rglob("*.safetensors"))
+    files = stored(folder)
     for path in sorted(files, key=lambda each: each.stat().st_mtime_ns)[kept:]:
         path.unlink()
 
@@ -347,12 +352,15 @@ async def test_evicted_files_are_not_announced(
             replace(config_of(site, tmp_path / "kv"), in_process=True)
         )
         try:
-            for _ in range(2):
+            for num_stored in (5, 2):
                 stream = await engine.submit(
                     PROMPT, params, kv_transfer_params=ASKS, is_streamed=False
                 )
                 told.append((await anext(stream)).kv_transfer_params)
-                await asyncio.sleep(0.1)
+                async with asyncio.timeout(60):
+                    while len(stored(tmp_path / "kv")) < num_stored:  # noqa: ASYNC110 - files
+                        await asyncio.sleep(0.01)
+                await asyncio.sleep(0.1)  # they count as being written no longer
                 remove_but(2, tmp_path / "kv")
         finally:
             await engine.close()

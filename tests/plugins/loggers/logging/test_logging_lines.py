@@ -11,8 +11,11 @@ from hookline.events import Preempted, PreemptionCause
 from hookline.payloads import EngineFailed, EngineStopped, RequestsPreempted
 from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import IterationStats
-from hookline.stats.prefix_cache import PrefixCacheCounts
-from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
+from hookline.stats.scheduler_stats import (
+    EngineTotals,
+    PrefixCacheCounts,
+    SchedulerStats,
+)
 from hookline_logging import LineFormat, StateLogger
 from hookline_logging.output import make_log
 from hookline_testing.payloads import (

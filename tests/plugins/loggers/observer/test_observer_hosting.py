@@ -65,7 +65,7 @@ def front_end(hosted: HostedObserver, index: int = 0) -> Iterator[RemoteObserver
     try:
         yield observers
     finally:
-        observers.close(10)
+        observers.close(PATIENCE_SECONDS)
 
 
 def state(received: int, finished: int, at: int = 0) -> StepOutput:
@@ -101,9 +101,9 @@ def test_front_ends_are_added_up(site: PluginSite, hosted: HostedObserver) -> No
             for each, count in ((stays, 2), (leaves, 3)):
                 each.http_answered(in_flight(count))
                 each.front_end_changed((ConnectionStats(open=count, maximum=9),))
-                assert each.flush(10)
+                assert each.flush(PATIENCE_SECONDS)
         stays.records_logged(RecordsLogged(records=()))
-        assert stays.flush(10)
+        assert stays.flush(PATIENCE_SECONDS)
 
         *_, both, one = told(site, HttpAnswered)
         assert both == in_flight(5)
@@ -138,7 +138,7 @@ def test_a_front_end_that_was_killed_is_noticed(
         mailbox.post(OBSERVER, Notices(dead.pid, 5, 0.5, []))
         until(lambda: observed(site, front_ends=1, dropped=5))
         alive.front_end_changed((TransportStats(dropped=1),))
-        alive.flush(10)
+        alive.flush(PATIENCE_SECONDS)
         until(lambda: observed(site, front_ends=2, dropped=5))
 
         dead.kill()
@@ -170,7 +170,7 @@ def test_a_new_observer_knows_what_is(site: PluginSite, hosted: HostedObserver) 
         observers.started(FACTS, CLOCK)
         observers.front_end_changed((ConnectionStats(open=1, maximum=9),))
         observers.observe(state(received=5, finished=3, at=1), IterationStats(), {})
-        assert observers.flush(10)
+        assert observers.flush(PATIENCE_SECONDS)
         hosted.end()
         before = len(site.calls("there"))
         observers.observe(state(received=7, finished=4, at=2), IterationStats(), {})
@@ -178,7 +178,7 @@ def test_a_new_observer_knows_what_is(site: PluginSite, hosted: HostedObserver) 
         hosted.begin()
         until(lambda: told(site, EngineStarted)[1:])
         observers.observe(state(received=8, finished=4, at=3), IterationStats(), {})
-        assert observers.flush(10)
+        assert observers.flush(PATIENCE_SECONDS)
 
     after = [each for _, each in site.calls("there")][before:]
     first, *rest = [each for each in after if not isinstance(each, FrontEndChanged)]
@@ -203,8 +203,8 @@ def test_books_of_several_front_ends_balance_after_a_restart(
     with front_end(hosted, 0) as owner, front_end(hosted, 1) as secondary:
         owner.started(FACTS, CLOCK)
         owner.observe(state(received=1, finished=0, at=1), IterationStats(), {})
-        assert owner.flush(10)
-        assert secondary.flush(10)
+        assert owner.flush(PATIENCE_SECONDS)
+        assert secondary.flush(PATIENCE_SECONDS)
         hosted.end()
         before = len(site.calls("there"))
         for at in (2, 3, 4):  # an end each, of which the owner hears the first two
@@ -220,8 +220,8 @@ def test_books_of_several_front_ends_balance_after_a_restart(
         hosted.begin()
         until(lambda: told(site, EngineStarted)[1:])
         until(lambda: told(site, HttpAnswered))
-        assert owner.flush(10)
-        assert secondary.flush(10)
+        assert owner.flush(PATIENCE_SECONDS)
+        assert secondary.flush(PATIENCE_SECONDS)
 
     after = [each for _, each in site.calls("there")][before:]
     starts = [each for each in after if isinstance(each, EngineStarted)]
@@ -241,7 +241,7 @@ def test_ends_before_a_restart_are_not_told_for_a_dead_guest(
     with front_end(hosted, 0) as owner:
         owner.started(FACTS, CLOCK)
         owner.observe(state(received=1, finished=1, at=5), IterationStats(), {})
-        assert owner.flush(10)
+        assert owner.flush(PATIENCE_SECONDS)
         hosted.end()
         owner.records_logged(RecordsLogged(records=()))
         hosted.begin()
@@ -250,7 +250,7 @@ def test_ends_before_a_restart_are_not_told_for_a_dead_guest(
             pass
         owner.observe(state(received=2, finished=2, at=9), IterationStats(), {})
         owner.front_end_ended(SecondaryClientEnded(0, 1, ends))
-        assert owner.flush(10)
+        assert owner.flush(PATIENCE_SECONDS)
 
     finished = [
         event.request_id
@@ -269,7 +269,7 @@ def test_what_the_observer_does_not_take_is_dropped(site: PluginSite) -> None:
     with HostedObserver(config()) as hosted:
         observers = RemoteObservers(config(lane_batches=8), hosted.address())
         observers.started(FACTS, CLOCK)
-        assert observers.flush(10)
+        assert observers.flush(PATIENCE_SECONDS)
         hosted.end()
 
         for number in range(2000):
@@ -282,8 +282,8 @@ def test_what_the_observer_does_not_take_is_dropped(site: PluginSite) -> None:
         hosted.begin()
         until(lambda: told(site, EngineStarted)[1:])
         observers.observe(state(2000, 0, at=2000), IterationStats(), {})
-        assert observers.flush(10)
-        observers.close(10)
+        assert observers.flush(PATIENCE_SECONDS)
+        observers.close(PATIENCE_SECONDS)
         (lane,) = hosted.observers.lanes
         assert lane.dropped >= observers.dropped
 
@@ -299,7 +299,7 @@ def test_what_cannot_be_sent_is_dropped(
         observers.observe(state(2**70, 0), IterationStats(), {})
         observers.stopped(0, "\ud800")
         observers.stopped(0, "closed")
-        assert observers.flush(10)
+        assert observers.flush(PATIENCE_SECONDS)
 
         assert observers.dropped == 2
     assert len(caplog.records) == 2
@@ -324,7 +324,7 @@ def test_strangers_are_not_heard(site: PluginSite, hosted: HostedObserver) -> No
     with closing(transport), front_end(hosted, 0) as friend:
         mailbox.post(OBSERVER, Join(os.getpid()))
         friend.front_end_changed((TransportStats(dropped=1),))
-        assert friend.flush(10)
+        assert friend.flush(PATIENCE_SECONDS)
 
         assert mailbox.receive(0.1) is None
     assert told(site, FrontEndChanged)

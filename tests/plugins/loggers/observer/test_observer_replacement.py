@@ -13,6 +13,7 @@ from hookline import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline_observer import beginning, owner
 from hookline_observer.owner import ObserverProcess
+from hookline_testing.own_time import Deadline
 
 OBSERVER = """
 import os
@@ -45,9 +46,9 @@ WAIT_SECONDS = 60.0
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(WAIT_SECONDS)
     while not is_so():
-        assert time.monotonic() < deadline
+        assert deadline.is_ahead
         time.sleep(0.02)
 
 

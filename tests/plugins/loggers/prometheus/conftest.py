@@ -40,9 +40,8 @@ from hookline.request import RequestFacts
 from hookline.startup_timer import StartupPhase
 from hookline.stats.finished_request import FinishedGroup
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
-from hookline.stats.prefix_cache import BlockEviction
 from hookline.stats.scheduler_stats import SchedulerStats, TenantStats
-from hookline.stats.step_work import Execution, RankUse
+from hookline.stats.step_work import BlockEviction, Execution, RankUse
 from hookline_metrics import DIALECTS, Family, HistogramValue, Kind
 from hookline_metrics.connector_events import (
     ConnectorLookup,

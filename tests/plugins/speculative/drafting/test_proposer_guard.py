@@ -288,10 +288,10 @@ def test_hanging_proposer_is_abandoned() -> None:
 
 def test_a_late_call_is_waited_for_at_the_end() -> None:
     """Torch must not compute in a thread of a process that ends."""
-    ended = threading.Event()
+    go_on, ended = threading.Event(), threading.Event()
 
     def act(asked: Sequence[DraftRequest]) -> object:
-        time.sleep(0.1)
+        go_on.wait()
         ended.set()
         return [Drafts(token_ids=[1]) for _ in asked]
 
@@ -299,6 +299,7 @@ def test_a_late_call_is_waited_for_at_the_end() -> None:
     guard.propose(requests())
     assert not ended.is_set()
 
+    threading.Timer(0.1, go_on.set).start()
     guard.close()
 
     assert ended.is_set()

@@ -17,9 +17,8 @@ import torch
 from hookline import SamplingParams
 from hookline.step import AdmittedSequence
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.sampling.sampler import Sampler
+from hookline.worker.sampling.sampler import DrawnDrafts, Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
-from hookline.worker.sampling.step_sampler import DrawnDrafts
 from hookline.worker.verification import Verified, verify
 from hookline_drafting.tree import DraftTree
 from hookline_drafting.tree_arrays import TreeArrays

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from socket import socket
 
+from hookline import __version__
 from hookline.exceptions import ConfigError
 from hookline_pd_proxy.demo import HOST, SHARED_STORAGE, Demo, DemoSettings
 from hookline_pd_proxy.instance import Role
@@ -104,7 +104,7 @@ def _ports(host: str, port: int) -> dict[Role, int]:
 def _teller(listening: socket, settings: RouteSettings) -> Callable[[], None]:
     root = url(listening)
     lines = [
-        f"Hookline {version('hookline')} routes",
+        f"Hookline {__version__} routes",
         *(f"  prefill  {each}" for each in settings.prefill),
         *(f"  decode   {each}" for each in settings.decode),
         f"  API      {root}/v1",

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from hookline.config.extensions import KV_TRANSFER
 from hookline.core.engine_core import WAIT, EngineCore
@@ -15,17 +16,51 @@ from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing.own_time import Deadline, Stopwatch, Took
 
 
+class Timing(Protocol):
+    """Measures the time that passes for engines."""
+
+    def took(self) -> Took:
+        """Returns the time so far."""
+        ...
+
+
+class Pace(Protocol):
+    """How time passes for engines."""
+
+    def stopwatch(self) -> Timing:
+        """Measures from now on."""
+        ...
+
+    def wait(self) -> None:
+        """Lets a moment pass, in which no engine has anything to do."""
+        ...
+
+
+class SystemPace:
+    """As the system's clock goes."""
+
+    def stopwatch(self) -> Stopwatch:
+        """Implements `Pace`."""
+        return Stopwatch()
+
+    def wait(self) -> None:
+        """Implements `Pace`."""
+        time.sleep(0.002)
+
+
 @dataclass
 class DrivenEngine:
-    """An engine core on the system's clock, and its output so far.
+    """An engine core, and its output so far.
 
     Attributes:
         core: The engine core.
+        pace: How time passes for it, and for the engines driven with it.
         tokens: Output tokens by request id.
         ended: How each finished request ended.
     """
 
     core: EngineCore
+    pace: Pace = field(default_factory=SystemPace)
     tokens: dict[int, list[int]] = field(default_factory=dict)
     ended: dict[int, Finished] = field(default_factory=dict)
     _last_id: int = 0
@@ -72,14 +107,24 @@ class DrivenEngine:
 def turn_until(
     engines: Sequence[DrivenEngine], is_so: Callable[[], bool], seconds: float = 20.0
 ) -> Took:
-    """Drives engines until a condition holds; returns the time it took."""
-    stopwatch, deadline = Stopwatch(), Deadline(seconds)
+    """Drives engines until a condition holds; returns the time it took them.
+
+    `seconds`: when to give up, by the system's clock.
+    """
+    pace, deadline = engines[0].pace, Deadline(seconds)
+    stopwatch = pace.stopwatch()
     while not is_so():
         have_worked = [each.turn() for each in engines]
         if not any(have_worked):
-            time.sleep(0.002)
+            pace.wait()
         assert deadline.is_ahead, [each.stats for each in engines]
     return stopwatch.took()
+
+
+def turn_for(engines: Sequence[DrivenEngine], seconds: float) -> None:
+    """Drives engines for a while."""
+    stopwatch = engines[0].pace.stopwatch()
+    turn_until(engines, lambda: stopwatch.took().seconds > seconds)
 
 
 def rest(

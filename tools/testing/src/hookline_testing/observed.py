@@ -21,7 +21,7 @@ from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.text_stream import StopString, TextStream
 from hookline.request import GenerateRequest, RequestFacts
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.inproc_client import InprocClient
@@ -92,7 +92,7 @@ class ObservedEngine:
         self._last_id = 0
 
     def submit(
-        self, prompt: Sequence[int], params: SamplingParams, *, priority: int = 0
+        self, prompt: Sequence[int], params: SamplingValues, *, priority: int = 0
     ) -> ClientRequest:
         """Submits a client's request now."""
         first_id, self._last_id = self._last_id + 1, self._last_id + params.n

@@ -92,7 +92,9 @@ class FakeStream:
 
     @property
     def params(self) -> SamplingParams:
-        return self.request.params
+        params = self.request.params
+        assert isinstance(params, SamplingParams), "the server has made and checked it"
+        return params
 
     @property
     def cache_salt(self) -> str | None:

@@ -12,10 +12,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
+from hookline_testing.forked_servers import ForkedProcess, ForkServer, is_alike
 from hookline_testing.own_time import Deadline, Stopwatch
 from hookline_testing.waiting import PATIENCE_SECONDS, wait_for_value, wait_until
 
@@ -24,12 +26,16 @@ ANSWER_SECONDS = 240.0
 own limit, or by this one."""
 _LISTENS = "0A"
 """State of a socket in `/proc/net/tcp`."""
+_VARIABLES = {**os.environ, "OMP_NUM_THREADS": "1"}
+"""Those of servers, before a test sets one."""
 
 
 class Server:
     """A running `hookline serve`."""
 
-    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str] | ForkedProcess, log: Path
+    ) -> None:
         self.process = process
         self.log = log
         self.banner = ""
@@ -133,6 +139,14 @@ class Server:
     def wait_for_any(self, name: str, **labels: str) -> None:
         wait_for_value(lambda: self.find(name, **labels), bool, f"{name} is still 0")
 
+    def log_with(self, *parts: str, count: int = 1) -> str:
+        """Returns the log once each of these is there as often: a thread writes it."""
+        return wait_for_value(
+            self.log.read_text,
+            lambda text: all(text.count(part) >= count for part in parts),
+            f"{parts} did not come into the log",
+        )
+
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
         wait_until(lambda: self.process.poll() is not None, "the server does not end")
@@ -225,6 +239,8 @@ def serving(
     environment: Mapping[str, str] | None = None,
     limits: Mapping[int, int] | None = None,
     stderr: int | None = None,
+    is_forked: bool = True,
+    python: str | Path = sys.executable,
 ) -> Iterator[Server]:
     """Runs `hookline serve` with these arguments; kills it in the end if it runs.
 
@@ -234,20 +250,21 @@ def serving(
         environment: Variables added to this process's environment.
         limits: Limits of resources, such as `resource.RLIMIT_NOFILE`, by their number.
         stderr: File descriptor of standard error; None for the file `Server.log`.
+        is_forked: Whether it may be a fork of a process that has done its imports. A
+            server with other variables, limits or another interpreter is a new process.
+        python: The interpreter, with the packages that it sees.
     """
-    command = [sys.executable, "-m", "hookline_server", "serve", *argv]
     variables = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with (
             log.open("w") as errors,
-            subprocess.Popen(  # noqa: S603 - the test names the command
-                command,
-                stdout=subprocess.PIPE,
-                stderr=errors if stderr is None else stderr,
-                text=True,
-                env=variables,
-                preexec_fn=_limiting(limits or {}),  # noqa: PLW1509
+            _started(
+                [str(python), "-m", "hookline_server", "serve", *argv],
+                errors.fileno() if stderr is None else stderr,
+                variables,
+                limits or {},
+                is_forked=is_forked and python == sys.executable,
             ) as process,
         ):
             server = Server(process, log)
@@ -258,6 +275,31 @@ def serving(
             finally:
                 if process.poll() is None:
                     process.kill()
+
+
+def _started(
+    command: Sequence[str],
+    stderr: int,
+    variables: Mapping[str, str],
+    limits: Mapping[int, int],
+    *,
+    is_forked: bool,
+) -> subprocess.Popen[str] | ForkedProcess:
+    if is_forked and not limits and is_alike(variables, _VARIABLES):
+        return _fork_server().start(command[3:], stderr)
+    return subprocess.Popen(  # noqa: S603 - the test names the command
+        command,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        env=variables,
+        preexec_fn=_limiting(limits),  # noqa: PLW1509
+    )
+
+
+@cache
+def _fork_server() -> ForkServer:
+    return ForkServer(_VARIABLES)
 
 
 def _limiting(limits: Mapping[int, int]) -> Callable[[], None] | None:

@@ -10,23 +10,24 @@ from hookline.config import (
     ParallelConfig,
     SchedulerConfig,
 )
-from hookline.config.extensions import DRAFTING
+from hookline.config.extensions import DRAFTING, FAIR, PIPELINE
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_facts import engine_facts
 from hookline.core.making import make_scheduler_parts
-from hookline.cost import ModelCost
 from hookline.events import StepOutput
 from hookline.frozen import EMPTY
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.extension import SchedulerSide
 from hookline.scheduler.readiness import ReadinessGate
-from hookline.step import ModelShape
+from hookline.step import ModelCost, ModelShape
 from hookline.worker.executor import Executor
 from hookline_drafting.control import DraftControl
 from hookline_drafting.guard import ProposerGuard
 from hookline_drafting.scheduler_side import DraftingScheduler
 from hookline_drafting.simulated import SimulatedDrafting
+from hookline_fair.fair_queue import FairScheduling
+from hookline_ranks.pipeline import PipelineScheduling
 from hookline_simulated.config import SimulationConfig
 from hookline_simulated.executor import SimulatedExecutor
 
@@ -106,6 +107,11 @@ def simulated_core(
         simulation, clock, shape, extensions=drafting, stages=stages
     )
     executor = wrap(executor) if wrap else executor
+    if config.scheduler.is_fair:
+        extensions = {**extensions, FAIR: FairScheduling()}
+    if stages > 1:
+        side = PipelineScheduling(config.scheduler, config.num_steps_ahead + 1)
+        extensions = {**extensions, PIPELINE: side}
     parts = make_scheduler_parts(config, executor.shape, clock, extensions, gates)
     facts = engine_facts(config, executor.shape)
     return EngineCore(config, executor, clock, facts, parts)

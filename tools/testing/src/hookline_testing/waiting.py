@@ -19,9 +19,10 @@ def wait_until(holds: Callable[[], object], complaint: str) -> None:
 
 def wait_for_value(
     read: Callable[[], T], holds: Callable[[T], object], complaint: str
-) -> None:
-    """Returns once a value holds; else fails with the complaint and the last value."""
+) -> T:
+    """Returns a value once it holds; else fails with the complaint and the last one."""
     deadline = Deadline(PATIENCE_SECONDS)
     while not holds(found := read()):
         assert deadline.is_ahead, f"{complaint}: {found}"
         time.sleep(0.05)
+    return found

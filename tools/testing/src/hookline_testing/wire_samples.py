@@ -15,6 +15,7 @@ from hookline.config import (
     EngineConfig,
 )
 from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_cluster.config import ClusterConfig
 from hookline_kv_transfer.config import KVTransferConfig
@@ -28,7 +29,7 @@ OWN_SAMPLES: Mapping[type, Callable[[], object]] = {
         speculative={"method": "ngram", "num_speculative_tokens": 3},
         kv_transfer=KVTransferConfig(kv_connector="shared_storage").section(),
     ),
-    SamplingParams: lambda: SamplingParams(
+    SamplingValues: lambda: SamplingParams(
         n=2,
         max_tokens=9,
         temperature=0.5,
@@ -41,7 +42,6 @@ OWN_SAMPLES: Mapping[type, Callable[[], object]] = {
         extra_args={"name": [1, "two"]},
         structured_outputs=StructuredOutputsParams(regex="a+"),
     ),
-    StructuredOutputsParams: lambda: StructuredOutputsParams(json={"type": "object"}),
 }
 """Of types that check their values."""
 

@@ -10,11 +10,11 @@ from transformers import PreTrainedModel
 from hookline.config.cache import CacheConfig, KVCacheDtype
 from hookline.config.engine import EngineConfig
 from hookline.config.executor import ExecutorConfig
-from hookline.cost import ModelCost
-from hookline.exceptions import ConfigError
+from hookline.cost import sum_of_costs
+from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.description import ModelDescription, describe
 from hookline.startup_timer import StartupTimer
-from hookline.step import ModelShape
+from hookline.step import ModelCost, ModelShape
 from hookline.worker.extension import LoadedParts
 from hookline.worker.followed_rows import FollowedRows
 from hookline.worker.loaded_model import LoadedModel
@@ -52,6 +52,7 @@ def load(
     *,
     extensions: FollowedRows,
     ranks: RankContext = SINGLE_RANK,
+    cache_key: tuple[object, ...] | None = None,
     first_forward: StartForward = final_forward,
 ) -> LoadedModel:
     """Implements `LoadModel`; `first_forward` chooses what computes the first steps."""
@@ -100,18 +101,15 @@ def load(
         feature_layers=extensions.feature_layers,
         reduce=ranks.reduce,
     )
-    fingerprint = _fingerprint(model, extensions, ranks)
-    own_layers = _own_layers(model, probed)
-    shape = replace(
-        _shape(model, description, probed, cache_dtype, max_model_len),
-        cost=cost.on_ranks(ranks.num_sharers),
-    )
+    fingerprint, span = _fingerprint(model, extensions, ranks), span_of(model)
+    shape = _shape(model, description, probed, cache_dtype, max_model_len)
+    shape = replace(shape, cost=sum_of_costs([cost] * ranks.num_sharers))
     may_change = ranks.is_alone and not extensions.keeps_forward
     dtypes = (model.dtype, cache_dtype)
     to_run = ModelToRun(config, platform, probed.layers, *dtypes, may_change)
     with timer.phase("adapt model"):  # takes the model apart
         first = first_forward(to_run, choose)
-    return LoadedModel(
+    loaded = LoadedModel(
         shape=shape,
         layers=probed.layers,
         attention=probed.attention,
@@ -119,12 +117,26 @@ def load(
         cache_dtype=cache_dtype,
         quantization=bits_in_words(model),
         hidden_size=model.config.get_text_config().hidden_size,
-        own_layers=own_layers,
+        own_layers=range(span.start, span.start + len(probed.layers)),
         feature_layers=extensions.feature_layers,
         fingerprint=fingerprint,
         forward=ranks.whole_logits(first.forward, vocab_size),
         upgrade=first.upgrade,
     )
+    _check_fit(loaded, cache_key, config.model.model)
+    return loaded
+
+
+def _check_fit(
+    loaded: LoadedModel, cache_key: tuple[object, ...] | None, name: str
+) -> None:
+    """Raises `ModelLoadError` if there is a cache that the model does not fit."""
+    if cache_key not in (None, loaded.cache_key):
+        raise ModelLoadError(
+            name,
+            "its weights or configuration have changed during sleep in a way that "
+            "does not fit the KV cache: restart the engine",
+        )
 
 
 def eight_bit_dtype(config: CacheConfig, platform: Platform) -> torch.dtype | None:
@@ -142,11 +154,6 @@ def eight_bit_dtype(config: CacheConfig, platform: Platform) -> torch.dtype | No
             "device to cpu",
         )
     return _CACHE_DTYPES[config.kv_cache_dtype]
-
-
-def _own_layers(model: PreTrainedModel, probed: Probed) -> range:
-    start = span_of(model).start
-    return range(start, start + len(probed.layers))
 
 
 def _fingerprint(

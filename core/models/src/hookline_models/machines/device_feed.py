@@ -3,7 +3,7 @@
 import torch
 
 from hookline.models.forward_batch import ForwardBatch
-from hookline.worker.feed import count_decodes
+from hookline.worker.forward import count_decodes
 from hookline.worker.input_batch import Int32, Int64, StepInputs, one_by_one
 from hookline_kernels.gpu.graph_sizes import GraphSizes
 

@@ -7,8 +7,7 @@ import torch
 
 from hookline.config.engine import EngineConfig
 from hookline.models.decoder import Decoder
-from hookline.worker.feed import Feed
-from hookline.worker.forward import Forward
+from hookline.worker.forward import Feed, Forward
 from hookline.worker.loaded_model import LoadedModel
 from hookline_kernels.gpu.graph_capture import Capture
 from hookline_kernels.gpu.graph_sizes import GraphSizes

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hookline.exceptions import ConfigError
 from hookline.sampling_params import SamplingParams
 from hookline.step import AdmittedSequence, StepPlan
-from hookline.worker.feed import HostFeed
+from hookline.worker.forward import HostFeed
 from hookline.worker.paged_cache import bytes_of_blocks
 from hookline.worker.runner_maker import RunnerMaker
 from hookline_kernels.runtime.gpu_memory import NoRoomError, Profiled, measure

@@ -14,7 +14,7 @@ from hookline.worker.sampling.logits_processor import (
     ReportingProcessor,
     SampledPositions,
 )
-from hookline_registry import isolate
+from hookline_registry.isolation import isolate
 
 P = TypeVar("P", bound=LogitsProcessor)
 

@@ -9,7 +9,8 @@ by rejection.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +22,94 @@ from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.sampling.logits_processor import SampledPositions
 from hookline.worker.sampling.logprobs import prompt_logprobs, top_logprobs
 from hookline.worker.sampling.sampling_state import SamplingState
-from hookline.worker.sampling.step_sampler import DrawnDrafts, Samples
 from hookline.worker.verification import DraftLayout
 from hookline_kernels import CPU
 from hookline_kernels.filters import keep_likeliest
 from hookline_kernels.inverting import invert_distribution
 from hookline_kernels.randomness import split_mix, uniforms
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Tokens sampled at S positions.
+
+    Attributes:
+        token_ids: [S].
+        logprobs: By index into S, for requests with `logprobs`.
+        failed: By batch row, why a plugin's logits processor failed for its request;
+            tokens of such a request mean nothing.
+    """
+
+    token_ids: Int64
+    logprobs: dict[int, TokenLogprobs] = field(default_factory=dict)
+    failed: dict[int, FinishCause] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnDrafts:
+    """N drafts that were drawn from a distribution.
+
+    Attributes:
+        sequences: Sorted indices into S: for each request with such drafts all its
+            positions, one more than it has drafts.
+        probabilities: [N, vocabulary] float32.
+    """
+
+    sequences: Int64
+    probabilities: npt.NDArray[np.float32]
+
+
+class StepSampler(Protocol):
+    """Samples from a step's logits; called once a step, in this order.
+
+    Attributes:
+        prepares: Whether `prepare` is called.
+    """
+
+    @property
+    def prepares(self) -> bool: ...
+
+    def prepare(self, inputs: StepInputs) -> None:
+        """Starts what can be computed before there are logits."""
+        ...
+
+    def score_prompts(
+        self,
+        inputs: StepInputs,
+        prompts: Sequence[tuple[int, int, int]],
+        logits: torch.Tensor,
+    ) -> dict[int, list[TokenLogprobs]]:
+        """Returns log-probabilities of prompt tokens, by request id.
+
+        Called in steps in which a request wants any.
+
+        Args:
+            inputs: The step, before the batch is advanced.
+            prompts: Places of the prompts, see `logits_indices`.
+            logits: [W, vocabulary] all logits of the step.
+        """
+        ...
+
+    def sample(
+        self,
+        logits: torch.Tensor,
+        rows: Int64,
+        ends: Int64 | None = None,
+        drawn: DrawnDrafts | None = None,
+        nodes: Int64 | None = None,
+    ) -> Samples:
+        """Samples one token at each of S positions.
+
+        Args:
+            logits: [S, vocabulary]; may be overwritten.
+            rows: [S] batch row of each position's request.
+            ends: [S] number of tokens before the sampled one; None means all that the
+                row has. Tokens of a row beyond that are drafts.
+            drawn: Drafts with probabilities.
+            nodes: [S] node of the request's draft tree; None without trees.
+        """
+        ...
 
 
 class Sampler:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from hookline.kv_cache import KVCacheManager
+from hookline.kv_cache.manager import KVCacheManager
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.external_prefix import NO_OFFER, FetchStart, PrefixOffer
 from hookline_kv_transfer.guard import ConnectorGuard, view_of
@@ -94,7 +94,7 @@ class Loads:
         if (
             room < 1
             or not self._states.of(request).may_load
-            or not self._cache.uses_prefix_cache(request)
+            or not (self._cache.is_caching and request.reads_prefix_cache)
         ):
             return NO_OFFER
         computed = len(prefix) * size

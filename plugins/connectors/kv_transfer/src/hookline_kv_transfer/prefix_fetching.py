@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hookline.kv_cache import KVCacheManager
+from hookline.kv_cache.manager import KVCacheManager
 from hookline.request import Request
 from hookline.scheduler.external_prefix import (
     NO_OFFER,
@@ -93,7 +93,8 @@ class PrefixFetching:
         if found and not request.is_provisional:
             state.may_load = True  # should it be preempted
         is_first = request.num_cached_tokens is None
-        if self._may_load and is_first and self._cache.uses_prefix_cache(request):
+        reads = self._cache.is_caching and request.reads_prefix_cache
+        if self._may_load and is_first and reads:
             local = request.num_computed_tokens - found
             proven = 0 if request.is_provisional else found
             queried = request.num_prompt_tokens - local

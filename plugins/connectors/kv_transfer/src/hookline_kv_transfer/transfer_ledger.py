@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hookline.frozen import frozen_map
-from hookline.stats.prefix_cache import PrefixCacheCounts
+from hookline.stats.scheduler_stats import PrefixCacheCounts
 from hookline_kv_transfer.orders import Failures, TransferReport
 from hookline_metrics.transfer_failures import Reason
 from hookline_metrics.transfer_stats import KVLoad, TierStats, TransferStats

@@ -19,7 +19,8 @@ from hookline.events import PreemptionCause
 from hookline.finish_cause import Failed
 from hookline.payloads import EngineFacts
 from hookline.request import Request, RequestStatus
-from hookline.scheduler.extension import SchedulerPort, SchedulerSide
+from hookline.scheduler.extension import SchedulerSide
+from hookline.scheduler.extension_port import SchedulerPort
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.sections import Section
 from hookline.step import ModelShape

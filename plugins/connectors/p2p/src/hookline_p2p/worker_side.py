@@ -4,7 +4,7 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -56,6 +56,7 @@ class WorkerSide:
         num_ranks: int = 1,
         takes_pushed: bool = True,
         chunk_bytes: int = CHUNK_BYTES,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Makes the worker's side; threads and sockets start with the blocks.
 
@@ -67,6 +68,7 @@ class WorkerSide:
                 engine.
             takes_pushed: Whether to fetch offered blocks before their request comes.
             chunk_bytes: Approximate size of a message with blocks.
+            clock: Seconds, for time-outs.
         """
         self._chunk_bytes = chunk_bytes
         self._options = options
@@ -78,7 +80,8 @@ class WorkerSide:
         self._failures = FailureLog("KV connector p2p")
         self._is_over = False
         self._time = 0.0
-        self._looked_at = time.monotonic()
+        self._clock = clock
+        self._looked_at = clock()
         self._thread: threading.Thread | None = None
 
     def register_kv_caches(self, blocks: KVBlocks) -> bytes:
@@ -168,7 +171,7 @@ class WorkerSide:
 
         Time in which the thread did not run counts against no other engine's timeout.
         """
-        now = time.monotonic()
+        now = self._clock()
         self._time += min(now - self._looked_at, 2 * pause)
         self._looked_at = now
         return self._time

@@ -10,11 +10,10 @@ from threading import Event, Thread
 from typing import Generic, Protocol, TypeVar
 
 from hookline.step import StepPlan, StepResult
-from hookline.worker.allocation import Allocation
 from hookline.worker.executor import Compute
 from hookline.worker.forward import Forward
 from hookline.worker.machine import Serving
-from hookline.worker.runner_maker import RunnerMaker
+from hookline.worker.runner_maker import Allocation, RunnerMaker
 from hookline_background_compiling.compiler_process import CompilerProcess
 from hookline_background_compiling.messages import (
     CompilationRefused,

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from hookline.clock import NANOSECONDS, Clock
 from hookline.request import TokenLogprobs
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline.stats.step_work import Execution
 from hookline.step import AdmittedSequence, ModelShape, SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import DeferredStep
-from hookline.worker.extension import FollowSimulation, SimulatedStep
+from hookline.worker.simulation import FollowSimulation, SimulatedStep
 from hookline_simulated.config import SimulationConfig
 from hookline_simulated.memory import SimulatedCache
 
@@ -236,7 +236,7 @@ class _Sequence:
     )
 
     def __init__(self, admitted: AdmittedSequence) -> None:
-        self.params: SamplingParams = admitted.params
+        self.params: SamplingValues = admitted.params
         self.admitted = admitted
         self.token_ids = list(admitted.token_ids)
         self.num_computed = admitted.num_computed_tokens

@@ -7,12 +7,8 @@ from hookline.models.description import describe
 from hookline.step import ModelShape
 from hookline.worker.executor import ExecutorContext
 from hookline.worker.executor_factory import ExecutorFactory
-from hookline.worker.extension import (
-    CacheExtension,
-    ShownCache,
-    SimulatedExtension,
-    WorkerSide,
-)
+from hookline.worker.extension import ShownCache, WorkerSide
+from hookline.worker.simulation import CacheExtension, SimulatedExtension
 from hookline_simulated.config import SimulationConfig
 from hookline_simulated.executor import SimulatedExecutor
 from hookline_simulated.memory import SimulatedCache, SimulatedMemory

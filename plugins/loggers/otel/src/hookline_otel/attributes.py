@@ -1,6 +1,6 @@
 """Attributes of a request's span: GenAI conventions, Hookline's and vLLM's."""
 
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline_otel.completions import Completions
 from hookline_otel.origin import Origin
 from hookline_otel.outcome import finish_reason, is_success
@@ -51,7 +51,7 @@ def genai_attributes(request: Completions, model: str) -> Pairs:
     yield "gen_ai.usage.cache_write.input_tokens", written
 
 
-def _sampling_attributes(params: SamplingParams) -> Pairs:
+def _sampling_attributes(params: SamplingValues) -> Pairs:
     """Yields the parameters of a request that generates."""
     yield "gen_ai.request.choice.count", None if params.n == 1 else params.n
     yield "gen_ai.request.max_tokens", params.max_tokens

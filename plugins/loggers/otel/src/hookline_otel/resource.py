@@ -6,6 +6,7 @@ from importlib.metadata import version
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+from hookline import __version__
 from hookline_otel.attributes import SCHEMA_URL
 from hookline_otel.options import Semconv
 
@@ -17,7 +18,7 @@ def make_resource(service_name: str | None) -> Resource:
     found = Resource.create()
     own = Resource(
         {
-            "service.version": version("hookline"),
+            "service.version": __version__,
             "service.instance.id": str(uuid.uuid4()),
         }
     )

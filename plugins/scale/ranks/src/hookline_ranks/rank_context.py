@@ -1,19 +1,18 @@
 """What a worker has of the other ranks, if there are any."""
 
 import msgspec
-import torch
 from transformers import PreTrainedConfig
 
 from hookline.config.engine import EngineConfig
 from hookline.stats.step_work import NO_RANKS, RankUse
 from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import Compute
-from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.forward import Forward, PassingForward
+from hookline.worker.forward import Feed, Forward
 from hookline.worker.input_batch import InputBatch
+from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.rank_context import RankContext
-from hookline.worker.sampling.step_sampler import StepSampler
+from hookline.worker.sampling.sampler import StepSampler
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_models.checkpoints.model_part import ModelPart
 from hookline_ranks.gathered_forward import GatheredForward
@@ -22,7 +21,7 @@ from hookline_ranks.sharding.rank_part import RankDivider
 from hookline_ranks.sharding.rank_reduction import RankReduction
 from hookline_ranks.stages.stage import ONLY, Stage
 from hookline_ranks.stages.stage_links import LinkedFeed, PassedFeatures
-from hookline_ranks.stages.stage_runner import StageRunner
+from hookline_ranks.stages.stage_runner import PassingForward, StageRunner
 
 
 class DividedRankContext(RankContext):
@@ -84,30 +83,22 @@ class DividedRankContext(RankContext):
             return forward
         return GatheredForward(forward, self._reduce, vocab_size)
 
-    def end_loading(self, hidden_size: int, dtype: torch.dtype) -> None:
+    def end_loading(self, model: LoadedModel) -> None:
         """Implements `RankContext`."""
         if self._reduce is not None:
             self._reduce.join()
         if self._parts.experts is not None:
-            self._parts.experts.open(hidden_size, dtype)
+            self._parts.experts.open(model.hidden_size, model.dtype)
 
-    def link_stages(
-        self,
-        feature_layers: tuple[int, ...],
-        *,
-        own_layers: range,
-        hidden_size: int,
-        dtype: torch.dtype,
-        forward: Forward,
-    ) -> None:
+    def link_stages(self, model: LoadedModel, feature_layers: tuple[int, ...]) -> None:
         """Implements `RankContext`."""
         if (stages := self._parts.stages) is None:
             return
-        passed = PassedFeatures.of(feature_layers, own_layers)
-        stages.open(hidden_size, dtype, passed)
+        passed = PassedFeatures.of(feature_layers, model.own_layers)
+        stages.open(model.hidden_size, model.dtype, passed)
         if stages.has_after and feature_layers:
-            assert isinstance(forward, PassingForward)
-            forward.read_features(feature_layers)
+            assert isinstance(model.forward, PassingForward)
+            model.forward.read_features(feature_layers)
 
     def join(self) -> None:
         """Implements `RankContext`."""

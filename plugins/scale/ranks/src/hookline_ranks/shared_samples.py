@@ -6,7 +6,7 @@ import torch
 
 from hookline.request import TokenLogprobs
 from hookline.worker.input_batch import Int64, StepInputs
-from hookline.worker.sampling.step_sampler import DrawnDrafts, Samples, StepSampler
+from hookline.worker.sampling.sampler import DrawnDrafts, Samples, StepSampler
 
 Send = Callable[[Int64], None]
 """Sends the sampled tokens [S] to the other ranks."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from hookline.step import StepPlan
 from hookline.worker.input_batch import InputBatch, Int64
-from hookline.worker.sampling.step_sampler import DrawnDrafts
+from hookline.worker.sampling.sampler import DrawnDrafts
 from hookline.worker.verification import first_of_each
 from hookline_drafting.checking import CheckedDrafts
 from hookline_drafting.computed_step import ComputedStep

@@ -8,7 +8,8 @@ from hookline.exceptions import ConfigError
 from hookline.payloads import ExtensionContext
 from hookline.scheduler.extension import SchedulerSide
 from hookline.step import ModelShape
-from hookline.worker.extension import SimulatedStep, WorkerContext, WorkerSide
+from hookline.worker.extension import WorkerContext, WorkerSide
+from hookline.worker.simulation import SimulatedStep
 from hookline_drafting.config import SpeculativeConfig
 from hookline_drafting.loading import load_proposer, settle_drafts
 from hookline_drafting.scheduler_side import DraftingScheduler, StagedDrafting

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline_drafting.capabilities import ProposerCapabilities
 from hookline_drafting.draft_cache import DraftCache
 from hookline_drafting.target import HiddenStates, TargetModel
@@ -40,7 +40,7 @@ class DraftRequest:
     request_id: int
     token_ids: "npt.NDArray[np.int32]"
     max_drafts: int
-    params: SamplingParams
+    params: SamplingValues
     hidden_states: HiddenStates | None = None
     block_ids: "npt.NDArray[np.int32] | None" = None
 

@@ -17,7 +17,7 @@ from hookline.worker.extension import (
     WorkerStep,
 )
 from hookline.worker.input_batch import Int64
-from hookline.worker.sampling.step_sampler import DrawnDrafts
+from hookline.worker.sampling.sampler import DrawnDrafts
 from hookline.worker.verification import first_of_each
 from hookline_drafting.computed_step import ComputedStep
 from hookline_drafting.config import SpeculativeConfig

@@ -16,7 +16,7 @@ import torch
 
 from hookline.config import Kernels
 from hookline.exceptions import ConfigError
-from hookline.sampling_params import SamplingParams
+from hookline.sampling_values import SamplingValues
 from hookline_drafting import (
     DraftLayer,
     DraftRequest,
@@ -182,7 +182,7 @@ class EagleProposer:
                         request_id=-1,
                         token_ids=np.zeros(start + count + 1, np.int32),
                         max_drafts=1,
-                        params=SamplingParams(temperature=0.0),
+                        params=SamplingValues(temperature=0.0),
                         hidden_states=HiddenStates(
                             start=start, final=final, features=features
                         ),

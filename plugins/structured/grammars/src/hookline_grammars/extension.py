@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from hookline.config import EngineConfig
 from hookline.payloads import EngineFacts
-from hookline.scheduler.extension import SchedulerPort, SchedulerSide
+from hookline.scheduler.extension import SchedulerSide
+from hookline.scheduler.extension_port import SchedulerPort
 from hookline.worker.extension import WorkerContext, WorkerSide
 from hookline_grammars.config import StructuredOutputsConfig
 from hookline_grammars.gate import GrammarGate

@@ -9,9 +9,9 @@ import msgspec
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.frozen import frozen_map
 from hookline.request import Request
-from hookline.scheduler.extension import SchedulerPort
+from hookline.scheduler.extension_port import SchedulerPort
 from hookline.scheduler.readiness import Readiness
-from hookline.structured_outputs import StructuredOutputsParams
+from hookline.structured_outputs import STRUCTURED_OUTPUTS
 from hookline_grammars.cache import GrammarCache, Outcome
 from hookline_grammars.compiled import GRAMMAR, CompiledGrammar
 from hookline_grammars.config import StructuredOutputsConfig
@@ -131,9 +131,9 @@ class GrammarGate:
         if compiling is not None:
             self._port.news(GrammarNews).compilings.append(compiling)
 
-    def _spec(self, params: StructuredOutputsParams) -> GrammarSpec:
+    def _spec(self, params: object) -> GrammarSpec:
         """Returns what to compile; the configuration may be stricter than a request."""
-        spec, config = spec_of(params), self._config
+        spec, config = spec_of(STRUCTURED_OUTPUTS.typed(params)), self._config
         return msgspec.structs.replace(
             spec,
             any_whitespace=spec.any_whitespace and not config.disable_any_whitespace,

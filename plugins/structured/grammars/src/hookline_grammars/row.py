@@ -1,6 +1,7 @@
 """The matcher of one batch row, which follows the row's tokens."""
 
 from hookline.step import AdmittedSequence
+from hookline.structured_outputs import STRUCTURED_OUTPUTS
 from hookline.worker.input_batch import Int32
 from hookline_grammars.allowance import TOKEN_NS
 from hookline_grammars.backend import GrammarMatcher
@@ -67,7 +68,8 @@ class GrammarRow:
         grammar = GRAMMAR.read(self._sequence.sections)
         params = self._sequence.params
         assert grammar is not None
-        asked = params.structured_outputs
-        reasoning = None if asked is None else asked.reasoning
+        reasoning = None
+        if params.structured_outputs is not None:
+            reasoning = STRUCTURED_OUTPUTS.typed(params.structured_outputs).reasoning
         self.matcher = self._matchers.matcher(grammar, params.stop_token_ids, reasoning)
         return self.matcher

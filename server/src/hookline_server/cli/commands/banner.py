@@ -3,10 +3,10 @@
 import json
 import shlex
 from collections.abc import Iterable
-from importlib.metadata import version
 
 from aiohttp import web
 
+from hookline import __version__
 from hookline_server.auth.key import Scope
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.context import ENGINE, SETTINGS
@@ -22,7 +22,7 @@ def banner(app: web.Application, *, root: str, pages_root: str, seconds: float) 
     shape = facts.model
     model = f"{shape.architecture}, {shape.dtype}, context of {shape.max_model_len}"
     lines = [
-        f"Hookline {version('hookline')} serves {facts.model_name} ({model} tokens)",
+        f"Hookline {__version__} serves {facts.model_name} ({model} tokens)",
         f"  API      {root}/v1",
         *_pages(app, pages_root),
         f"  health   {root}/health",

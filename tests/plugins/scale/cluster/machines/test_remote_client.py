@@ -5,11 +5,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from importlib.metadata import version
 
 import msgspec
 import pytest
 
+from hookline import __version__
 from hookline.config import EngineConfig
 from hookline.core.commands import SCHEMA_VERSION, Call, IsSleeping, Reply
 from hookline.events import ClockPair
@@ -91,7 +91,7 @@ class Engine:
         facts: dict[str, object] = {
             "host": "node-b",
             "pid": 77,
-            "version": version("hookline"),
+            "version": __version__,
             "model_digest": DIGEST,
             "given": {},
         }

@@ -15,6 +15,7 @@ from hookline.worker.input_batch import InputBatch, StepInputs
 from hookline.worker.verification import Verified
 from hookline_drafting import SpeculativeConfig
 from hookline_drafting.guard import ProposerGuard
+from hookline_ranks.pipeline import NEW_TOKENS
 from hookline_testing.proposers import ScriptedProposer
 from hookline_testing.simulation import (
     VOCAB_SIZE,
@@ -90,7 +91,9 @@ def _change(batch: InputBatch, plan: StepPlan, *, learns: bool) -> None:
     for sequence in plan.admitted:
         batch.admit(sequence)
     if learns:
-        batch.learn(plan.new_token_ids)
+        new = NEW_TOKENS.read(plan.sections)
+        assert new is not None
+        batch.learn(new.token_ids)
     batch.grow(plan)
 
 

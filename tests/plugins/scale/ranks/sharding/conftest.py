@@ -50,7 +50,7 @@ class RankedModel:
 
     def join(self) -> None:
         """Makes it call the others from now on, over an empty cache."""
-        self.ranks.end_loading(self.loaded.hidden_size, self.loaded.dtype)
+        self.ranks.end_loading(self.loaded)
         self.ranks.join()
         self.loaded.forward.bind(
             PagedCache(

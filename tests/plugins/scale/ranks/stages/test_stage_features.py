@@ -13,7 +13,6 @@ from hookline.models.forward_batch import ForwardBatch
 from hookline.startup_timer import StartupTimer
 from hookline.worker.extension import WorkerSide
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.forward import PassingForward
 from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import CPU
@@ -21,6 +20,7 @@ from hookline_models.loading.loader import load
 from hookline_ranks.rank_context import DividedRankContext
 from hookline_ranks.rank_parts import RankParts
 from hookline_ranks.stages.stage_links import PassedFeatures
+from hookline_ranks.stages.stage_runner import PassingForward
 from hookline_testing.essential import essential
 from hookline_testing.oracle import FAMILIES, make_oracle
 

@@ -1,8 +1,8 @@
 """Decides whether a process of another machine may be an engine."""
 
 from collections.abc import Mapping
-from importlib.metadata import version
 
+from hookline import __version__
 from hookline.config import EngineConfig
 from hookline_cluster.machines.link_messages import Join, Refused
 from hookline_cluster.machines.local_options import contradiction
@@ -41,7 +41,7 @@ class NodeAdmission:
         return None
 
     def _mismatch(self, join: Join) -> str | None:
-        if join.version != (own := version("hookline")):
+        if join.version != (own := __version__):
             return f"it has version {join.version}, the head node {own}"
         if join.model_digest != self._model_digest:
             return (

@@ -5,10 +5,10 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 
 import msgspec
 
+from hookline import __version__
 from hookline.config import EngineConfig
 from hookline.core.commands import Command, EngineMessage
 from hookline.exceptions import ConfigError, EngineDeadError
@@ -88,7 +88,7 @@ class RemoteWire:
         """
         seconds = ClusterConfig.of(config).machines.join_timeout
         given = shared_options(config)
-        host, own = socket.gethostname(), version("hookline")
+        host, own = socket.gethostname(), __version__
         request = Join(host, os.getpid(), own, model_digest, given)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:

@@ -6,11 +6,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import NamedTuple, Protocol
 
 import msgspec
 
+from hookline import __version__
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, RankError
 from hookline.models.description import find_folder
@@ -320,7 +320,7 @@ def _party(rank: int) -> Party:
 
 def _check(hello: Hello, model_digest: str) -> None:
     """Raises `ConfigError` if a rank does not fit the executor."""
-    if hello.version != (own := version("hookline")):
+    if hello.version != (own := __version__):
         raise ConfigError(
             "executor",
             f"rank {hello.rank} on {hello.host} has version {hello.version} of "

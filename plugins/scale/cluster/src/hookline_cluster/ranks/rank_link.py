@@ -5,11 +5,11 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from hookline import __version__
 from hookline.config import EngineConfig
 from hookline.exceptions import RankError
 from hookline.models.description import find_folder
@@ -69,7 +69,7 @@ class ConnectedEnd:
         keys = LinkKeys.derive(enlisted.secret)
         endpoint = Endpoint(enlisted.host, enlisted.port)
         self._link = TcpLink(endpoint, keys, max_waiting=_MOST_FRAMES, on_lost=on_lost)
-        host, own = socket.gethostname(), version("hookline")
+        host, own = socket.gethostname(), __version__
         self._say_hello(Hello(self.rank, host, os.getpid(), own, digest))
 
     def read(self, timeout_seconds: float | None) -> bytes | None:

@@ -5,8 +5,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hookline.config.engine import EngineConfig
-from hookline.worker.executor import AssistingExecutor, Executor, ExecutorContext
+from hookline.worker.executor import Executor, ExecutorContext
 from hookline.worker.executor_factory import ExecutorFactory
+from hookline_models.threaded import AssistingExecutor
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.lockstep import Lockstep
 from hookline_ranks.experts.lockstep_executor import LockstepExecutor

@@ -4,16 +4,16 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from hookline.cost import sum_of_costs
 from hookline.exceptions import ConfigError, ModelLoadError, RankError
 from hookline.frozen import plain
 from hookline.stats.step_work import RankUse
-from hookline.step import SleepLevel, StepPlan, StepResult
+from hookline.step import ModelShape, SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import ExecutorContext
-from hookline.worker.extension import JoinedExtension
 from hookline_ranks.processes.ends import StartRanks
 from hookline_ranks.processes.messages import (
     Allocate,
@@ -105,7 +105,7 @@ class RanksExecutor:
         ranks = self._ask(WarmUp(), Warm)
         warm = ranks[self._output_rank]
         shapes = [each.shape for each in ranks]
-        self.shape = warm.shape.of_ranks(shapes, self._num_tensor_ranks)
+        self.shape = _whole(warm.shape, shapes, self._num_tensor_ranks)
         self._forget_counts()
         context.timer.include(warm.phases)
 
@@ -223,6 +223,18 @@ class RanksExecutor:
         return None if message is None else self._decoder.decode(message)
 
 
+@runtime_checkable
+class JoinedExtension(Protocol):
+    """An extension whose sides have a section in each result of every rank."""
+
+    def join_ranks(self, num_ranks: int) -> Callable[[Sequence[object]], object]:
+        """Returns what makes one section out of those of all ranks.
+
+        It is called once for each result, in the order of the steps, with the section
+        of the output rank first.
+        """
+
+
 def _joins(
     context: ExecutorContext,
 ) -> dict[str, Callable[[Sequence[object]], object]]:
@@ -243,3 +255,23 @@ def _error(rank: int, refused: Refused) -> ConfigError | ModelLoadError | RankEr
             return ModelLoadError(refused.subject, refused.detail)
         case Refusal.OTHER:
             return RankError(rank, refused.detail)
+
+
+def _whole(
+    shape: ModelShape, ranks: Sequence[ModelShape], tensor_parallel_size: int
+) -> ModelShape:
+    """Returns the whole model's shape.
+
+    Args:
+        shape: The shape of the output rank.
+        ranks: The shapes of all ranks.
+        tensor_parallel_size: Number of ranks of each pipeline stage.
+    """
+    stages = ranks[::tensor_parallel_size]
+    windows = [each.sliding_window for each in stages if each.sliding_window]
+    return replace(
+        shape,
+        cost=sum_of_costs([each.cost for each in stages]),
+        sliding_window=max(windows, default=None),
+        rank_sections=tuple(one for each in ranks for one in each.rank_sections),
+    )

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import torch
 
 from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
-from hookline.worker.feed import Feed
+from hookline.worker.forward import Feed
 from hookline.worker.input_batch import Int64, StepInputs
 
 

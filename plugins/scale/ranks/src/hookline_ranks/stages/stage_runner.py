@@ -1,18 +1,46 @@
 """Runs the layers of a pipeline stage that is not the last."""
 
+from typing import Protocol, runtime_checkable
+
 import numpy as np
 import torch
 
+from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
 from hookline.stats.step_work import Execution
 from hookline.step import StepPlan, StepResult
-from hookline.worker.feed import Feed
 from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.forward import PassingForward
+from hookline.worker.forward import Feed
 from hookline.worker.input_batch import InputBatch
+from hookline.worker.paged_cache import PagedCache
 from hookline_kernels.runtime.stopwatch import Stopwatch
+from hookline_ranks.pipeline import NEW_TOKENS
 from hookline_ranks.stages.stage_links import StageLinks, StageStates
 
 _NO_LOGITS = np.zeros(0, np.int64)
+
+
+@runtime_checkable
+class PassingForward(Protocol):
+    """The forward pass of a pipeline stage that is not the last."""
+
+    def bind(self, cache: PagedCache) -> None:
+        """As `Forward.bind`."""
+        ...
+
+    def read_features(self, layers: tuple[int, ...]) -> None:
+        """Has `passed_on` return the inputs of those layers that the stage has.
+
+        Args:
+            layers: Indices in the whole model.
+
+        Raises:
+            ConfigError: The model does not show the inputs of its layers.
+        """
+        ...
+
+    def passed_on(self, batch: ForwardBatch) -> IntermediateTensors:
+        """Returns what the next stage begins with, valid until the next call."""
+        ...
 
 
 class StageRunner:
@@ -67,7 +95,8 @@ class StageRunner:
             self._batch.remove_request(request_id)
         for sequence in plan.admitted:
             self._batch.admit(sequence)
-        self._batch.learn(plan.new_token_ids)
+        if (new := NEW_TOKENS.read(plan.sections)) is not None:
+            self._batch.learn(new.token_ids)
         self._batch.grow(plan)
         inputs = self._batch.inputs(plan)
         batch = self._feed.batch(inputs, _NO_LOGITS)

@@ -4,50 +4,56 @@ from collections.abc import Sequence
 from itertools import islice
 
 from hookline.request import Request
-from hookline.scheduler.request_times import OldestRequest
-from hookline.scheduler.tenant_shares import (
+from hookline.scheduler.extension import SchedulerSide
+from hookline.scheduler.queue import OldestRequest
+from hookline.stats.scheduler_stats import MOST_TENANTS, TenantStats
+from hookline_fair.tenant_shares import (
     OUTPUT_COST,
     PROMPT_COST,
     Tenant,
     TenantHeap,
     TenantShares,
 )
-from hookline.stats.scheduler_stats import MOST_TENANTS, TenantStats
+
+
+class FairScheduling(SchedulerSide):
+    """Brings the queue of the policy."""
+
+    def __init__(self) -> None:
+        self.tenants = FairQueue()
+
+
+class FairExtension:
+    """The policy `fair`, which works in the scheduler alone."""
+
+    def scheduler_side(self) -> SchedulerSide:
+        """Implements `SchedulerExtension`."""
+        return FairScheduling()
 
 
 class FairQueue:
     """A `WaitingQueue` for each tenant; the tenant served least is the next.
 
-    Attributes:
-        num_tokens: Number of tokens that the requests have yet to compute.
-        oldest: The request that was queued first, of whatever tenant.
+    Implements `TenantQueue`.
     """
 
     def __init__(self) -> None:
         self._shares = TenantShares()
-        self._waiting = TenantHeap(lambda each: bool(each.queue))
+        self._waiting = TenantHeap(lambda each: bool(each.queue.requests))
         self._leading = TenantHeap(lambda each: each.queue.has_leader)
         self._last: Tenant | None = None
-        self._members: dict[int, Request] = {}
+        self.requests: dict[int, Request] = {}
         self.num_tokens = 0
         self.oldest = OldestRequest()
 
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def __bool__(self) -> bool:
-        return bool(self._members)
-
-    def __contains__(self, request_id: int) -> bool:
-        return request_id in self._members
-
     def stats(self) -> dict[str, TenantStats]:
         """Returns the tenants that have been known longest, idle ones included."""
-        waiting = [each.virtual_time for each in self._shares if each.queue]
+        waiting = [each.virtual_time for each in self._shares if each.queue.requests]
         most = max(waiting, default=0.0)
         return {
             each.name: TenantStats(
-                len(each.queue), most - each.virtual_time if each.queue else 0.0
+                len(each.queue.requests),
+                most - each.virtual_time if each.queue.requests else 0.0,
             )
             for each in islice(self._shares, MOST_TENANTS)
         }
@@ -79,10 +85,10 @@ class FairQueue:
 
     def push(self, request: Request) -> None:
         tenant = self._shares.of(request)
-        if not tenant.queue and request.rank is None:
+        if not tenant.queue.requests and request.rank is None:
             self._lift(tenant)
-        self._members[request.request_id] = request
-        self.num_tokens += request.num_tokens
+        self.requests[request.request_id] = request
+        self.num_tokens += len(request.token_ids)
         self.oldest.add(request)
         tenant.queue.push(request)
         self._enter(tenant)
@@ -127,6 +133,6 @@ class FairQueue:
             self._leading.enter(tenant)
 
     def _leave(self, request: Request) -> None:
-        del self._members[request.request_id]
-        self.num_tokens -= request.num_tokens
+        del self.requests[request.request_id]
+        self.num_tokens -= len(request.token_ids)
         self.oldest.remove(request)

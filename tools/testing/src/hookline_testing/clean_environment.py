@@ -1,0 +1,97 @@
+"""Virtual environments that have of Hookline only what a test installs."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hookline_testing.distributions import Distribution
+
+_OURS = ("hookline", "_editable_impl_hookline", "__editable__")
+"""How the names begin of what an installation of ours has among packages."""
+
+
+def build_wheel(distribution: Distribution, folder: Path) -> Path:
+    """Returns a distribution's wheel, built in a folder of wheels."""
+    before = set(folder.glob("*.whl"))
+    hatch = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    call([*hatch, "-d", folder], cwd=distribution.folder)
+    [wheel] = set(folder.glob("*.whl")) - before
+    return wheel
+
+
+class CleanEnvironment:
+    """A virtual environment with the packages of others that this interpreter sees.
+
+    Args:
+        folder: Is made.
+
+    Attributes:
+        folder: The same.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        venv.create(folder, with_pip=False, symlinks=True)
+
+    def install(self, wheels: Iterable[Path]) -> None:
+        """Installs wheels with pip, and nothing that they depend on.
+
+        Packages of others come last on the path, and only once pip is done: it must not
+        take them for installed.
+        """
+        python = self.command("python")
+        pip = (sys.executable, "-m", "pip", "--python", python)
+        options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
+        call([*pip, "install", *options, *wheels], cwd=self.folder)
+        site = sysconfig.get_path("purelib", "venv", {"base": str(self.folder)})
+        (Path(site) / "others.pth").write_text(str(self._packages_of_others()), "utf-8")
+
+    def command(self, name: str) -> Path:
+        """Path of a command of the environment."""
+        scripts = sysconfig.get_path("scripts", "venv", {"base": str(self.folder)})
+        return Path(scripts) / name
+
+    def run(self, command: str, *arguments: str, cwd: Path | None = None) -> str:
+        """All that a command of the environment printed; it must succeed."""
+        return call([self.command(command), *arguments], cwd=cwd or self.folder)
+
+    def _packages_of_others(self) -> Path:
+        """A folder of links, so that not even the metadata of ours is seen."""
+        folder = self.folder / "others"
+        folder.mkdir()
+        for site in (Path(each) for each in sys.path if each.endswith("-packages")):
+            for path in site.iterdir():
+                link = folder / path.name
+                if not (path.name.startswith(_OURS) or link.exists()):
+                    link.symlink_to(path)
+        return folder
+
+
+def call(
+    command: Iterable[str | Path],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Returns all that a command printed.
+
+    Raises:
+        AssertionError: It failed.
+    """
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
+    variables.pop("PYTHONPATH", None)
+    done = subprocess.run(  # noqa: S603 - the test names the command
+        list(command),
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=cwd,
+        env=variables,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
