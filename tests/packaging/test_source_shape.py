@@ -62,7 +62,10 @@ TASKS_THAT_GO_ON = {
     "server/src/hookline_server/serving.py starting",
 }
 """Tasks in a variable that the function leaves running if it is broken off."""
-PRODUCT = ("core/", "metrics/", "plugins/", "processes/", "registry/", "server/")
+PRODUCT = (
+    *("core/", "metrics/", "offline/", "plugins/", "processes/", "registry/"),
+    "server/",
+)
 """Folders of what users install."""
 FOLDERS = (*PRODUCT, "benchmarks/", "models/", "tools/")
 
