@@ -77,7 +77,7 @@ def test_hookline_serves_without_plugins(install: Install) -> None:
     serve(environment, "--stat-logger", "none")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)  # the first builds all wheels
 @pytest.mark.parametrize("feature", essential(FEATURES))
 def test_hookline_serves_without_a_feature(feature: str, install: Install) -> None:
     """Each folder of plugins can be left out, with those that need it."""
