@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline_metrics.config import MetricsConfig
 from hookline_pd_proxy.options import ROUTE_OPTIONS
 from hookline_server.cli.options.arguments import engine_config, read_arguments
 from hookline_server.cli.options.engine import engine_options
@@ -79,5 +80,5 @@ def test_example_file_works(tmp_path: Path) -> None:
     assert made.speculative is not None
     assert made.observers.stat_loggers == ("prometheus", "logging", "request_log")
     assert made.observers.options["request_log"] == {"path": "/var/log/requests.jsonl"}
-    assert made.observers.metrics.labels == {"zone": "eu-1"}
-    assert made.observers.metrics.dialects == ("hookline", "vllm")
+    assert MetricsConfig.of(made).labels == {"zone": "eu-1"}
+    assert MetricsConfig.of(made).dialects == ("hookline", "vllm")

@@ -2,9 +2,10 @@
 
 import pytest
 
-from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
+from hookline.config import EngineConfig
 from hookline.payloads import CLIENT_LEFT, HttpAnswered, HttpExchange
 from hookline_metrics import HistogramValue, Recorder
+from hookline_metrics.config import MetricsConfig
 
 DIALECTS = ("hookline", "vllm")
 API = "/v1/completions"
@@ -17,8 +18,8 @@ FAMILIES = (
 
 def told(name: str, *exchanges: tuple[str, int]) -> dict[tuple[str, ...], float]:
     """A family's values, or histograms' counts, after requests by (route, status)."""
-    observers = ObserverConfig(metrics=MetricsConfig(dialects=DIALECTS))
-    recorder = Recorder(EngineConfig(observers=observers))
+    metrics = MetricsConfig(dialects=DIALECTS)
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     answered = HttpAnswered(
         exchanges=tuple(
             HttpExchange(

@@ -5,10 +5,11 @@ from itertools import accumulate, pairwise
 import pytest
 
 from hookline.clock import VirtualClock
-from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
+from hookline.config import EngineConfig
 from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_metrics import DIALECTS, Family, HistogramValue, Recorder
 from hookline_metrics.buckets import BucketFamily, bounds_of, one_two_five
+from hookline_metrics.config import MetricsConfig
 from hookline_testing.payloads import make_started, make_step
 from hookline_testing.table_walk import for_each_row
 
@@ -52,7 +53,7 @@ OF_REQUESTS = (
 def make_recorder(**buckets: tuple[float, ...]) -> Recorder:
     """A recorder of all dialects whose engine has started."""
     metrics = MetricsConfig(dialects=DIALECTS, histogram_buckets=buckets)
-    config = EngineConfig(observers=ObserverConfig(metrics=metrics))
+    config = EngineConfig(sections={"metrics": metrics})
     recorder = Recorder(config, clock=VirtualClock())
     recorder.engine_started(make_started())
     return recorder

@@ -15,7 +15,6 @@ from hookline.config import (
     CacheConfig,
     DetailedTrace,
     EngineConfig,
-    MetricsConfig,
     ObserverConfig,
     SchedulerConfig,
 )
@@ -27,6 +26,7 @@ from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
 from hookline.stats.iteration_stats import IterationStats
 from hookline_metrics import CATALOGUE, HistogramValue, Kind, Recorder
+from hookline_metrics.config import MetricsConfig
 from hookline_metrics.connector_events import (
     ConnectorEvent,
     ConnectorLookup,
@@ -84,10 +84,9 @@ class Case:
         self.outputs: list[StepOutput] = []
         self.engine = ObservedEngine(core, clock, is_detailed=True)
         metrics = MetricsConfig(dialects=("hookline",))
-        observers = ObserverConfig(
-            metrics=metrics, detailed_traces=(DetailedTrace.ALL,)
-        )
-        self.recorder = Recorder(EngineConfig(observers=observers), clock=clock)
+        observers = ObserverConfig(detailed_traces=(DetailedTrace.ALL,))
+        config = EngineConfig(observers=observers, sections={"metrics": metrics})
+        self.recorder = Recorder(config, clock=clock)
         self.recorder.engine_started(
             EngineStarted(facts=core.facts, clock=core.clock_pair())
         )

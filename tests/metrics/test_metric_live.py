@@ -6,14 +6,15 @@ import msgspec
 import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
-from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
-from hookline.front_end_parts import EngineHealth
+from hookline.config import EngineConfig
 from hookline.payloads import EngineFailed, FrontEndChanged
-from hookline.slo import Phase, SloMiss
+from hookline.request import RequestFacts, Slo
 from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline_metrics import Recorder
+from hookline_metrics.config import MetricsConfig
+from hookline_metrics.front_end_parts import EngineHealth
 from hookline_metrics.rate_window import RateWindow
 from hookline_testing.payloads import (
     FINISHED,
@@ -35,7 +36,7 @@ class Watch:
 
     def __init__(self) -> None:
         metrics = MetricsConfig(dialects=("hookline",))
-        config = EngineConfig(observers=ObserverConfig(metrics=metrics))
+        config = EngineConfig(sections={"metrics": metrics})
         self.clock = VirtualClock()
         self.recorder = Recorder(config, clock=self.clock)
         self.recorder.engine_started(make_started())
@@ -77,8 +78,8 @@ class Watch:
         return sample.value
 
 
-MET = dataclasses.replace(FINISHED, is_slo_judged=True)
-MISSED = dataclasses.replace(MET, slo_misses=(SloMiss("ttft", Phase.QUEUE, 1.5, 1.0),))
+MET = dataclasses.replace(FINISHED, facts=RequestFacts(slo=Slo(ttft=2.0)))
+MISSED = dataclasses.replace(FINISHED, facts=RequestFacts(slo=Slo(ttft=1.0)))
 
 
 def test_generation_rate_is_of_the_last_seconds() -> None:

@@ -11,19 +11,13 @@ from hookline.config import (
     CacheConfig,
     DetailedTrace,
     EngineConfig,
-    MetricsConfig,
     ObserverConfig,
 )
 from hookline.config.extensions import GRAMMARS, KV_TRANSFER
 from hookline.events import StepRecord, VerifiedDrafts
 from hookline.exceptions import ConfigError
 from hookline.finish_cause import Aborted, Failed, Rejected
-from hookline.front_end_parts import (
-    EngineHealth,
-    PlacementStats,
-    SleepOperation,
-    TransportStats,
-)
+from hookline.front_end_parts import PlacementStats, SleepOperation, TransportStats
 from hookline.payloads import (
     EngineFailed,
     EngineStopped,
@@ -35,7 +29,6 @@ from hookline.payloads import (
 from hookline.request import RequestFacts, Slo
 from hookline.request_limits import LIMITS
 from hookline.sampling_params import SamplingParams
-from hookline.slo import Phase, SloMiss
 from hookline.startup_timer import StartupPhase
 from hookline.stats.finished_request import FinishedGroup
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
@@ -57,6 +50,7 @@ from hookline.stats.step_work import (
 from hookline.step import ModelCost
 from hookline.structured_outputs import StructuredOutputsParams
 from hookline_metrics import CATALOGUE, HistogramValue, Recorder
+from hookline_metrics.config import MetricsConfig
 from hookline_metrics.connector_events import (
     ConnectorLookup,
     TierAllocation,
@@ -67,6 +61,7 @@ from hookline_metrics.drafts import DRAFT_USE, DraftUse
 from hookline_metrics.expert_stats import ExpertStats
 from hookline_metrics.front_end_parts import (
     ConnectionStats,
+    EngineHealth,
     EngineLink,
     EventLoopStats,
     LinkStats,
@@ -85,6 +80,7 @@ from hookline_metrics.grammars import (
     GrammarStats,
     GrammarUse,
 )
+from hookline_metrics.slo import Phase
 from hookline_metrics.transfer_stats import (
     KVLoad,
     TierStats,
@@ -105,10 +101,8 @@ from hookline_testing.table_walk import for_each_row
 
 EVERYTHING = EngineConfig(
     cache=CacheConfig(residency_sample=0.5),
-    observers=ObserverConfig(
-        metrics=MetricsConfig(dialects=("hookline",), max_tenants=2),
-        detailed_traces=(DetailedTrace.ALL,),
-    ),
+    observers=ObserverConfig(detailed_traces=(DetailedTrace.ALL,)),
+    sections={"metrics": MetricsConfig(dialects=("hookline",), max_tenants=2)},
 )
 """Every feature that brings metrics is on."""
 
@@ -140,8 +134,6 @@ ABORTED = dataclasses.replace(
 JUDGED = dataclasses.replace(
     FINISHED,
     facts=RequestFacts(tenant="acme", slo=Slo(ttft=1.0)),
-    slo_misses=(SloMiss("ttft", Phase.QUEUE, 1.5, 1.0),),
-    is_slo_judged=True,
     forward_seconds=3.0,
     execute_seconds=4.0,
 )
@@ -684,7 +676,7 @@ EXPECTED: dict[str, Numbers] = {
     },
     "hookline_slo_requests": {("met",): 0, ("missed",): 1},
     "hookline_slo_misses": {
-        (objective, phase.value): int((objective, phase) == ("ttft", Phase.QUEUE))
+        (objective, phase.value): int((objective, phase) == ("ttft", Phase.PREFILL))
         for objective in ("ttft", "tpot", "e2e", "success")
         for phase in Phase
     },
@@ -959,7 +951,7 @@ def test_rejected_request_is_counted_and_not_measured(recorder: Recorder) -> Non
 def test_phases_are_observed_before_the_end_in_every_dialect() -> None:
     """Queue and prefill count when they are over, and not again with the request."""
     metrics = MetricsConfig(dialects=("hookline", "sglang", "vllm"))
-    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     recorder.engine_started(make_started())
     begun = IterationStats(
         first_scheduled=(FirstScheduled(queue_seconds=0.5),),
@@ -997,7 +989,7 @@ def phase_sums(recorder: Recorder, *names: str) -> dict[str, tuple[int, float]]:
 def test_rejections_exist_before_the_first() -> None:
     """Both limits of the queue have a series from the start, in vLLM's names, too."""
     metrics = MetricsConfig(dialects=("vllm",))
-    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     recorder.engine_started(make_started())
     name = "vllm:admission_rejections"
     rejected = dataclasses.replace(ABORTED, cause=Rejected("overloaded_tokens", ""))
@@ -1052,7 +1044,7 @@ SOURCES = {
 def test_cached_tokens_have_the_source_of_their_tier(name: str) -> None:
     """Hits are of the device, a tier, or an unknown place; each token is of one."""
     metrics = MetricsConfig(dialects=("hookline", "sglang", "vllm"))
-    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     recorder.engine_started(make_started())
     hits = {"cpu": 32, "disk": 16, "attic": 3}
     stats = SchedulerStats(
@@ -1086,7 +1078,7 @@ def test_cached_tokens_have_the_source_that_a_connector_names(
 ) -> None:
     """A connector without tiers has one source; what vLLM does not know is none."""
     metrics = MetricsConfig(dialects=("vllm",))
-    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     recorder.engine_started(make_started())
     stats = SchedulerStats(
         sections={
@@ -1130,7 +1122,7 @@ STORAGE = {
 def test_tiers_have_sglangs_names(name: str) -> None:
     """Each name is of one tier; without it, no series says 0."""
     metrics = MetricsConfig(dialects=("sglang",))
-    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     recorder.engine_started(make_started())
     host = TierStats(
         blocks=3,
@@ -1170,7 +1162,7 @@ def test_tiers_have_sglangs_names(name: str) -> None:
 def test_structured_requests_are_those_with_a_structure() -> None:
     """Of three finished requests, one had to match a regular expression."""
     metrics = MetricsConfig(dialects=("sglang",))
-    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     recorder.engine_started(make_started())
     params = SamplingParams(structured_outputs=StructuredOutputsParams(regex="a+"))
     structured = dataclasses.replace(FINISHED, params=params)
@@ -1299,7 +1291,7 @@ def test_unknown_dialect_is_an_error() -> None:
     metrics = MetricsConfig(dialects=("hookline", "klingon"))
 
     with pytest.raises(ConfigError, match=r"unknown dialect 'klingon'.*vllm"):
-        Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+        Recorder(EngineConfig(sections={"metrics": metrics}))
 
 
 def test_snapshots_see_whole_steps(recorder: Recorder) -> None:

@@ -8,18 +8,17 @@ from hookline.config import (
     CacheConfig,
     DetailedTrace,
     EngineConfig,
-    MetricsConfig,
-    ObserverConfig,
 )
 from hookline.exceptions import ConfigError
 from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_metrics import CATALOGUE, Family, HistogramValue, Recorder
+from hookline_metrics.config import MetricsConfig
 from hookline_testing.payloads import FACTS, make_started, make_step
 
 
 def configured(**settings: object) -> EngineConfig:
     metrics = MetricsConfig(**settings)  # type: ignore[arg-type]
-    return EngineConfig(observers=ObserverConfig(metrics=metrics))
+    return EngineConfig(sections={"metrics": metrics})
 
 
 def told(config: EngineConfig) -> dict[str, Family]:
@@ -83,8 +82,8 @@ def test_features_bring_their_metrics() -> None:
         observers=dataclasses.replace(
             plain.observers,
             detailed_traces=(DetailedTrace.MODEL,),
-            metrics=MetricsConfig(dialects=("hookline",), max_tenants=3),
         ),
+        sections={"metrics": MetricsConfig(dialects=("hookline",), max_tenants=3)},
     )
 
     more = set(told(config)) - set(told(plain))

@@ -6,10 +6,11 @@ import dataclasses
 import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
-from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
+from hookline.config import EngineConfig
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics import Alias, Family, Kind, Label, Metric, Recorder
+from hookline_metrics.config import MetricsConfig
 from hookline_metrics.label_guard import LabelGuards
 from hookline_metrics.metric import Scope
 from hookline_metrics.readings import Reading, one
@@ -162,7 +163,7 @@ def test_series_know_since_when_they_count() -> None:
     """Counts of several engines count since the first one's start, gauges never."""
     clock = VirtualClock(100 * NANOSECONDS)
     config = EngineConfig(
-        observers=ObserverConfig(metrics=MetricsConfig(dialects=("sglang", "hookline")))
+        sections={"metrics": MetricsConfig(dialects=("sglang", "hookline"))}
     )
     recorder = Recorder(config, clock=clock)
     for index in range(2):

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
+from hookline.config import EngineConfig
 from hookline.payloads import HttpAnswered, HttpExchange
 from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import IterationStats
 from hookline_metrics import Family, Recorder
+from hookline_metrics.config import MetricsConfig
 from hookline_metrics.label_guard import LabelGuard
 from hookline_testing.payloads import FINISHED, make_started, make_state
 
@@ -19,7 +20,7 @@ def recorder_with(max_tenants: int, tenants: tuple[str, ...] = ()) -> Recorder:
     metrics = MetricsConfig(
         dialects=("hookline",), max_tenants=max_tenants, tenants=tenants
     )
-    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder = Recorder(EngineConfig(sections={"metrics": metrics}))
     recorder.engine_started(make_started())
     return recorder
 

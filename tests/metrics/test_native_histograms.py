@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from hookline.clock import VirtualClock
-from hookline.config import DetailedTrace, EngineConfig, MetricsConfig, ObserverConfig
+from hookline.config import DetailedTrace, EngineConfig, ObserverConfig
 from hookline.payloads import HttpAnswered, HttpExchange
 from hookline.stats.finished_request import FinishedGroup
 from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline_metrics import DIALECTS, HistogramValue, Kind, NativeBuckets, Recorder
+from hookline_metrics.config import MetricsConfig
 from hookline_testing.payloads import FACTS, FINISHED, RECORD, make_started, make_step
 
 ENGINES = (0, 1, 2)
@@ -23,8 +24,8 @@ Key = tuple[str, tuple[str, ...]]
 def make_recorder(schema: int | None, clock: VirtualClock | None = None) -> Recorder:
     """Three engines, in all dialects, with all features of requests."""
     metrics = MetricsConfig(dialects=DIALECTS, show_hidden_for_version="0.0")
-    observers = ObserverConfig(metrics=metrics, detailed_traces=(DetailedTrace.ALL,))
-    config = EngineConfig(observers=observers)
+    observers = ObserverConfig(detailed_traces=(DetailedTrace.ALL,))
+    config = EngineConfig(observers=observers, sections={"metrics": metrics})
     recorder = Recorder(config, clock=clock or VirtualClock(), native_schema=schema)
     for index in ENGINES:
         facts = dataclasses.replace(FACTS, engine_index=index)

@@ -6,12 +6,13 @@ import msgspec
 import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
-from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
+from hookline.config import EngineConfig
 from hookline.config.extensions import KV_TRANSFER
 from hookline.events import VerifiedDrafts
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_metrics import Family, Recorder
+from hookline_metrics.config import MetricsConfig
 from hookline_metrics.drafts import DRAFT_USE, DraftUse
 from hookline_metrics.transfer_stats import TierStats, TransferStats
 from hookline_testing.payloads import FACTS, RECORD, make_started, make_state, make_step
@@ -21,7 +22,7 @@ from hookline_testing.payloads import FACTS, RECORD, make_started, make_state, m
 def recorder() -> Recorder:
     """A recorder that shows hidden names, and knows one engine."""
     metrics = MetricsConfig(dialects=("vllm",), show_hidden_for_version="0.0")
-    config = EngineConfig(observers=ObserverConfig(metrics=metrics))
+    config = EngineConfig(sections={"metrics": metrics})
     recorder = Recorder(config, clock=VirtualClock())
     recorder.engine_started(make_started())
     return recorder

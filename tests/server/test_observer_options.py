@@ -6,6 +6,7 @@ import pytest
 
 from hookline.config import DetailedTrace, EngineConfig
 from hookline.request import Slo
+from hookline_metrics.config import MetricsConfig
 from hookline_server.cli import main
 from hookline_server.cli.options.arguments import (
     Arguments,
@@ -29,17 +30,19 @@ def test_metrics_options_reach_their_settings() -> None:
     """
     Options of the metrics are put together, repeated or separated by commas.
     """
-    made = config(
-        "--metrics-dialect=hookline,vllm",
-        "--metrics-dialect=sglang",
-        '--histogram-buckets={"time_to_first_token": [0.1, 1]}',
-        '--histogram-buckets={"step_duration": [1]}',
-        "--include-metrics=hookline_*, vllm:*",
-        "--exclude-metrics=hookline_*_seconds",
-        "--metrics-label=zone=eu=1",
-        "--metrics-label=pod=a",
-        "--show-hidden-metrics-for-version=0.1",
-    ).observers.metrics
+    made = MetricsConfig.of(
+        config(
+            "--metrics-dialect=hookline,vllm",
+            "--metrics-dialect=sglang",
+            '--histogram-buckets={"time_to_first_token": [0.1, 1]}',
+            '--histogram-buckets={"step_duration": [1]}',
+            "--include-metrics=hookline_*, vllm:*",
+            "--exclude-metrics=hookline_*_seconds",
+            "--metrics-label=zone=eu=1",
+            "--metrics-label=pod=a",
+            "--show-hidden-metrics-for-version=0.1",
+        )
+    )
 
     assert made.dialects == ("hookline", "vllm", "sglang")
     assert made.histogram_buckets == {
@@ -103,7 +106,7 @@ def test_metrics_name_some_tenants(argv: list[str], most: int) -> None:
     """
     As many tenants are named as are listed, else 50, and none where there are none.
     """
-    assert config(*argv).observers.metrics.max_tenants == most
+    assert MetricsConfig.of(config(*argv)).max_tenants == most
 
 
 def test_file_of_keys_means_tenants(tmp_path: Path) -> None:
@@ -115,8 +118,9 @@ def test_file_of_keys_means_tenants(tmp_path: Path) -> None:
 
     made = config(f"--tenant-keys={file}", "--tenant=acme", "--tenant=umbrella")
 
-    assert made.observers.metrics.tenants == ("acme", "umbrella")
-    assert made.observers.metrics.max_tenants == 2
+    metrics = MetricsConfig.of(made)
+    assert metrics.tenants == ("acme", "umbrella")
+    assert metrics.max_tenants == 2
 
 
 def test_file_can_set_all_options(tmp_path: Path) -> None:
@@ -138,7 +142,7 @@ def test_file_can_set_all_options(tmp_path: Path) -> None:
 
     made = config(f"--config={file}", "--metrics-label=zone=us")
 
-    metrics = made.observers.metrics
+    metrics = MetricsConfig.of(made)
     assert metrics.dialects == ("hookline", "vllm", "sglang")
     assert metrics.histogram_buckets == {"time_to_first_token": (0.1, 1.0)}
     assert metrics.labels == {"zone": "us"}

@@ -2,15 +2,13 @@
 
 import pytest
 
-from hookline.exceptions import (
-    ConfigError,
+from hookline.exceptions import ConfigError, EngineDeadError, RequestError
+from hookline_server.engine_number import (
     DrainTimeoutError,
-    EngineDeadError,
-    RequestError,
     ScalingBusyError,
+    ScalingState,
     StartFailedError,
 )
-from hookline.frontend.scaling_state import ScalingState
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 

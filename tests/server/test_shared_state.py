@@ -6,15 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hookline.exceptions import (
-    ConfigError,
-    DrainTimeoutError,
-    EngineDeadError,
-    RequestError,
-    ScalingBusyError,
-    StartFailedError,
-)
-from hookline.frontend.scaling_state import ScalingReport, ScalingState
+from hookline.exceptions import ConfigError, EngineDeadError, RequestError
 from hookline_server.api_error import ApiError
 from hookline_server.api_servers.asking import (
     Questions,
@@ -34,6 +26,13 @@ from hookline_server.api_servers.questions import (
 from hookline_server.api_servers.shared_state import SharedState
 from hookline_server.auth.key_file import key_file
 from hookline_server.auth.key_ring import KeyRing
+from hookline_server.engine_number import (
+    DrainTimeoutError,
+    ScalingBusyError,
+    ScalingReport,
+    ScalingState,
+    StartFailedError,
+)
 from hookline_server.response_store import ResponseStore, StoredResponse
 from hookline_server.response_store_settings import ResponseStoreSettings
 from hookline_testing.scripted_server import FakeNumber

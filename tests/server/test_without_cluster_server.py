@@ -7,9 +7,9 @@ import pytest
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
-from hookline.frontend.scaling_state import ScalingReport, ScalingState
 from hookline_server.cli.commands.headless import run_headless
 from hookline_server.cli.engine_starter import owner_starter
+from hookline_server.engine_number import ScalingReport, ScalingState
 from hookline_server.fixed_number import FixedNumber
 from hookline_server.logs.options import LogFormat
 from hookline_server.logs.set_up import ServerLog

@@ -15,7 +15,6 @@ from msgspec import inspect
 
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
-from hookline.transport.cluster import AttachInfo
 from hookline_cluster.clients.messages import (
     AttachDetails,
     ToClient,
@@ -32,6 +31,7 @@ from hookline_recording import (
     RecordingHeader,
     Truncated,
 )
+from hookline_server.engine_sharing import AttachInfo
 from hookline_testing.golden import check_golden, is_updating
 from hookline_testing.wire_samples import Record, encoded, records_of, sample
 

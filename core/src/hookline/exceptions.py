@@ -239,54 +239,6 @@ class CommandTimeoutError(CommandError):
         self.timeout_seconds = timeout_seconds
 
 
-class ScalingBusyError(HooklineError):
-    """The number of engines cannot be changed now; try again later."""
-
-
-class StartFailedError(HooklineError):
-    """An engine that was to join others cannot be started; the others go on.
-
-    Attributes:
-        reason: Why.
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"an engine cannot be started: {reason}")
-        self.reason = reason
-
-
-class DrainTimeoutError(HooklineError):
-    """Requests of engines that were to leave have not ended in time.
-
-    Attributes:
-        engines: Indices of the engines, which stay.
-        timeout_seconds: How long they had.
-    """
-
-    def __init__(self, engines: tuple[int, ...], timeout_seconds: float) -> None:
-        names = ", ".join(map(str, engines))
-        super().__init__(
-            f"requests have not ended within {timeout_seconds:g} s, so that these "
-            f"engines stay: {names}"
-        )
-        self.engines = engines
-        self.timeout_seconds = timeout_seconds
-
-
-class RecordingError(HooklineError):
-    """A file that is not a readable recording.
-
-    Attributes:
-        path: The file.
-        reason: Description of the error.
-    """
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"cannot read {path}: {reason}")
-        self.path = path
-        self.reason = reason
-
-
 class SchemaVersionError(HooklineError):
     """Data of another version of Hookline's structs.
 
@@ -304,3 +256,9 @@ class SchemaVersionError(HooklineError):
         self.source = source
         self.found = found
         self.expected = expected
+
+
+def __getattr__(name: str) -> object:
+    from hookline.moved_modules import moved_name  # noqa: PLC0415 - no engine needs it
+
+    return moved_name(__name__, name)

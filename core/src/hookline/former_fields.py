@@ -1,5 +1,6 @@
 """Former names of payloads' attributes; they work for one more release."""
 
+import importlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -49,5 +50,25 @@ def _moved(name: str, path: str) -> property:
             stacklevel=2,
         )
         return value_of(payload)
+
+    return property(read)
+
+
+def replaced_by(path: str) -> property:
+    """Returns the property of a payload that a function has replaced.
+
+    Args:
+        path: `module:function` of an installed package; it takes the payload.
+    """
+    module, _, function = path.partition(":")
+
+    def read(payload: object) -> object:
+        warnings.warn(
+            f"ask `{module}.{function}`: the property of `{type(payload).__name__}` "
+            "will go with the next release",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(importlib.import_module(module), function)(payload)
 
     return property(read)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # plugins and configurations are found without what hooks pas
     from hookline.config.engine import EngineConfig
     from hookline.config.sections import ConfigSection
     from hookline.core.engine_recorder import EngineRecorderContext
-    from hookline.observer_context import ObserverContext, RecorderContext
+    from hookline.frontend.observing import ObserverContext, RecorderContext
     from hookline.pages import Routes
     from hookline.payloads import (
         CacheChanged,
@@ -180,7 +180,7 @@ def create_engine_recorder(context: EngineRecorderContext) -> object | None:
 
 @hookspec(firstresult=True)
 def create_cluster() -> object | None:
-    """Called when a front end starts; returns the `Cluster` that connects engines."""
+    """Called when a front end starts; returns what has engines in processes."""
 
 
 @hookspec(firstresult=True)

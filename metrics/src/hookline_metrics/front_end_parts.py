@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hookline.front_end_parts import (
-    EngineHealth,
     FrontEndPart,
     PlacementStats,
     SleepOperation,
@@ -20,6 +19,25 @@ ParserKind = Literal["tool", "reasoning"]
 
 ResponseEviction = Literal["count", "bytes", "age"]
 """The bound because of which a stored response was dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineHealth(FrontEndPart):
+    """Whether an engine works, as the front end sees it; sent while it does not.
+
+    Attributes:
+        engine_index: Index of the engine.
+        stalled_seconds: How long it has not done what it should; None once it works.
+        reason: What it does not do; empty once it works.
+        unheard: Number of requests sent to it that it has not confirmed.
+        oldest_unheard_seconds: Age of the oldest of them, or 0.
+    """
+
+    engine_index: int
+    stalled_seconds: float | None
+    reason: str
+    unheard: int
+    oldest_unheard_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

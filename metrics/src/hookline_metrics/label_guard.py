@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hookline.config import MetricsConfig
+from hookline_metrics.config import MetricsConfig
 from hookline_metrics.metric import Label
 
 OTHER = "other"

@@ -5,14 +5,15 @@ from collections.abc import Iterable
 import msgspec
 
 from hookline.clock import NANOSECONDS
-from hookline.front_end_parts import EngineHealth
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.prefix_cache import HitRateWindow
 from hookline.stats.scheduler_stats import SchedulerStats
+from hookline_metrics.front_end_parts import EngineHealth
 from hookline_metrics.rate_window import RateWindow
 from hookline_metrics.readings import LiveReading, StateReading
 from hookline_metrics.saturation import PARTS, Saturation
+from hookline_metrics.slo import judge
 from hookline_metrics.speculation import SpeculationReading, SpeculationYield
 
 RATE_SECONDS = 10.0
@@ -152,6 +153,6 @@ class LiveEngine:
 
     def _judge(self, finished: Iterable[FinishedRequest], at: int) -> None:
         for request in finished:
-            if request.is_slo_judged:
-                window = self._missed if request.slo_misses else self._met
+            if (misses := judge(request)) is not None:
+                window = self._missed if misses else self._met
                 window.add(at, 1)

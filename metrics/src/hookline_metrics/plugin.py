@@ -1,7 +1,7 @@
 """Provides the recorder that `LLM.get_metrics` reads."""
 
 from hookline import hookimpl
-from hookline.observer_context import RecorderContext
+from hookline.frontend.observing import RecorderContext
 from hookline_metrics.recorder import Recorder
 
 

@@ -7,7 +7,6 @@ from itertools import chain
 from hookline import hookimpl
 from hookline.clock import NANOSECONDS, Clock, SystemClock
 from hookline.config import EngineConfig
-from hookline.front_end_parts import EngineHealth
 from hookline.payloads import (
     REMOVED,
     EngineFailed,
@@ -21,6 +20,8 @@ from hookline.payloads import (
 from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline_metrics.accumulators import TraceAt
+from hookline_metrics.config import MetricsConfig
+from hookline_metrics.front_end_parts import EngineHealth
 from hookline_metrics.grammars import GRAMMAR_NEWS
 from hookline_metrics.label_guard import LabelGuards
 from hookline_metrics.live import LiveEngine
@@ -64,13 +65,13 @@ class Recorder:
                 none.
 
         Raises:
-            ConfigError: `config.observers.metrics` is invalid.
+            ConfigError: the `MetricsConfig` is invalid.
         """
         config = config or EngineConfig()
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._selection = Selection(config, native_schema=native_schema)
-        self._guards = LabelGuards(config.observers.metrics)
+        self._guards = LabelGuards(MetricsConfig.of(config))
         self._engines: dict[int, _Engine] = {}
         self._front_end = Sums(
             self._selection,

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import isfinite
 
-from hookline.config import DetailedTrace, EngineConfig, MetricsConfig
+from hookline.config import DetailedTrace, EngineConfig
 from hookline.exceptions import ConfigError
 from hookline_metrics.buckets import BucketFamily, bounds_of
 from hookline_metrics.catalogue import CATALOGUE, DIALECTS
+from hookline_metrics.config import MetricsConfig
 from hookline_metrics.metric import Alias, Feature, Labels, Metric
 from hookline_metrics.native_buckets import NativeScale
 
@@ -50,7 +51,7 @@ class Selection:
         Raises:
             ConfigError: A dialect, metric, bucket or label is unknown or invalid.
         """
-        metrics = config.observers.metrics
+        metrics = MetricsConfig.of(config)
         _check_dialects(metrics.dialects)
         _check_patterns(metrics)
         self._overrides = _checked_buckets(metrics.histogram_buckets)
@@ -123,7 +124,7 @@ def _features(config: EngineConfig) -> frozenset[Feature]:
         Feature.RESIDENCY: config.cache.residency_sample > 0,
         Feature.MODEL_TIMES: observers.details(DetailedTrace.MODEL),
         Feature.WORKER_TIMES: observers.details(DetailedTrace.WORKER),
-        Feature.TENANTS: observers.metrics.max_tenants > 0,
+        Feature.TENANTS: MetricsConfig.of(config).max_tenants > 0,
     }
     return frozenset(feature for feature, is_on in present.items() if is_on)
 

@@ -23,8 +23,8 @@ from hookline.exceptions import (
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.front_end import FrontEnd
+from hookline.frontend.observing import RecorderContext
 from hookline.frontend.starting import start_front_end
-from hookline.observer_context import RecorderContext
 from hookline.outputs import RequestOutput
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import RECORDER

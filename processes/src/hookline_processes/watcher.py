@@ -2,11 +2,15 @@
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 
 from hookline_registry import Failure, FailureLog, isolate
 
 _log = logging.getLogger(__name__)
+
+Look = Callable[[float], None]
+"""Called with the seconds since the last call, as far as this process ran."""
 
 
 class Watcher:
@@ -59,3 +63,35 @@ class Watcher:
                 self._failures.note(("look",), goes_on.summary, error=goes_on.error)
             elif not goes_on:
                 return
+
+
+class Watchdog:
+    """Looks several times per second, and says how long ago it looked last.
+
+    Time in which this process was stopped does not count: it is no time without an
+    answer of others. Call `close` at the end.
+    """
+
+    LOOK_SECONDS = 0.25
+    END_SECONDS = 10.0
+    """Time for a look to end; one may wait for a process to write its stacks."""
+
+    def __init__(self, looks: Sequence[Look]) -> None:
+        """Starts the thread, which calls all of these."""
+        self._looks = looks
+        self._looked_at = time.monotonic()
+        self._watcher = Watcher(
+            self._look_once, name="watchdog", seconds=self.LOOK_SECONDS
+        )
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._watcher.close(self.END_SECONDS)
+
+    def _look_once(self) -> bool:
+        now = time.monotonic()
+        seconds = min(now - self._looked_at, 2 * self.LOOK_SECONDS)
+        self._looked_at = now
+        for look in self._looks:
+            look(seconds)
+        return True

@@ -5,7 +5,6 @@ import time
 from aiohttp import web
 
 from hookline.frontend.observing import RemotePages
-from hookline.frontend.scaling_state import EngineNumber
 from hookline_server.api_servers.shared_parts import AllowanceOf, SharedParts
 from hookline_server.auth.allowance import Allowance, OwnAllowance
 from hookline_server.auth.key import ApiKey, Scope
@@ -13,6 +12,7 @@ from hookline_server.auth.key_ring import KEY_RING, KeyRing
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.deep_health import DeepHealth
 from hookline_server.engine import ServingEngine
+from hookline_server.engine_number import EngineNumber
 from hookline_server.fixed_number import FixedNumber
 from hookline_server.heap_trimmer import HeapTrimmer
 from hookline_server.kept_responses import KeptResponses, OwnResponses

@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 from hookline.config import EngineConfig
 from hookline.frontend.observation import Observers
-from hookline.frontend.observing import Observing
-from hookline.frontend.starting import observe, observe_at
-from hookline.observer_context import ObserverAddress
-from hookline.transport.cluster import SharedEngines, require_cluster
+from hookline.frontend.observing import ObserverAddress, Observing
+from hookline.frontend.starting import observe
 from hookline.transport.engine_client import EngineClient
 from hookline_server.api_servers.messages import ObserverEndpoint
 from hookline_server.engine import ServingEngine
+from hookline_server.engine_sharing import SharedEngines, require_cluster
 from hookline_server.texts.engine import TextEngine
 
 OBSERVER_PAGES = "hookline_server.observer_pages:ObserverPages"
@@ -81,7 +80,7 @@ async def attach_to_engines(
     def observe_there(config: EngineConfig, recorder: object | None) -> Observing:
         if observer is None:
             return Observers(config, recorder)
-        return observe_at(observer)(config, recorder)
+        return observe(config, address=observer)
 
     engine = await TextEngine.start(
         config, observe=observe_there, connect=lambda _: client

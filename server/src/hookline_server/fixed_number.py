@@ -1,9 +1,9 @@
 """The number of engines of a server that has no means to change it."""
 
 from hookline.exceptions import ConfigError
-from hookline.frontend.scaling_state import ScalingReport, ScalingState
 from hookline.payloads import EngineFacts
-from hookline.transport.cluster import require_cluster
+from hookline_server.engine_number import ScalingReport, ScalingState
+from hookline_server.engine_sharing import require_cluster
 
 
 class FixedNumber:

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from hookline.config.readers import read_slo
 from hookline.exceptions import RequestError
+from hookline.frontend.request_context import TraceParent
 from hookline.payloads import EngineFacts
 from hookline.request import SESSION_ID, RequestFacts, Slo
-from hookline.slo import parse_slo
-from hookline.trace_parent import TraceParent
 from hookline_server.dialects import (
     EMBEDDINGS_PATH,
     MESSAGES_PATH,
@@ -78,7 +78,7 @@ def requested_slo(request: web.Request) -> Slo | None:
     if text is None:
         return None
     try:
-        return parse_slo(text)
+        return read_slo(text)
     except ValueError as error:
         raise RequestError(f"{SLO_HEADER}: {error}", param=SLO_HEADER) from error
 

@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 from hookline.config import EngineConfig, ModelConfig
-from hookline.config.observers import MetricsConfig
 from hookline.core.engine_facts import config_hash
+from hookline_metrics.config import MetricsConfig
 
 CONFIG = EngineConfig(kv_transfer={"kv_connector": "cpu_offload"})
 
@@ -28,10 +28,7 @@ def test_any_option_changes_the_hash() -> None:
     others = [
         dataclasses.replace(CONFIG, model=ModelConfig(model="other")),
         dataclasses.replace(CONFIG, kv_transfer=None),
-        dataclasses.replace(
-            CONFIG,
-            observers=dataclasses.replace(CONFIG.observers, metrics=labelled),
-        ),
+        dataclasses.replace(CONFIG, sections={"metrics": labelled}),
     ]
 
     hashes = {config_hash(each) for each in (CONFIG, *others)}

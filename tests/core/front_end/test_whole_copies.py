@@ -6,9 +6,9 @@ import msgspec
 
 from hookline.cost import sum_of_costs
 from hookline.events import StepEvents, StepOutput
+from hookline.frontend.request_context import over
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import Slo
-from hookline.slo import over
 from hookline.stats.step_work import RankUse
 from hookline.step import ModelCost
 from hookline_cluster.clients.output_split import split_output

@@ -77,7 +77,5 @@ def test_a_name_of_a_missing_distribution_says_which_it_needs() -> None:
     """Not only that its module is missing."""
     find = lazy_exports("hookline", {"hookline_absent.llm": ("Absent",)})
 
-    with pytest.raises(
-        ModuleNotFoundError, match="Absent needs hookline-absent"
-    ):
+    with pytest.raises(ModuleNotFoundError, match="Absent needs hookline-absent"):
         find("Absent")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hookline import LLM, AsyncEngine, EngineDeadError, SamplingParams
-from hookline.config import EngineConfig, SupervisionConfig
+from hookline.config import EngineConfig
 from hookline.frontend.output_stream import OutputStream
 from hookline.payloads import (
     EngineFailed,
@@ -28,6 +28,7 @@ from hookline.step import StepPlan, StepResult
 from hookline.transport.inproc_client import InprocClient
 from hookline.worker.executor import DeferredStep
 from hookline_process_engine.process_client import ProcessClient
+from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_testing import PluginSite
 from hookline_testing.wrapped_executor import WrappedExecutor
 
@@ -252,7 +253,8 @@ async def test_requests_begin_again_at_a_new_process(
 ) -> None:
     """All that had not begun end as if nothing had happened, and are counted once."""
     supervised = SupervisionConfig(engine_restart=1)
-    engine = await start_engine(replace(slow_process, supervision=supervised))
+    sections = {**slow_process.sections, "supervision": supervised}
+    engine = await start_engine(replace(slow_process, sections=sections))
     begun = await engine.submit(PROMPT, LONG)
     await anext(begun)
     params = SamplingParams(max_tokens=5, n=2)
@@ -283,7 +285,8 @@ async def test_a_request_between_death_and_its_report_begins_again(
 ) -> None:
     """The client knows of the death before the front end does; nothing is lost."""
     supervised = SupervisionConfig(engine_restart=1)
-    engine = await start_engine(replace(slow_process, supervision=supervised))
+    sections = {**slow_process.sections, "supervision": supervised}
+    engine = await start_engine(replace(slow_process, sections=sections))
     front_end = engine._front_end
     client = front_end.engines.client
     assert isinstance(client, ProcessClient)

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from hookline import AsyncEngine, EngineConfig, SamplingParams
-from hookline.config import SupervisionConfig
 from hookline_cluster.clients import owner_client
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.config import ClusterConfig, MachinesConfig
 from hookline_cluster.machines import headless_node
 from hookline_cluster.machines.headless_node import HeadlessNode
 from hookline_cluster.shared_engine import SharedEngine
+from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_processes.supervised import Supervised
 from hookline_ranks.processes import rank_processes
 from hookline_ranks.processes.rank_processes import RankProcesses
@@ -41,7 +41,8 @@ async def test_engine_that_cannot_be_started_again_is_tried_again(
 ) -> None:
     """The front end lives on, and the engine is replaced as often as it may be."""
     supervised = SupervisionConfig(engine_restart=3)
-    engine = await start_engine(replace(slow_process, supervision=supervised))
+    sections = {**slow_process.sections, "supervision": supervised}
+    engine = await start_engine(replace(slow_process, sections=sections))
     refused = [True, True, False]
 
     def refuse_some(*arguments: Any) -> SharedEngine:
@@ -79,9 +80,9 @@ def test_headless_engine_that_cannot_be_started_is_tried_again(
                     machines=MachinesConfig(
                         size_local=1, start_rank=1, address="127.0.0.1"
                     ),
-                )
+                ),
+                "supervision": SupervisionConfig(engine_restart=1),
             },
-            supervision=SupervisionConfig(engine_restart=1),
         )
     )
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from hookline import LLM, AsyncEngine, SamplingParams
-from hookline.config import EngineConfig, SupervisionConfig
+from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.frontend.output_stream import OutputStream
-from hookline.frontend.scaling_state import EngineNumber
 from hookline.outputs import RequestOutput
 from hookline_process_engine.process_client import ProcessClient
+from hookline_process_engine.supervision.config import SupervisionConfig
+from hookline_process_engine.supervision.extension import SupervisingExtension
+from hookline_server.engine_number import EngineNumber
 from hookline_testing import PluginSite, assert_conserved
 
 from .conftest import StartEngine
@@ -37,13 +39,13 @@ async def collect(stream: OutputStream) -> list[RequestOutput]:
 
 @pytest.mark.parametrize("in_process", [True, False])
 def test_one_engine_generates(*, in_process: bool) -> None:
-    """The front end has no extension, and the books balance."""
+    """The front end has no extension of a cluster, and the books balance."""
     with LLM(executor="simulated", in_process=in_process) as llm:
         outputs = llm.generate([[5], [6]], SHORT, use_tqdm=False)
         assert_conserved(llm)
 
         assert [each.outputs[0].output_tokens for each in outputs] == [3, 3]
-        assert llm.front_end.extension is None
+        assert type(llm.front_end.extension) is SupervisingExtension
         assert llm.front_end.router.stats.requests == (("0", "only", 2),)
 
 
@@ -51,8 +53,9 @@ async def test_a_process_that_ends_is_replaced(
     start_engine: StartEngine, slow_process: EngineConfig, site: PluginSite
 ) -> None:
     """A request of which the client has got nothing begins again there."""
-    supervision = SupervisionConfig(engine_restart=1)
-    engine = await start_engine(replace(slow_process, supervision=supervision))
+    supervised = SupervisionConfig(engine_restart=1)
+    sections = {**slow_process.sections, "supervision": supervised}
+    engine = await start_engine(replace(slow_process, sections=sections))
     stream = await engine.submit([5] * 4, SHORT, is_streamed=False)
 
     os.kill(process_of(engine), signal.SIGKILL)

@@ -32,5 +32,5 @@ def test_the_engine_runs_in_this_process(caplog: pytest.LogCaptureFixture) -> No
 
 def test_a_restart_needs_a_process() -> None:
     """What cannot be without one is refused."""
-    with pytest.raises(ConfigError, match="engine process"):
+    with pytest.raises(ConfigError, match="requires the distribution hookline-process"):
         LLM(executor="simulated", in_process=False, engine_restart=1)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.text.bounds import TextBounds
+from hookline.frontend.text_bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 from hookline_server.texts.pool import TextPool
 from hookline_testing.byte_tokenizer import save_byte_tokenizer

@@ -18,8 +18,8 @@ from hookline.exceptions import (
     PromptTooLongError,
     RequestError,
 )
+from hookline.frontend.text_bounds import TextBounds
 from hookline.frozen import EMPTY
-from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 from hookline_metrics.front_end_parts import TextQueueName, TextQueueStats
 from hookline_processes.frames import frame

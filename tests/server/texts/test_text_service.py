@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hookline.exceptions import EngineDeadError, PromptTooLongError, RequestError
-from hookline.text.bounds import TextBounds
+from hookline.frontend.text_bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 from hookline_server.texts.text_service import MIN_DECODED_TOKENS, TextService
 from hookline_testing.byte_tokenizer import save_byte_tokenizer

@@ -25,17 +25,13 @@ if TYPE_CHECKING:
         Runner,
     )
     from hookline.config.observers import (
-        MOST_TENANTS,
         DetailedTrace,
-        MetricsConfig,
         ObserverConfig,
     )
     from hookline.config.parallel import ParallelConfig
     from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
-    from hookline.config.supervision import StallPolicy, SupervisionConfig
 
 __all__ = [
-    "MOST_TENANTS",
     "CacheConfig",
     "Convert",
     "DetailedTrace",
@@ -47,7 +43,6 @@ __all__ = [
     "KVCacheDtype",
     "Kernels",
     "LoadFormat",
-    "MetricsConfig",
     "ModelConfig",
     "ObserverConfig",
     "ParallelConfig",
@@ -56,8 +51,6 @@ __all__ = [
     "Runner",
     "SchedulerConfig",
     "SleepPolicy",
-    "StallPolicy",
-    "SupervisionConfig",
 ]
 
 __getattr__ = lazy_exports(
@@ -79,13 +72,10 @@ __getattr__ = lazy_exports(
             "Runner",
         ),
         "hookline.config.observers": (
-            "MOST_TENANTS",
             "DetailedTrace",
-            "MetricsConfig",
             "ObserverConfig",
         ),
         "hookline.config.parallel": ("ParallelConfig",),
         "hookline.config.scheduler": ("Policy", "SchedulerConfig", "SleepPolicy"),
-        "hookline.config.supervision": ("StallPolicy", "SupervisionConfig"),
     },
 )

@@ -25,7 +25,6 @@ from hookline.config.sections import (
     installed_sections,
     missing_distribution,
 )
-from hookline.config.supervision import SupervisionConfig
 from hookline.exceptions import ConfigError
 
 _EXECUTOR_NAMES = {"uni": "uniproc"}
@@ -47,6 +46,7 @@ class EngineConfig:
         engines_here: Number of engines that divide this machine.
         prefers_processes: Whether engines have processes of their own by default.
         server_option: The option that only a server can have; empty without one.
+        process_option: The option that requires engine processes; empty without one.
         follows_cache: Whether changes of the prefix cache are reported.
         implied_loggers: Loggers to load besides those that are named.
     """
@@ -120,13 +120,13 @@ class EngineConfig:
     )
     executor: ExecutorConfig = section("executor", ExecutorConfig)
     parallel: ParallelConfig = section("executor", ParallelConfig)
-    supervision: SupervisionConfig = section("supervision", SupervisionConfig)
     observers: ObserverConfig = section("stat loggers", ObserverConfig)
     sections: dict[str, object] = installed(installed_sections)
     server_indices: tuple[int, ...] = ()
     engines_here: int = 1
     prefers_processes: bool = False
     server_option: str = ""
+    process_option: str = ""
     follows_cache: bool = False
     implied_loggers: tuple[str, ...] = ()
 
@@ -221,3 +221,8 @@ class EngineConfig:
     def of_engine(self, engine_index: int) -> Self:
         """Returns the configuration of an engine; all differ in their index only."""
         return replace(self, engine_index=engine_index)
+
+
+def path_of_engine(path: str, engine_index: int) -> str:
+    """Returns an engine's own path: engine 0 has the given one, as in vLLM."""
+    return f"{path}_dp{engine_index}" if engine_index else path

@@ -3,19 +3,14 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hookline.config.options import check_options, option, section
+from hookline.config.options import check_options, option
 from hookline.config.readers import (
-    read_buckets,
-    read_label,
     read_plugin_option,
     read_size,
+    read_slo,
 )
 from hookline.exceptions import ConfigError
 from hookline.request import Slo
-from hookline.slo import parse_slo
-
-MOST_TENANTS = 100
-"""Limit of `--max-tenants`: each tenant adds about fifty series to a page."""
 
 
 class DetailedTrace(StrEnum):
@@ -23,78 +18,6 @@ class DetailedTrace(StrEnum):
     WORKER = "worker"
     ALL = "all"
     NONE = "none"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricsConfig:
-    """Selection, names, labels and buckets of the metrics.
-
-    Applies to every logger that reads the catalogue.
-    """
-
-    dialects: tuple[str, ...] = option(
-        "Naming schemes of the metrics: hookline, vllm, sglang.",
-        default=("hookline", "vllm"),
-        flag="metrics-dialect",
-        metavar="NAME,…",
-        commas=True,
-    )
-    histogram_buckets: dict[str, tuple[float, ...]] = option(
-        'Upper bounds of histogram buckets, {"NAME": [NUMBERS]}; NAME is a '
-        "histogram in any dialect, or a family of buckets.",
-        default_factory=dict,
-        metavar="JSON",
-        read=read_buckets,
-        json=True,
-    )
-    include: tuple[str, ...] = option(
-        "Expose only metrics whose name matches a pattern (*, ?).",
-        default=(),
-        flag="include-metrics",
-        metavar="PATTERN,…",
-        shown_default="all",
-        commas=True,
-    )
-    exclude: tuple[str, ...] = option(
-        "Do not expose metrics whose name matches a pattern (*, ?); wins over "
-        "--include-metrics.",
-        default=(),
-        flag="exclude-metrics",
-        metavar="PATTERN,…",
-        commas=True,
-    )
-    labels: dict[str, str] = option(
-        "Constant label on every series.",
-        default_factory=dict,
-        flag="metrics-label",
-        read=read_label,
-    )
-    show_hidden_for_version: str | None = option(
-        "Also expose the deprecated metrics that this version still showed.",
-        default=None,
-        flag="show-hidden-metrics-for-version",
-        metavar="X.Y",
-    )
-    tenants: tuple[str, ...] = option(
-        "Tenant with its own label value in metrics.",
-        default=(),
-        flag="tenant",
-        group="tenants",
-        metavar="NAME",
-        shown_default="the first --max-tenants that send requests",
-    )
-    max_tenants: int = option(
-        "Maximum number of tenants with their own label value in metrics, not "
-        "counting `other` and `none`; 0 leaves tenants out of the metrics.",
-        default=0,
-        group="tenants",
-        metavar="COUNT",
-        minimum=0,
-        maximum=MOST_TENANTS,
-    )
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +56,12 @@ class ObserverConfig:
         above=0,
     )
     linger_seconds: float = 0.1
-    metrics: MetricsConfig = section("metrics", MetricsConfig)
     slo: Slo | None = option(
         "Service-level objectives of requests without their own, such as "
         "ttft=0.5,tpot=0.05,e2e=10.",
         default=None,
         metavar="NAME=SECONDS,…",
-        read=parse_slo,
+        read=read_slo,
     )
     detailed_traces: tuple[DetailedTrace, ...] = option(
         "Measure the model's forward pass (model) and the executor (worker) for "

@@ -4,7 +4,10 @@ import json
 import re
 
 from hookline.exceptions import ConfigError
+from hookline.request import Slo
 
+OBJECTIVES = ("ttft", "tpot", "e2e")
+"""Names of service-level objectives: the fields of `Slo`."""
 _UNITS = {
     "": 1,
     "B": 1,
@@ -87,25 +90,29 @@ def read_object(option: str, text: str) -> dict[str, object]:
         raise ConfigError(option, str(error)) from error
 
 
-def read_buckets(text: str) -> dict[str, list[float]]:
-    """Reads bounds by name: `{"time_to_first_token": [0.1, 1]}`.
+def read_slo(text: str) -> Slo:
+    """Reads objectives, as in `ttft=0.5,tpot=0.05,e2e=10`.
 
     Raises:
-        ValueError: It has another form.
+        ValueError: An objective is unknown, repeated, or not a positive number.
     """
+    limits: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or name not in OBJECTIVES:
+            known = ", ".join(OBJECTIVES)
+            raise ValueError(f"{part.strip()!r} is not NAME=SECONDS; names: {known}")
+        if name in limits:
+            raise ValueError(f"{name} is given twice")
+        limits[name] = _seconds(name, value)
+    return Slo(**limits)
+
+
+def _seconds(name: str, text: str) -> float:
     try:
-        found: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"not valid JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise ValueError('must be an object {"NAME": [NUMBERS]}')  # noqa: TRY004
-    return {name: _bounds(name, bounds) for name, bounds in found.items()}
-
-
-def _bounds(name: str, bounds: object) -> list[float]:
-    if not isinstance(bounds, list):
-        raise ValueError(f"{name} must have a list of numbers")  # noqa: TRY004
-    for bound in bounds:
-        if isinstance(bound, bool) or not isinstance(bound, (int, float)):
-            raise ValueError(f"{name}: {bound!r} is not a number")  # noqa: TRY004
-    return bounds
+        value = float(text)
+    except ValueError as error:
+        raise ValueError(f"{name}={text} is not a number of seconds") from error
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{name} must be a positive number of seconds, not {text}")
+    return value

@@ -19,11 +19,21 @@ if TYPE_CHECKING:  # which has sections
 _SECTIONS = {
     "autoscale": ("cluster", "hookline-cluster"),
     "data-parallel-": ("cluster", "hookline-cluster"),
+    "engine-restart": ("supervision", "hookline-process-engine"),
+    "exclude-metrics": ("metrics", "hookline-metrics"),
+    "histogram-buckets": ("metrics", "hookline-metrics"),
+    "include-metrics": ("metrics", "hookline-metrics"),
     "kv-events-config": ("kv_events", "hookline-kv-events"),
     "load-balancing": ("cluster", "hookline-cluster"),
+    "max-tenants": ("metrics", "hookline-metrics"),
+    "metrics-": ("metrics", "hookline-metrics"),
+    "on-engine-stall": ("supervision", "hookline-process-engine"),
     "ray-address": ("cluster", "hookline-cluster"),
+    "show-hidden-metrics-": ("metrics", "hookline-metrics"),
     "simulated-": ("simulated", "hookline-simulated"),
     "serve-while-compiling": ("background_compiling", "hookline-background-compiling"),
+    "step-timeout": ("supervision", "hookline-process-engine"),
+    "tenant": ("metrics", "hookline-metrics"),
 }
 """Our sections and their distributions, by the beginnings of their options' flags."""
 

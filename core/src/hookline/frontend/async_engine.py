@@ -20,7 +20,6 @@ from hookline.exceptions import (
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import TransportStats
 from hookline.frontend.calls import CALL_SECONDS
-from hookline.frontend.engine_watch import Stall
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.input_processor import check_types
 from hookline.frontend.observing import Observing
@@ -28,12 +27,12 @@ from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.queue_limits import QueueLimits
 from hookline.frontend.reporting import FrontEndReporter, ReadPart
 from hookline.frontend.starting import Connect, Observe, observe, start_front_end
-from hookline.frontend.watchdog import Watchdog
 from hookline.payloads import EngineFacts
 from hookline.pooling import PoolingParams
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.transport.engine_client import Received
+from hookline_processes.watcher import Look, Watchdog
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -54,7 +53,7 @@ class AsyncEngine:
         front_end: FrontEnd,
         config: EngineConfig,
         *,
-        look: Callable[[float], None] | None = None,
+        look: Look | None = None,
     ) -> None:
         """Takes over a front end; use `start` to make both.
 
@@ -85,7 +84,7 @@ class AsyncEngine:
         )
         self._receiver.start()
         self._extension = front_end.extension
-        self._watchdog = self._watch(config, look)
+        self._watchdog = self._watch(look)
 
     @classmethod
     async def start(
@@ -107,24 +106,16 @@ class AsyncEngine:
         start = partial(start_front_end, config, observe=observe, connect=connect)
         return cls(await asyncio.to_thread(start), config)
 
-    def _watch(
-        self, config: EngineConfig, look: Callable[[float], None] | None
-    ) -> Watchdog:
+    def _watch(self, look: Look | None) -> Watchdog:
         client = self._front_end.engines.client
         self.report(lambda: TransportStats(dropped=client.dropped))
         self.report(lambda: self._front_end.router.stats)
+        looks = [] if look is None else [look]
         if self._extension is not None:
-            for read in self._extension.serve(self._resize):
+            for read in self._extension.serve(self._resize, self._post_call):
                 self.report(read)
-        return Watchdog(
-            self._front_end.engines,
-            lambda health: self._front_end.observers.front_end_changed((health,)),
-            config.supervision,
-            config.observers.heartbeat_seconds,
-            self._clock,
-            look=look,
-            changed=lambda index, stall: self._post(self._take_stall, (index, stall)),
-        )
+            looks.append(self._extension.watch)
+        return Watchdog(looks)
 
     def capability(self, kind: type[T]) -> T | None:
         """Returns what an installed distribution lets a server do with the engines.
@@ -377,9 +368,12 @@ class AsyncEngine:
         if not engines.num_unconfirmed:
             self._is_quiet.set()
 
-    def _take_stall(self, verdict: tuple[int, Stall | None]) -> None:
+    def _post_call(self, call: Callable[[], None]) -> None:
+        self._post(self._call, call)
+
+    def _call(self, call: Callable[[], None]) -> None:
         with FailureBarrier(self._die):
-            self._front_end.take_stall(*verdict)
+            call()
 
     def _die(self, reason: str) -> None:
         self._front_end.fail(reason)

@@ -8,7 +8,7 @@ from hookline.core.commands import Command
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.frontend.accounting import RequestAccounting
-from hookline.frontend.engine_watch import EngineVitals, Stall
+from hookline.frontend.engine_vitals import EngineVitals, Stall
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.plugin_loading.extensions import typed_facts
 from hookline.stats.scheduler_stats import SchedulerStats
@@ -16,11 +16,8 @@ from hookline.transport.engine_client import (
     EngineClient,
     EngineDied,
     EngineInfo,
-    EngineProcesses,
     Received,
 )
-from hookline_processes.inspector import ProcessInspector
-from hookline_processes.restarts import RestartBudget
 
 _WAITING_WEIGHT = 4
 """Load of a waiting request, in running requests."""
@@ -41,7 +38,6 @@ class EngineState:
         vitals: Its signs of life.
         stall: Its stall in progress; None while it works.
         death: The end of its process while that is being replaced; else None.
-        restarts: How often its process may be replaced.
         is_leaving: Whether it finishes its requests and then ends.
         is_surplus: Whether it leaves because fewer engines are wanted.
     """
@@ -51,7 +47,6 @@ class EngineState:
         index: int,
         info: EngineInfo,
         outputs: OutputProcessor,
-        restarts: RestartBudget,
         changed: Callable[[], None],
     ) -> None:
         self.index = index
@@ -65,7 +60,6 @@ class EngineState:
         self.vitals = EngineVitals()
         self.stall: Stall | None = None
         self.death: EngineDied | None = None
-        self.restarts = restarts
         self.is_leaving = False
         self.is_surplus = False
         self._changed = changed
@@ -160,12 +154,10 @@ class EngineSet:
         client: EngineClient,
         make_outputs: Callable[[EngineInfo], OutputProcessor],
         clock: Clock,
-        engine_restarts: int = 0,
     ) -> None:
         self.client = client
         self.clock = clock
         self._make_outputs = make_outputs
-        self._engine_restarts = engine_restarts
         self._ended_of_left = 0
         # Replaced as a whole, because other threads iterate over it.
         self._engines = {
@@ -184,8 +176,7 @@ class EngineSet:
         return len(self._engines)
 
     def _made(self, index: int, info: EngineInfo) -> EngineState:
-        budget = RestartBudget(self._engine_restarts, self.clock.now)
-        return EngineState(index, info, self._make_outputs(info), budget, self._look)
+        return EngineState(index, info, self._make_outputs(info), self._look)
 
     def _look(self) -> None:
         """Notes which engines live and run, for each request needs to know that."""
@@ -279,11 +270,6 @@ class EngineSet:
     def residue(self) -> int:
         """Requests unaccounted for in the front end; 0, or there is a bug."""
         return sum(engine.accounting.residue for engine in self)
-
-    def inspector(self, engine_index: int) -> ProcessInspector | None:
-        """Returns an inspector of an engine's process, if it has its own."""
-        processes = self.client.capability(EngineProcesses)
-        return None if processes is None else processes.inspector(engine_index)
 
     def heard(self, received: Received) -> None:
         """Counts a message as a sign of life; for the receiving thread."""

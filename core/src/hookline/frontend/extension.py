@@ -1,21 +1,21 @@
 """Where an installed distribution attaches to a front end."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from hookline.clock import Clock
 from hookline.config.engine import EngineConfig
 from hookline.frontend.calls import PendingCalls
-from hookline.frontend.client_request import ClientRequest
-from hookline.frontend.engine_set import EngineSet, EngineState
-from hookline.frontend.engine_watch import Stall
+from hookline.frontend.engine_set import EngineSet
 from hookline.frontend.observing import Observing
 from hookline.frontend.reporting import ReadPart
+from hookline.frontend.request_ending import RequestEnding
 from hookline.frontend.router import EngineRouter
 from hookline.transport.engine_client import EngineDied, News
 
 T = TypeVar("T")
+Post = Callable[[Callable[[], None]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,16 +27,12 @@ class FrontEndParts:
         calls: Open calls to them.
         observers: The loggers.
         clock: The front end's clock.
-        take_stall: Takes a verdict on an engine, by its index; None if it works again.
-        end: Ends the requests of an engine that has ended, for a reason.
     """
 
     engines: EngineSet
     calls: PendingCalls
     observers: Observing
     clock: Clock
-    take_stall: Callable[[int, Stall | None], None]
-    end: Callable[[EngineState, str], None]
 
 
 class FrontEndExtension(Protocol):
@@ -57,38 +53,32 @@ class FrontEndExtension(Protocol):
         """To be called after each message; None if nothing is to be done then."""
         ...
 
-    def on_news(self, news: News) -> None:
-        """Takes what the front end itself does not understand."""
+    @property
+    def ending(self) -> RequestEnding:
+        """Ends the requests of engines; always the same."""
         ...
 
-    def leaving(
-        self, engine: EngineState, death: EngineDied
-    ) -> Collection[ClientRequest]:
-        """Returns the requests that will move from an engine that has just ended."""
+    def on_news(self, news: EngineDied | News) -> None:
+        """Takes an engine's end, and what the front end itself does not understand."""
         ...
 
-    def move(self, source: EngineState, requests: Collection[ClientRequest]) -> None:
-        """Sends requests of an engine that is marked as ended to other engines."""
+    def watch(self, seconds: float) -> None:
+        """Looks at the engines several times per second, once `serve` was called.
+
+        In a thread of its own.
+
+        Args:
+            seconds: Time since the last look, as far as this process ran.
+        """
         ...
 
-    def returns(self, death: EngineDied) -> bool:
-        """Whether an engine that has ended comes back by itself, whenever it may be."""
-        ...
-
-    def ended(self, death: EngineDied, *, is_replaced: bool) -> None:
-        """Takes note that an engine has ended, and what comes of it."""
-        ...
-
-    def judged(self, engine_index: int, stall: Stall | None) -> None:
-        """Takes note of a verdict on an engine; None if it works again."""
-        ...
-
-    def serve(self, resized: Callable[[int], None]) -> Sequence[ReadPart]:
+    def serve(self, resized: Callable[[int], None], post: Post) -> Sequence[ReadPart]:
         """Begins its work on the running event loop of a server; `close` follows.
 
         Args:
             resized: To be called with one more than the highest index of an engine,
                 whenever engines have come or gone.
+            post: Has the event loop call something, for other threads.
 
         Returns:
             What reads its state, once per second, for the loggers.

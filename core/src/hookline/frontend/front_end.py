@@ -12,7 +12,6 @@ from hookline.clock import Clock, SystemClock
 from hookline.config.extensions import KV_TRANSFER
 from hookline.config.observers import ObserverConfig
 from hookline.config.scheduler import SleepPolicy
-from hookline.config.supervision import SupervisionConfig
 from hookline.core.commands import (
     Add,
     EngineCommand,
@@ -34,13 +33,13 @@ from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.calls import PendingCalls, SleepOperations
 from hookline.frontend.client_request import ClientRequest, Deliver, seconds_until
 from hookline.frontend.engine_set import EngineSet, EngineState
-from hookline.frontend.engine_watch import Stall
 from hookline.frontend.extension import Extend, FrontEndParts
-from hookline.frontend.input_processor import InputProcessor, check_types, completed
+from hookline.frontend.input_processor import InputProcessor, check_types
 from hookline.frontend.observing import Observing
 from hookline.frontend.output_processor import OutputProcessor
+from hookline.frontend.request_context import completed
+from hookline.frontend.request_ending import RequestEnding
 from hookline.frontend.router import EngineRouter
-from hookline.frontend.supervisor import Supervisor
 from hookline.frontend.text_stream import make_text_streams
 from hookline.payloads import EngineFacts
 from hookline.pooling import POOLING, PoolingParams
@@ -54,7 +53,6 @@ from hookline.transport.engine_client import (
     EngineClient,
     EngineDied,
     EngineInfo,
-    EngineReplaced,
     Received,
 )
 
@@ -84,18 +82,14 @@ class FrontEnd:
         *,
         config: ObserverConfig | None = None,
         sleep_policy: SleepPolicy = SleepPolicy.WAIT,
-        supervision: SupervisionConfig | None = None,
         extend: Extend | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._config = config = config or ObserverConfig()
         self._clock = clock = clock or SystemClock()
-        supervision = supervision or SupervisionConfig()
         self.tokenizer = tokenizer
         self._client_index = client.index
-        self.engines = EngineSet(
-            client, self._outputs_of, clock, supervision.engine_restart
-        )
+        self.engines = EngineSet(client, self._outputs_of, clock)
         self._is_closed = False
         self._refuses_asleep = sleep_policy is SleepPolicy.REFUSE
         self._calls = PendingCalls(client.index)
@@ -108,9 +102,10 @@ class FrontEnd:
         self.inputs = InputProcessor(self.facts, tokenizer, config)
         self._ids = count(first_id(client.index))
         self._sleep_operations = SleepOperations(clock, observers.front_end_changed)
-        policy = supervision.on_engine_stall
-        self._supervisor = Supervisor(
-            self.engines, self._calls, observers, policy, extension
+        self._ending = (
+            extension.ending
+            if extension
+            else RequestEnding(self.engines, self._calls, observers)
         )
         for engine in self.engines:
             observers.started(engine.facts, engine.clock)
@@ -133,12 +128,7 @@ class FrontEnd:
             calls=self._calls,
             observers=observers,
             clock=self._clock,
-            take_stall=self.take_stall,
-            end=self._end_engine,
         )
-
-    def _end_engine(self, engine: EngineState, reason: str) -> None:
-        self._supervisor.fail(engine, reason)
 
     @property
     def facts(self) -> EngineFacts:
@@ -211,7 +201,7 @@ class FrontEnd:
             EngineStalledError: The engine has been given up.
         """
         engine = self.router.place(request, to)
-        if engine.stall is not None and self._supervisor.gives_up(engine.stall):
+        if engine.stall is not None and engine.stall.is_final:
             raise EngineStalledError(engine.stall.reason)
         if self._refuses_asleep and engine.is_asleep:
             raise EngineSleepingError
@@ -296,22 +286,12 @@ class FrontEnd:
                 self._take_output(engine, received)
         elif isinstance(received, Reply):
             self._calls.settle(received)
-        elif isinstance(received, EngineDied | EngineReplaced):
-            self._take_change(received)
         elif self.extension is not None:
             self.extension.on_news(received)
+        elif isinstance(received, EngineDied):
+            self._ending.fail(self.engines[received.engine_index], received.reason)
         if self._look is not None:
             self._look()
-
-    def _take_change(self, received: EngineDied | EngineReplaced) -> None:
-        index = received.engine_index
-        if self.engines.get(index) is None:
-            return  # it has left
-        self.router.cache_lost(index)
-        if isinstance(received, EngineDied):
-            self._supervisor.take_death(received)
-        else:
-            self._supervisor.take_replacement(received)
 
     def _take_output(self, engine: EngineState, output: StepOutput) -> None:
         if output.events.cache_changes is not None:
@@ -324,14 +304,10 @@ class FrontEnd:
         if self.observers.is_listening:
             self.observers.observe(output, iteration, facts)
 
-    def take_stall(self, engine_index: int, stall: Stall | None) -> None:
-        """Takes the watchdog's verdict on an engine; None if it works again."""
-        self._supervisor.take_stall(engine_index, stall)
-
     def fail(self, reason: str) -> None:
         """Ends every open request of every engine with an error."""
         for engine in self.engines.live:
-            self._supervisor.fail(engine, reason)
+            self._ending.fail(engine, reason)
 
     def close(self) -> None:
         """Ends engines, open requests and loggers; may be called twice."""
@@ -345,4 +321,4 @@ class FrontEnd:
     def end_requests(self) -> None:
         """Ends open requests and calls after the client has been closed."""
         for engine in self.engines.live:
-            self._supervisor.close(engine)
+            self._ending.close(engine)

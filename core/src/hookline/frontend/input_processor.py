@@ -1,8 +1,6 @@
 """Makes requests of prompts, and checks and completes them."""
 
 import operator
-import os
-import random
 from collections.abc import Collection, Mapping, Sequence
 from typing import get_type_hints
 
@@ -12,6 +10,8 @@ from msgspec.structs import fields as fields_of
 
 from hookline.config.observers import ObserverConfig
 from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
+from hookline.frontend.request_context import completed
+from hookline.frontend.text_bounds import TextBounds
 from hookline.frozen import frozen_json, plain
 from hookline.payloads import EngineFacts
 from hookline.plugin_loading.logits_processors import (
@@ -24,13 +24,7 @@ from hookline.request_part import PreparingFacts
 from hookline.sampling_params import SamplingParams
 from hookline.sampling_values import SamplingValues
 from hookline.sections import NO_SECTIONS, Sections
-from hookline.slo import over
-from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
-from hookline.trace_parent import TraceParent
-
-_TRACE_ID_BYTES = 16
-_SPAN_ID_BYTES = 8
 
 
 def _unchecked(kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
@@ -203,33 +197,6 @@ class InputProcessor:
         if params.max_tokens is not None:
             return params
         return msgspec.structs.replace(params, max_tokens=room)
-
-
-def completed(facts: RequestFacts, config: ObserverConfig) -> RequestFacts:
-    """Returns facts with default objectives, and the ids of its span if it is traced.
-
-    Args:
-        facts: A request's facts.
-        config: The objectives of requests, and how many are traced.
-    """
-    slo = config.slo if facts.slo is None else over(facts.slo, config.slo)
-    trace_id, span_id = facts.trace_id, facts.span_id
-    if not trace_id and (facts.trace_context or config.trace_ratio):
-        trace_id = _trace_id(facts.trace_context, config.trace_ratio)
-    if trace_id and not span_id:
-        # Not from `random`: a program that seeds it would repeat its span ids.
-        span_id = os.urandom(_SPAN_ID_BYTES).hex()
-    if (slo, trace_id, span_id) == (facts.slo, facts.trace_id, facts.span_id):
-        return facts
-    return msgspec.structs.replace(facts, slo=slo, trace_id=trace_id, span_id=span_id)
-
-
-def _trace_id(headers: Mapping[str, str], ratio: float | None) -> str:
-    """Follows the caller's sampling decision; without one, samples by the ratio."""
-    if (parent := TraceParent.of(headers)) is None:
-        is_traced = ratio is not None and random.random() < ratio  # noqa: S311
-        return os.urandom(_TRACE_ID_BYTES).hex() if is_traced else ""
-    return parent.trace_id if parent.is_sampled else ""
 
 
 def check_types(request: GenerateRequest) -> None:

@@ -17,9 +17,8 @@ from hookline.frontend.freezing import (
     freeze_tokens,
     frozen_finished,
 )
-from hookline.frontend.observing import request_ids_for_hooks
+from hookline.frontend.observing import ObserverAddress, request_ids_for_hooks
 from hookline.frozen import frozen_json, frozen_map
-from hookline.observer_context import ObserverAddress
 from hookline.pages import RoutesOf
 from hookline.payloads import (
     CacheChanged,

@@ -1,11 +1,13 @@
 """What a front end needs of its loggers, in this process or in another one."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
+from hookline.config.engine import EngineConfig
 from hookline.events import ClockPair, StepOutput
 from hookline.front_end_parts import FrontEndPart
-from hookline.observer_context import ObserverAddress
 from hookline.pages import PageRoute, RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
@@ -31,6 +33,48 @@ OUTPUT_HOOKS = frozenset(
     (*REQUEST_HOOKS.values(), "cache_changed", "step_finished", "state_changed")
 )
 """All hooks that are called because of an output."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverAddress:
+    """How to reach an observer process.
+
+    Attributes:
+        folder: Folder of its sockets, which only this user may enter.
+        key: Secret of the messages from and to it.
+        index: Number of the front end among those that it serves, from 0.
+    """
+
+    folder: Path
+    key: bytes
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserverContext:
+    """What the plugin of the observer process needs to connect a front end to one.
+
+    Attributes:
+        config: The engine's configuration, with the loggers.
+        pages: `module:attribute` of what serves the loggers' pages in that process, as
+            the plugin describes it; empty if nobody serves them.
+        address: A process that another front end owns; None to start one.
+    """
+
+    config: EngineConfig
+    pages: str = ""
+    address: ObserverAddress | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecorderContext:
+    """What a recorder of metrics is made from.
+
+    Attributes:
+        config: The engine's configuration, with the choice of metrics.
+    """
+
+    config: EngineConfig
 
 
 class RemotePages(Protocol):

@@ -1,6 +1,5 @@
 """Accounts of a client's request and of its completions."""
 
-import dataclasses
 from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS
@@ -9,7 +8,6 @@ from hookline.finish_cause import FinishCause
 from hookline.frontend.timeline import ClockMapping, Timeline, seconds_between
 from hookline.outputs import RequestMetrics
 from hookline.request import GenerateRequest, RequestFacts
-from hookline.slo import judge
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 
 
@@ -115,15 +113,10 @@ class RequestAccount:
         )
 
     def summary(self, wall: ClockMapping) -> FinishedRequest:
-        """The summary of an ended request for observers, judged by its objectives."""
+        """The summary of an ended request for observers."""
         assert self.cause is not None
         assert self.ended_at is not None
-        request = self._summary(self.cause, wall, self.ended_at)
-        if (slo := request.facts.slo) is None:
-            return request
-        if (misses := judge(slo, request)) is None:
-            return request
-        return dataclasses.replace(request, slo_misses=misses, is_slo_judged=True)
+        return self._summary(self.cause, wall, self.ended_at)
 
     def _summary(
         self, cause: FinishCause, wall: ClockMapping, ended_at: int

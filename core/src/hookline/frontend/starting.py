@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import cast
 
 from hookline.config.engine import EngineConfig
-from hookline.exceptions import ConfigError
+from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.frontend.extension import Extend, ExtendsFrontEnds
 from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
 from hookline.frontend.observation import Observers
-from hookline.frontend.observing import Observing
+from hookline.frontend.observing import ObserverAddress, ObserverContext, Observing
 from hookline.models.description import find_folder
-from hookline.observer_context import ObserverAddress, ObserverContext
 from hookline.plugins.calling import call_plugin, hook_of
 from hookline.plugins.kinds import ENGINE, OBSERVERS
-from hookline.text.probing import probe_tokenizer
 from hookline.tokenizer import Tokenizer
-from hookline.transport.cluster import find_cluster
 from hookline.transport.engine_client import EngineClient
+from hookline.transport.native import find_cluster
 from hookline_kernels.runtime.openmp import wait_patiently
+from hookline_processes.tokenizer_trial import tokenizer_refusal
 from hookline_registry import installed
 
 Connect = Callable[[EngineConfig], EngineClient]
@@ -32,7 +31,11 @@ Observe = Callable[[EngineConfig, object | None], Observing]
 
 
 def observe(
-    config: EngineConfig, recorder: object | None = None, *, pages: str = ""
+    config: EngineConfig,
+    recorder: object | None = None,
+    *,
+    pages: str = "",
+    address: ObserverAddress | None = None,
 ) -> Observing:
     """Loads the loggers, in this process or in an observer process.
 
@@ -41,36 +44,22 @@ def observe(
         recorder: Gets the same payloads as the loggers, without a lane.
         pages: `module:attribute` of what serves the loggers' pages in an observer
             process.
+        address: An observer process that another front end of the same engines owns.
 
     Raises:
         ConfigError: An option does not fit, a recorder wants an observer process, or no
             plugin provides one.
         RegistryError: A logger is unknown or broken.
     """
-    if not config.observers.observer_process:
+    if address is None and not config.observers.observer_process:
         return Observers(config, recorder)
     if recorder is not None:
         raise ConfigError(
             _OBSERVER_OPTION, "is for servers; LLM keeps its loggers in its process"
         )
-    return _connect_observers(ObserverContext(config=config, pages=pages))
-
-
-def observe_at(address: ObserverAddress) -> Observe:
-    """Returns what connects to an observer process that another front end owns.
-
-    One of several front ends of the same engines passes it to `AsyncEngine.start`.
-    """
-
-    def join(config: EngineConfig, _: object | None = None) -> Observing:
-        return _connect_observers(ObserverContext(config=config, address=address))
-
-    return join
-
-
-def _connect_observers(context: ObserverContext) -> Observing:
     if not installed(OBSERVERS.group):
         raise ConfigError(_OBSERVER_OPTION, "needs the distribution hookline-observer")
+    context = ObserverContext(config=config, pages=pages, address=address)
     connected = call_plugin(OBSERVERS, _OBSERVER, context, option=_OBSERVER_OPTION)
     if connected is None:
         raise ConfigError(
@@ -117,7 +106,6 @@ def start_front_end(
         observers,
         config=config.observers,
         sleep_policy=config.scheduler.sleep_policy,
-        supervision=config.supervision,
         extend=_installed_extension(config),
     )
 
@@ -153,5 +141,6 @@ def _start_both(
 
 def _load_tokenizer(folder: Path) -> Tokenizer:
     """Loads a tokenizer that another process has loaded and tried without harm."""
-    probe_tokenizer(folder)
+    if reason := tokenizer_refusal(folder):
+        raise ModelLoadError(str(folder), reason)
     return Tokenizer.load(folder)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from hookline.finish_cause import FinishCause
+from hookline.former_fields import replaced_by
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_values import SamplingValues
-from hookline.slo import SloMiss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +79,8 @@ class FinishedRequest:
         times: When its phases began; None if it was rejected.
         is_streamed: Whether the client got tokens as they were generated.
         completion_index: Index among the `n` completions of the client's request.
-        slo_misses: The objectives that it missed.
         prompt_token_ids: The prompt, with `--keep-prompts`; otherwise None.
         output_token_ids: The generated tokens, with `--keep-prompts`; otherwise None.
-        is_slo_judged: Whether it had objectives and ran long enough to be judged.
         draft_tokens: Number of draft tokens verified for it.
         accepted_tokens: Number of `draft_tokens` that were accepted.
         preparation_seconds: From arrival to its sending to the engine, on the front
@@ -116,8 +114,6 @@ class FinishedRequest:
     times: RequestTimes | None = None
     is_streamed: bool = False
     completion_index: int = 0
-    slo_misses: tuple[SloMiss, ...] = ()
-    is_slo_judged: bool = False
     prompt_token_ids: tuple[int, ...] | None = None
     output_token_ids: tuple[int, ...] | None = None
     draft_tokens: int = 0
@@ -126,6 +122,9 @@ class FinishedRequest:
     stored_prompt_tokens: int = 0
     last_scheduled_seconds: float | None = None
     is_orphaned: bool = False
+
+    slo_misses = replaced_by("hookline_metrics.slo:misses_of")
+    is_slo_judged = replaced_by("hookline_metrics.slo:is_judged")
 
     @property
     def is_measured(self) -> bool:

@@ -7,7 +7,6 @@ from typing import NamedTuple, Protocol, TypeVar
 from hookline.core.commands import Command, Reply
 from hookline.events import ClockPair, Finished, StepOutput
 from hookline.payloads import EngineFacts
-from hookline_processes.inspector import ProcessInspector
 
 T = TypeVar("T")
 
@@ -60,13 +59,6 @@ class EngineDied(NamedTuple):
     returns: bool = False
 
 
-class EngineReplaced(NamedTuple):
-    """A new process of an engine is ready; it knows none of the old one's requests."""
-
-    engine_index: int
-    info: EngineInfo
-
-
 class SecondaryClientEnded(NamedTuple):
     """Another client has ended without a word; for the owner.
 
@@ -90,26 +82,7 @@ class News(Protocol):
         ...
 
 
-Received = StepOutput | EngineDied | EngineReplaced | Reply | News
-
-
-class EngineProcesses(Protocol):
-    """The capability of a client whose engines have processes; for any thread."""
-
-    def inspector(self, engine_index: int) -> ProcessInspector | None:
-        """Returns a new inspector of the engine's process, if it is on this machine."""
-        ...
-
-    def kill(self, engine_index: int, reason: str) -> None:
-        """Kills the engine's process; `receive` reports the death with this reason."""
-        ...
-
-    def replace(self, engine_index: int, after_seconds: float) -> None:
-        """Starts a new process for an engine whose death has been reported.
-
-        `receive` reports its readiness, or another death.
-        """
-        ...
+Received = StepOutput | EngineDied | Reply | News
 
 
 class EngineClient(Protocol):
@@ -140,7 +113,7 @@ class EngineClient(Protocol):
         """Returns what this client can do beyond this interface.
 
         Args:
-            kind: A Protocol, such as `EngineProcesses`.
+            kind: A Protocol of an installed distribution.
 
         Returns:
             An object of that kind, always the same one; None if the client cannot.

@@ -1,20 +1,42 @@
 """Hookline's own engine, for the entry point `native` of `hookline.engines`."""
 
 import logging
-from typing import cast
+from contextlib import suppress
+from typing import Protocol, cast
 
 from hookline.clock import SystemClock
 from hookline.config.engine import EngineConfig
 from hookline.core.building import build_core, build_loop
 from hookline.exceptions import ConfigError
 from hookline.plugins.calling import hook_of
-from hookline.plugins.kinds import ENGINE
-from hookline.transport.cluster import find_cluster
+from hookline.plugins.kinds import CLUSTER
 from hookline.transport.engine_client import EngineClient
 from hookline.transport.inproc_client import InprocClient
 from hookline_registry import UnknownPluginError
 
 _log = logging.getLogger(__name__)
+_CLUSTERS = ("cluster", "process")
+"""Plugins that have engines in processes; the first one also has several."""
+
+
+class EngineProcesses(Protocol):
+    """What `create_cluster` of a plugin returns; it also `ExtendsFrontEnds`."""
+
+    def connect(self, config: EngineConfig) -> EngineClient:
+        """Starts the engines and waits for them, as `connect` does."""
+        ...
+
+
+def find_cluster() -> object | None:
+    """Returns what an installed plugin makes for engines in processes of their own.
+
+    Raises:
+        RegistryError: Two distributions claim it, or it cannot be imported.
+    """
+    for name in _CLUSTERS:
+        with suppress(UnknownPluginError):
+            return hook_of(CLUSTER, name)()
+    return None
 
 
 def connect(config: EngineConfig) -> EngineClient:
@@ -30,8 +52,12 @@ def connect(config: EngineConfig) -> EngineClient:
     if config.in_process and not config.prefers_processes:
         return connect_in_process(config)
     if (cluster := find_cluster()) is not None:
-        return cluster.connect(config)
-    return _connect_to_process(config)
+        return cast("EngineProcesses", cluster).connect(config)
+    _log.warning(
+        "the engine runs in this process: the distribution hookline-process-engine is "
+        "not installed or not allowed"
+    )
+    return connect_in_process(config)
 
 
 def connect_in_process(config: EngineConfig) -> InprocClient:
@@ -41,21 +67,10 @@ def connect_in_process(config: EngineConfig) -> InprocClient:
         ConfigError: An option does not fit.
         ModelLoadError: The model cannot be loaded or served.
     """
-    if config.supervision.engine_restart:
-        raise ConfigError("engine-restart", "requires an engine process of its own")
+    if config.process_option:
+        raise ConfigError(
+            config.process_option, "requires an engine process of its own"
+        )
     configs = [config.of_engine(index) for index in config.engine_indices]
     cores = [build_core(each, SystemClock()) for each in configs]
     return InprocClient(*map(build_loop, configs, cores))
-
-
-def _connect_to_process(config: EngineConfig) -> EngineClient:
-    """Starts the engine in its own process, if the plugin `process` is installed."""
-    try:
-        connect = hook_of(ENGINE, "process")
-    except UnknownPluginError:
-        _log.warning(
-            "the engine runs in this process: the distribution "
-            "hookline-process-engine is not installed or not allowed"
-        )
-        return connect_in_process(config)
-    return cast("EngineClient", connect(context=config))

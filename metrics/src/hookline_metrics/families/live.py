@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from hookline.front_end_parts import EngineHealth
 from hookline.payloads import EngineStarted
+from hookline_metrics.front_end_parts import EngineHealth
 from hookline_metrics.metric import Kind, Label, Metric, Stability
 from hookline_metrics.readings import LiveReading, Reading, by_label, one
 from hookline_metrics.saturation import PARTS

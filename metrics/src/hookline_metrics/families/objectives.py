@@ -2,20 +2,21 @@
 
 from collections.abc import Iterable
 
-from hookline.slo import OBJECTIVES, Phase
+from hookline.config.readers import OBJECTIVES
 from hookline.stats.finished_request import FinishedRequest
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, by_label
+from hookline_metrics.slo import Phase, judge, misses_of
 
 
 def _outcome(request: FinishedRequest) -> Iterable[Point]:
-    if not request.is_slo_judged:
+    if (misses := judge(request)) is None:
         return ()
-    return by_label({"missed" if request.slo_misses else "met": 1})
+    return by_label({"missed" if misses else "met": 1})
 
 
 def _misses(request: FinishedRequest) -> Iterable[Point]:
-    return [((miss.objective, miss.phase.value), 1, 1) for miss in request.slo_misses]
+    return [((miss.objective, miss.phase.value), 1, 1) for miss in misses_of(request)]
 
 
 SLO_METRICS: tuple[Metric, ...] = (

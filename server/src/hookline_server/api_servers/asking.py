@@ -8,7 +8,6 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from hookline.frontend.scaling_state import ScalingReport, ScalingState
 from hookline_metrics.front_end_parts import ResponseStoreStats
 from hookline_server.api_error import ApiError
 from hookline_server.api_servers.questions import (
@@ -33,6 +32,7 @@ from hookline_server.api_servers.questions import (
 )
 from hookline_server.api_servers.scaling_errors import ScalingRefused, error_of
 from hookline_server.auth.allowance import refusal
+from hookline_server.engine_number import ScalingReport, ScalingState
 from hookline_server.response_store import Owner, StoredResponse
 
 ANSWER_SECONDS = 10.0

@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from hookline.observer_context import ObserverAddress
-from hookline.transport.cluster import AttachedEngines, AttachInfo, require_cluster
+from hookline.frontend.observing import ObserverAddress
 from hookline.transport.engine_client import EngineClient
 from hookline_kernels.runtime.gc_freeze import freeze_gc
 from hookline_processes.async_channel import AsyncChannel
@@ -36,6 +35,7 @@ from hookline_server.auth.key import ApiKey
 from hookline_server.background import in_background
 from hookline_server.cli.commands.banner import banner
 from hookline_server.engine import ServingEngine
+from hookline_server.engine_sharing import AttachedEngines, AttachInfo, require_cluster
 from hookline_server.engine_start import attach_to_engines
 from hookline_server.forked_children import release_in_forked_children
 from hookline_server.listening import Listening, url

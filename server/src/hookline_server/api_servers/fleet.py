@@ -10,7 +10,6 @@ from functools import partial
 
 from hookline.config import EngineConfig
 from hookline.request_ids import MAX_CLIENTS
-from hookline.transport.cluster import AttachInfo
 from hookline_processes.async_channel import AsyncChannel
 from hookline_processes.restarts import RestartBudget
 from hookline_registry import Failure, FailureLog, isolate
@@ -28,6 +27,7 @@ from hookline_server.api_servers.questions import Ask
 from hookline_server.api_servers.shared_state import SharedState
 from hookline_server.api_servers.shares import Shares
 from hookline_server.background import in_background
+from hookline_server.engine_sharing import AttachInfo
 from hookline_server.listening import Listening
 from hookline_server.settings import ServerSettings
 

@@ -4,7 +4,6 @@ import msgspec
 
 from hookline.config import EngineConfig
 from hookline.frozen import plain
-from hookline.transport.cluster import AttachInfo
 from hookline_server.api_servers.questions import (
     Answer,
     Ask,
@@ -12,6 +11,7 @@ from hookline_server.api_servers.questions import (
     EndDraw,
     Keep,
 )
+from hookline_server.engine_sharing import AttachInfo
 from hookline_server.settings import ServerSettings
 
 ENCODER = msgspec.msgpack.Encoder(enc_hook=plain)

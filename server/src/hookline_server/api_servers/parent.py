@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from hookline.config import EngineConfig
-from hookline.frontend.scaling_state import EngineNumber
 from hookline_server.api_servers.fleet import Engines, Fleet
 from hookline_server.api_servers.shared_state import SharedState
 from hookline_server.auth.key_ring import KeyRing
 from hookline_server.background import in_background
 from hookline_server.context import key_ring
 from hookline_server.engine import ServingEngine
+from hookline_server.engine_number import EngineNumber
 from hookline_server.listening import Listening
 from hookline_server.loading import create_loading_app
 from hookline_server.response_store import ResponseStore

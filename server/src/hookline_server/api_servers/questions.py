@@ -2,9 +2,9 @@
 
 import msgspec
 
-from hookline.frontend.scaling_state import ScalingReport, ScalingState
 from hookline_server.api_servers.scaling_errors import ScalingRefused
 from hookline_server.auth.budget import Exceeded
+from hookline_server.engine_number import ScalingReport, ScalingState
 from hookline_server.response_store import Owner, StoredResponse
 
 

@@ -6,10 +6,12 @@ import msgspec
 
 from hookline.exceptions import (
     ConfigError,
-    DrainTimeoutError,
     EngineDeadError,
     HooklineError,
     RequestError,
+)
+from hookline_server.engine_number import (
+    DrainTimeoutError,
     ScalingBusyError,
     StartFailedError,
 )

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hookline.frontend.scaling_state import EngineNumber
 from hookline_server.api_servers.share import Share
 from hookline_server.auth.allowance import Allowance
 from hookline_server.auth.key import ApiKey
+from hookline_server.engine_number import EngineNumber
 from hookline_server.kept_responses import KeptResponses
 
 AllowanceOf = Callable[[ApiKey, str | None], Allowance]

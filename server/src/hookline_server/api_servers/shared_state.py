@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import get_args
 
-from hookline.frontend.scaling_state import EngineNumber
 from hookline_server.api_servers.questions import (
     Answer,
     AnyAnswer,
@@ -32,6 +31,7 @@ from hookline_server.api_servers.scaling_errors import (
 from hookline_server.auth.allowance import OwnAllowance
 from hookline_server.auth.budget import Budget
 from hookline_server.auth.key_ring import KeyRing
+from hookline_server.engine_number import EngineNumber
 from hookline_server.response_store import ResponseStore, StoredResponse
 
 LATE_SECONDS = 0.05

@@ -6,10 +6,10 @@ from typing import cast
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
-from hookline.transport.cluster import require_cluster
 from hookline_server.api_servers.fleet import Engines
 from hookline_server.api_servers.parent import StartOwner
 from hookline_server.engine import ServingEngine
+from hookline_server.engine_sharing import require_cluster
 from hookline_server.logs.record_feed import Deliver
 from hookline_server.logs.set_up import ServerLog
 from hookline_server.serving import StartEngine

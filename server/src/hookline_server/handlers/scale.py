@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping
 
 from aiohttp import web
 
-from hookline.exceptions import (
-    ConfigError,
-    DrainTimeoutError,
-    HooklineError,
-    ScalingBusyError,
-    StartFailedError,
-)
-from hookline.frontend.scaling_state import ScalingReport, ScalingState
+from hookline.exceptions import ConfigError, HooklineError
 from hookline_server.api_error import ApiError
 from hookline_server.context import SCALING
+from hookline_server.engine_number import (
+    DrainTimeoutError,
+    ScalingBusyError,
+    ScalingReport,
+    ScalingState,
+    StartFailedError,
+)
 from hookline_server.handlers.common import json_response, ready_engine
 from hookline_server.openapi.operation import (
     ADMINISTRATION_ERRORS,

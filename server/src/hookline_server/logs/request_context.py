@@ -4,7 +4,7 @@ import logging
 
 from aiohttp import web
 
-from hookline.trace_parent import TraceParent
+from hookline.frontend.request_context import TraceParent
 from hookline_server.logs.current_request import current_request, span_of
 from hookline_server.request_ids import request_id
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from hookline.exceptions import RequestError
-from hookline.frontend.scaling_state import MOST_ENGINES
+from hookline_server.engine_number import MOST_ENGINES
 from hookline_server.protocol.schema_notes import bounds
 from hookline_server.protocol.wire import Int64
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from hookline.exceptions import EngineDeadError, RequestError
 from hookline.frontend.input_processor import distinct, spellings
+from hookline.frontend.text_bounds import TextBounds
 from hookline.frozen import EMPTY
-from hookline.text.bounds import TextBounds
 from hookline.tokenizer import ChatMessage, Tokenizer
 from hookline_metrics.front_end_parts import TextStats
 from hookline_server.texts.pool import TextPool

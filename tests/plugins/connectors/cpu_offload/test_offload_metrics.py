@@ -9,13 +9,13 @@ from hookline import LLM, SamplingParams
 from hookline.config import (
     CacheConfig,
     EngineConfig,
-    MetricsConfig,
     ModelConfig,
     ObserverConfig,
     SchedulerConfig,
 )
 from hookline_kv_transfer import KVTransferConfig
 from hookline_metrics import Family, HistogramValue
+from hookline_metrics.config import MetricsConfig
 from hookline_testing.oracle import make_oracle
 
 BLOCK_SIZE = 4
@@ -32,9 +32,8 @@ def config_for(folder: Path, disk: Path) -> EngineConfig:
         model=ModelConfig(model=str(folder), max_model_len=64),
         cache=CacheConfig(block_size=BLOCK_SIZE, num_kv_blocks=17),
         scheduler=SchedulerConfig(max_num_seqs=2),
-        observers=ObserverConfig(
-            stat_loggers=(), metrics=MetricsConfig(dialects=("hookline", "vllm"))
-        ),
+        observers=ObserverConfig(stat_loggers=()),
+        sections={"metrics": MetricsConfig(dialects=("hookline", "vllm"))},
         kv_transfer=KVTransferConfig(
             kv_connector="cpu_offload", kv_connector_extra_config=extra
         ).section(),

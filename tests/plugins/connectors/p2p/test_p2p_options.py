@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hookline.config.engine_paths import port_of_engine
 from hookline.exceptions import ConfigError
 from hookline_faults.p2p_transport import Wire
 from hookline_p2p import P2POptions, make_transport
+from hookline_p2p.options import port_of_engine
 from hookline_testing.driven_engine import DrivenEngine
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]

@@ -5,7 +5,6 @@ from dataclasses import fields
 import pytest
 
 from hookline.front_end_parts import (
-    EngineHealth,
     FrontEndPart,
     PlacementStats,
     SleepOperation,
@@ -14,6 +13,7 @@ from hookline.front_end_parts import (
 from hookline_metrics.front_end_parts import (
     PARTS,
     ConnectionStats,
+    EngineHealth,
     EngineLink,
     EventLoopStats,
     LinkStats,

@@ -15,8 +15,8 @@ from hookline.events import ClockPair, Finished, StepOutput
 from hookline.exceptions import ConfigError
 from hookline.finish_cause import Aborted
 from hookline.front_end_parts import TransportStats
+from hookline.frontend.observing import ObserverAddress
 from hookline.frozen import frozen_map
-from hookline.observer_context import ObserverAddress
 from hookline.payloads import (
     EngineStarted,
     FrontEndChanged,

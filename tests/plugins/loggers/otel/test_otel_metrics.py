@@ -12,7 +12,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 )
 
 import hookline_otel
-from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
+from hookline.config import EngineConfig
 from hookline.events import ClockPair
 from hookline.finish_cause import Rejected
 from hookline.payloads import (
@@ -30,6 +30,7 @@ from hookline.stats.iteration_stats import FirstScheduled, IterationStats
 from hookline.stats.scheduler_stats import EngineTotals, SchedulerStats
 from hookline_faults.otlp import SPAN_ID, START, TRACE_ID, TRACED, Receiver, ended
 from hookline_metrics import Kind
+from hookline_metrics.config import MetricsConfig
 from hookline_metrics.front_end_parts import ServerAddress
 from hookline_otel.endpoint import OtlpProtocol
 from hookline_otel.genai_metrics import MAX_ERRORS
@@ -162,13 +163,13 @@ def test_every_family_of_the_catalogue_is_pushed(grpc_receiver: Receiver) -> Non
 def test_metrics_obey_the_configuration(grpc_receiver: Receiver) -> None:
     """Constant labels and left-out families hold here as on a page."""
     config = EngineConfig(
-        observers=ObserverConfig(
-            metrics=MetricsConfig(
+        sections={
+            "metrics": MetricsConfig(
                 dialects=("vllm",),
                 labels={"region": "eu"},
                 exclude=("hookline_preemptions*",),
             )
-        )
+        }
     )
     logger = create(grpc_receiver, config)
 

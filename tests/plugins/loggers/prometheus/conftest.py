@@ -22,7 +22,6 @@ from hookline.config import (
     CacheConfig,
     DetailedTrace,
     EngineConfig,
-    MetricsConfig,
     ObserverConfig,
 )
 from hookline.config.extensions import GRAMMARS, KV_TRANSFER
@@ -36,13 +35,14 @@ from hookline.payloads import (
     HttpExchange,
     PageStats,
 )
-from hookline.request import RequestFacts
+from hookline.request import RequestFacts, Slo
 from hookline.startup_timer import StartupPhase
 from hookline.stats.finished_request import FinishedGroup
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats, TenantStats
 from hookline.stats.step_work import BlockEviction, Execution, RankUse
 from hookline_metrics import DIALECTS, Family, HistogramValue, Kind
+from hookline_metrics.config import MetricsConfig
 from hookline_metrics.connector_events import (
     ConnectorLookup,
     TierAllocation,
@@ -108,11 +108,12 @@ LANE = LaneStats(
 
 REQUEST = dataclasses.replace(
     FINISHED,
-    facts=RequestFacts(client_id="a", tenant="acme", trace_id=TRACE_ID),
+    facts=RequestFacts(
+        client_id="a", tenant="acme", trace_id=TRACE_ID, slo=Slo(e2e=10)
+    ),
     output_tokens=1_234_567,
     forward_seconds=0.25,
     execute_seconds=0.5,
-    is_slo_judged=True,
 )
 REJECTED = dataclasses.replace(
     FINISHED, cause=Rejected("overloaded", "2 completions are open")
@@ -231,9 +232,8 @@ def make_logger() -> MakeLogger:
         )
         config = EngineConfig(
             cache=CacheConfig(residency_sample=0.5),
-            observers=ObserverConfig(
-                metrics=chosen, detailed_traces=(DetailedTrace.ALL,)
-            ),
+            observers=ObserverConfig(detailed_traces=(DetailedTrace.ALL,)),
+            sections={"metrics": chosen},
         )
         return PrometheusLogger(config, options, clock=VirtualClock(NOW))
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from hookline.clock import NANOSECONDS
 from hookline.finish_cause import Aborted, Failed, LengthReached, Rejected
-from hookline.request import RequestFacts
+from hookline.request import RequestFacts, Slo
 from hookline.sampling_params import SamplingParams
-from hookline.slo import Phase, SloMiss
 from hookline.stats.finished_request import FinishedRequest, RequestTimes
 from hookline_request_log.encoding import encode
 from hookline_request_log.line import make_line
@@ -27,6 +26,7 @@ WHOLE = dataclasses.replace(
         priority=-1,
         trace_id="0af7651916cd43dd8448eb211c80319c",
         operation="chat",
+        slo=Slo(ttft=0.5),
     ),
     params=SamplingParams(max_tokens=30, temperature=0.5, top_k=40, n=2, seed=7),
     tpot_seconds=4 / 3,
@@ -36,8 +36,6 @@ WHOLE = dataclasses.replace(
     times=RequestTimes(arrived=NOW, ended=NOW + 6_000_123_999),
     is_streamed=True,
     completion_index=1,
-    slo_misses=(SloMiss("ttft", Phase.PREFILL, 1.5, 0.5),),
-    is_slo_judged=True,
 )
 
 

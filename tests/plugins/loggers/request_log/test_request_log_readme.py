@@ -13,7 +13,7 @@ import pytest
 from hookline.config import EngineConfig
 from hookline.finish_cause import Rejected
 from hookline.payloads import EngineStopped, LoggerContext
-from hookline.slo import Phase, SloMiss
+from hookline.request import RequestFacts, Slo
 from hookline.stats.iteration_stats import IterationStats
 from hookline_request_log import RequestLogger, create_stat_logger
 from hookline_request_log.options import DEFAULTS
@@ -25,7 +25,7 @@ TEXT = README.read_text("utf-8")
 EXAMPLES = re.findall(r"^```sh\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 MISSED = dataclasses.replace(
-    FINISHED, slo_misses=(SloMiss("e2e", Phase.DECODE, 6.0, 5.0),)
+    FINISHED, facts=RequestFacts(client_id="a", slo=Slo(e2e=5.0))
 )
 PREEMPTED = dataclasses.replace(
     FINISHED,

@@ -15,7 +15,6 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
     ObserverConfig,
-    SupervisionConfig,
 )
 from hookline.core.building import build_core, build_loop
 from hookline.core.commands import (
@@ -31,10 +30,12 @@ from hookline.core.commands import (
 from hookline.core.engine_loop import EngineLoop
 from hookline.core.engine_recorder import GuardedRecorder
 from hookline.events import StepOutput
-from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
+from hookline.exceptions import ConfigError, SchemaVersionError
 from hookline.finish_cause import Aborted
-from hookline.transport.engine_client import EngineDied, EngineReplaced
+from hookline.transport.engine_client import EngineDied
+from hookline_process_engine.capabilities import EngineReplaced
 from hookline_process_engine.process_client import ProcessClient
+from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_recording import (
     RecordedCommand,
     RecordedOutput,
@@ -42,6 +43,7 @@ from hookline_recording import (
     Truncated,
     read_recording,
 )
+from hookline_recording.recording import RecordingError
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request, simulated_core
@@ -131,8 +133,9 @@ def test_a_process_that_replaces_another_records_elsewhere(
     config: EngineConfig,
 ) -> None:
     """The recording of the one that was killed stays as it is."""
-    supervision = SupervisionConfig(engine_restart=1)
-    client = ProcessClient(replace(config, in_process=False, supervision=supervision))
+    supervised = SupervisionConfig(engine_restart=1)
+    sections = {**config.sections, "supervision": supervised}
+    client = ProcessClient(replace(config, in_process=False, sections=sections))
     with closing(client):
         client.kill(0, "a test")
         while not isinstance(received := client.receive(20.0), EngineDied):

@@ -9,11 +9,11 @@ import pytest
 from hookline import LLM, SamplingParams, StructuredOutputsParams
 from hookline.config import EngineConfig, KVCacheDtype, ModelConfig
 from hookline.exceptions import ConfigError
-from hookline.frontend.scaling_state import MOST_ENGINES
 from hookline.outputs import RequestOutput
-from hookline.transport.engine_client import EngineProcesses
 from hookline_cluster.config import ClusterConfig
 from hookline_kv_transfer.config import KVTransferConfig
+from hookline_process_engine.capabilities import EngineProcesses
+from hookline_server.engine_number import MOST_ENGINES
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import VOCAB, Oracle
 

@@ -18,7 +18,6 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
     ObserverConfig,
-    SupervisionConfig,
 )
 from hookline.core.building import build_core
 from hookline.core.commands import ResetPrefixCache
@@ -47,6 +46,7 @@ from hookline.worker.executor import StartedStep
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.extension import extend
 from hookline_process_engine.process_client import ProcessClient
+from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_simulated.config import SimulationConfig
 from hookline_testing import PluginSite
 from hookline_testing.oracle import Oracle
@@ -93,7 +93,6 @@ class Driven:
             client,
             tokenizer,
             Observers(config),
-            supervision=config.supervision,
             extend=partial(extend, config),
         )
         self.news: dict[int, list[Delivery]] = {}
@@ -298,8 +297,11 @@ def test_a_killed_process_is_replaced_beside_the_other(
     configs: list[EngineConfig], site: PluginSite
 ) -> None:
     """What was sent for this engine begins again there; the other serves meanwhile."""
-    supervision = SupervisionConfig(engine_restart=1)
-    configs = [replace(each, supervision=supervision) for each in configs]
+    supervised = SupervisionConfig(engine_restart=1)
+    configs = [
+        replace(each, sections={**each.sections, "supervision": supervised})
+        for each in configs
+    ]
     with two_engines(configs, in_process=False) as driven:
         client = driven.front_end.engines.client
         assert isinstance(client, ProcessClient)

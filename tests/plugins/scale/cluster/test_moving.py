@@ -16,7 +16,7 @@ from hookline.core.building import build_core, build_loop
 from hookline.core.commands import Add
 from hookline.exceptions import EngineDeadError
 from hookline.frontend.client_request import ClientRequest, Delivery
-from hookline.frontend.engine_watch import Stall
+from hookline.frontend.engine_vitals import Stall
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers
 from hookline.outputs import RequestOutput

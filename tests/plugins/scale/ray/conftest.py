@@ -13,9 +13,9 @@ from hookline.config import (
     EngineConfig,
     ExecutorConfig,
     ModelConfig,
-    SupervisionConfig,
 )
 from hookline_cluster.config import ClusterConfig, MachinesConfig
+from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_simulated.config import SimulationConfig
 
 StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
@@ -99,8 +99,8 @@ def on_ray(nodes: Nodes) -> EngineConfig:
                     backend="ray", ray_address=nodes.address, join_timeout=60
                 ),
             ),
+            "supervision": SupervisionConfig(engine_restart=10),
         },
-        supervision=SupervisionConfig(engine_restart=10),
         in_process=False,
     )
 

@@ -15,10 +15,10 @@ import pytest
 
 from hookline import LLM, AsyncEngine, EngineDeadError, SamplingParams
 from hookline.config import EngineConfig
-from hookline.exceptions import EngineRestartingError, StartFailedError
+from hookline.exceptions import EngineRestartingError
 from hookline.frontend.output_stream import OutputStream
-from hookline.frontend.scaling_state import EngineNumber
 from hookline_cluster.scaling.scaling import DRAIN_SECONDS
+from hookline_server.engine_number import EngineNumber, StartFailedError
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.changed_cluster import changed
 from hookline_testing.own_time import Deadline

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from hookline_pd_proxy.instance import Instance
-from hookline_processes.turns import Turns
+from hookline_server.turns import Turns
 
 FULL = 0.95
 """Fraction of the KV cache in use above which an instance would soon preempt."""

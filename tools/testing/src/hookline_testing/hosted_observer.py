@@ -7,7 +7,7 @@ from typing import Self
 
 from hookline.config import EngineConfig
 from hookline.frontend.observation import Observers
-from hookline.observer_context import ObserverAddress
+from hookline.frontend.observing import ObserverAddress
 from hookline_observer.host import ObserverHost
 from hookline_observer.merging import MergedNotices
 from hookline_observer.messages import Alive

@@ -29,7 +29,6 @@ from hookline.exceptions import (
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observing import Observing
-from hookline.frontend.scaling_state import EngineNumber, ScalingReport, ScalingState
 from hookline.frozen import EMPTY
 from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.pages import PageHandler, RoutesOf
@@ -45,6 +44,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.step import ModelShape
 from hookline_registry import PluginRegistry
 from hookline_server.app import create_app
+from hookline_server.engine_number import EngineNumber, ScalingReport, ScalingState
 from hookline_server.probe import ProbeOutcome, ProbeResult
 from hookline_server.settings import ServerSettings
 

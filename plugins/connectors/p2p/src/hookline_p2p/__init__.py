@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-from hookline.config.engine_paths import port_of_engine
 from hookline.hookspecs import hookimpl
 from hookline_kv_transfer import ConnectorContext
-from hookline_p2p.options import P2POptions
+from hookline_p2p.options import P2POptions, port_of_engine
 from hookline_p2p.scheduler_side import SchedulerSide
 from hookline_p2p.transport import Message, Peer, Transport
 from hookline_p2p.transports import make_transport

@@ -145,3 +145,8 @@ def _secret(file: object) -> bytes | None:
             f"the secret in {where} has fewer than {_LEAST_SECRET} characters",
         )
     return found.encode()
+
+
+def port_of_engine(port: int, index: int) -> int:
+    """Returns an engine's own port: the index is added, but to 0, a free one."""
+    return port + index if port else 0

@@ -22,10 +22,9 @@ from hookline.transport.engine_client import (
     DeathKind,
     EngineDied,
     EngineInfo,
-    EngineProcesses,
-    EngineReplaced,
     Received,
 )
+from hookline_process_engine.capabilities import EngineProcesses, EngineReplaced
 from hookline_process_engine.ipc import IpcTransport, private_folder
 from hookline_process_engine.launched_engine import LaunchedEngine, config_of_process
 from hookline_process_engine.mailbox import Mail, Mailbox
@@ -38,6 +37,7 @@ from hookline_process_engine.messages import (
     StartFailed,
     ToClient,
 )
+from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_process_engine.transport import Party, Role
 from hookline_processes.forked_children import release_folder_in_forked_children
 from hookline_processes.inspector import ProcessInspector, stacks_file
@@ -75,7 +75,9 @@ class ProcessClient:
         self._deaths: dict[int, str] = {}
         self._launched: dict[int, LaunchedEngine] = {}
         self._configs = {config.engine_index: config for config in configs}
-        self._can_replace = any(each.supervision.engine_restart for each in configs)
+        self._can_replace = any(
+            SupervisionConfig.of(each).engine_restart for each in configs
+        )
         self._kill_reasons: dict[int, str] = {}
         self._due: dict[int, float] = {}
         self._drain_grace: dict[int, float] = {}

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import zmq
 
-from hookline.config.engine_paths import path_of_engine
+from hookline.config.engine import path_of_engine
 from hookline.exceptions import ConfigError
 from hookline_kv_events.config import LOOPBACK, OPTION, KVEventsConfig
 

@@ -9,7 +9,7 @@ import msgspec
 
 from hookline.clock import NANOSECONDS, Clock, SystemClock
 from hookline.exceptions import HooklineError
-from hookline.observer_context import ObserverAddress
+from hookline.frontend.observing import ObserverAddress
 from hookline_observer.messages import (
     Alive,
     EncodedNotices,

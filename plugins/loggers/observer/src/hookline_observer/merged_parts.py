@@ -7,7 +7,6 @@ from functools import reduce
 from typing import Any, TypeVar, cast
 
 from hookline.front_end_parts import (
-    EngineHealth,
     FrontEndPart,
     PlacementStats,
     SleepOperation,
@@ -15,6 +14,7 @@ from hookline.front_end_parts import (
 )
 from hookline_metrics.front_end_parts import (
     ConnectionStats,
+    EngineHealth,
     EngineLink,
     EventLoopStats,
     LinkStats,

@@ -9,8 +9,8 @@ import msgspec
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, HooklineError
+from hookline.frontend.observing import ObserverAddress
 from hookline.frozen import plain
-from hookline.observer_context import ObserverAddress
 from hookline_observer.beginning import wait_until_begun
 from hookline_observer.messages import Begin
 from hookline_observer.process import (

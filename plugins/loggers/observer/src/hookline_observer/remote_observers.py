@@ -14,10 +14,10 @@ from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.observing import (
     OUTPUT_HOOKS,
     REQUEST_HOOKS,
+    ObserverAddress,
     request_ids_for_hooks,
 )
 from hookline.frozen import plain
-from hookline.observer_context import ObserverAddress
 from hookline.pages import RoutesOf
 from hookline.payloads import REMOVED, EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts

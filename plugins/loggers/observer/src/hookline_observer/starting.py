@@ -1,7 +1,7 @@
 """Connects a front end to an observer process, which it starts if there is none."""
 
 from hookline import hookimpl
-from hookline.observer_context import ObserverContext
+from hookline.frontend.observing import ObserverContext
 from hookline_observer.owner import ObserverProcess
 from hookline_observer.remote_observers import RemoteObservers
 

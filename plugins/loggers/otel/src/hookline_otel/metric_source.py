@@ -11,6 +11,7 @@ from hookline.clock import Clock
 from hookline.config import EngineConfig
 from hookline.payloads import EngineStarted
 from hookline_metrics import OWN_DIALECT, Family, Kind, Recorder, Sample
+from hookline_metrics.config import MetricsConfig
 from hookline_otel.genai_metrics import GenAiMetrics
 from hookline_otel.log_item import ScopedRecord
 from hookline_otel.otlp_metrics import Window, metrics_data
@@ -79,9 +80,9 @@ class MetricSource:
 
 def make_recorder(config: EngineConfig) -> Recorder:
     """Returns a recorder of Hookline's own names, whichever dialects are configured."""
-    metrics = replace(config.observers.metrics, dialects=(OWN_DIALECT,))
-    observers = replace(config.observers, metrics=metrics)
-    return Recorder(replace(config, observers=observers))
+    metrics = replace(MetricsConfig.of(config), dialects=(OWN_DIALECT,))
+    sections = {**config.sections, MetricsConfig.key: metrics}
+    return Recorder(replace(config, sections=sections))
 
 
 def _counters(name: str, unit: str, what: str, counts: Counts) -> Iterable[Family]:

@@ -8,6 +8,7 @@ from hookline.clock import NANOSECONDS
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.request import FinishReason
 from hookline.stats.finished_request import FinishedRequest
+from hookline_metrics.slo import judge
 from hookline_request_log.schema import (
     Attainment,
     Line,
@@ -52,6 +53,7 @@ def _without_token_ids(
     request: FinishedRequest, model: str, engine: int, now: int
 ) -> Line:
     facts, is_rejected = request.facts, request.reason is FinishReason.REJECTED
+    misses = judge(request)
     return Line(
         ts=_utc(now if request.times is None else request.times.ended),
         model=model,
@@ -72,7 +74,7 @@ def _without_token_ids(
         seconds=_seconds(request),
         preemptions=request.preemptions,
         sampling=None if is_rejected else _sampling(request),
-        slo=Attainment(judged=request.is_slo_judged, misses=request.slo_misses),
+        slo=Attainment(judged=misses is not None, misses=misses or ()),
     )
 
 

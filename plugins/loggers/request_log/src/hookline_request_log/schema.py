@@ -6,7 +6,7 @@ version.
 
 import msgspec
 
-from hookline.slo import SloMiss
+from hookline_metrics.slo import SloMiss
 
 VERSION = 1
 

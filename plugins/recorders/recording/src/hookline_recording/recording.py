@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 
 from hookline import hookimpl
-from hookline.config.engine import EngineConfig
-from hookline.config.engine_paths import path_of_engine
+from hookline.config.engine import EngineConfig, path_of_engine
 from hookline.core.commands import (
     SCHEMA_VERSION,
     Add,
@@ -26,7 +25,7 @@ from hookline.core.commands import (
 )
 from hookline.core.engine_recorder import EngineRecorderContext
 from hookline.events import ClockPair, StepOutput
-from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
+from hookline.exceptions import ConfigError, HooklineError, SchemaVersionError
 from hookline.frozen import plain
 from hookline.payloads import EngineFacts
 from hookline_processes.frames import LENGTH, FrameError, split_frames
@@ -35,6 +34,20 @@ OPTION = "record"
 _PREFIX = struct.Struct("<4sI")
 _MAGIC = b"hkrc"
 _log = logging.getLogger(__name__)
+
+
+class RecordingError(HooklineError):
+    """A file that is not a readable recording.
+
+    Attributes:
+        path: The file.
+        reason: Description of the error.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"cannot read {path}: {reason}")
+        self.path = path
+        self.reason = reason
 
 
 class RecordingHeader(msgspec.Struct, frozen=True, tag=True):

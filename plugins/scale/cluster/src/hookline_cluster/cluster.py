@@ -4,13 +4,13 @@ import msgspec
 
 from hookline.config import EngineConfig
 from hookline.frontend.extension import FrontEndParts
-from hookline.transport.cluster import AttachInfo
 from hookline.transport.engine_client import EngineClient
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.clients.messages import AttachDetails
 from hookline_cluster.connecting import connect, connect_shared
 from hookline_cluster.extension import ClusterExtension, extend
 from hookline_cluster.machines.headless_node import HeadlessNode
+from hookline_server.engine_sharing import AttachInfo
 
 
 class InstalledCluster:

@@ -7,11 +7,9 @@ from typing import TypeVar, cast
 from hookline.config import EngineConfig
 from hookline.frontend.client_request import ClientRequest
 from hookline.frontend.engine_set import EngineState
-from hookline.frontend.engine_watch import Stall
-from hookline.frontend.extension import FrontEndParts
-from hookline.frontend.observing import Observing
+from hookline.frontend.engine_vitals import Stall
+from hookline.frontend.extension import FrontEndParts, Post
 from hookline.frontend.reporting import ReadPart
-from hookline.frontend.scaling_state import EngineNumber
 from hookline.transport.engine_client import EngineDied, News
 from hookline_cluster.balancing.router import BalancedRouter
 from hookline_cluster.capabilities import (
@@ -34,13 +32,17 @@ from hookline_cluster.scaling.engine_following import EngineFollowing
 from hookline_cluster.scaling.engine_scaling import EngineScaling
 from hookline_cluster.scaling.saturation_watch import SaturationWatch
 from hookline_cluster.scaling.scaling import Scaling
+from hookline_process_engine.supervision.extension import SupervisingExtension
+from hookline_server.engine_number import EngineNumber
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class ClusterExtension:
+class ClusterExtension(SupervisingExtension):
     """A `FrontEndExtension`: balancing, migration, scaling, and other clients.
+
+    It is the `Neighbours` of each engine.
 
     Attributes:
         observers: The loggers, and what stands before them.
@@ -60,25 +62,31 @@ class ClusterExtension:
             parts: What it consists of.
             follows_saturation: Whether to compute the engines' saturation.
         """
-        self._config = config
-        self._parts = parts
         self._client = client = parts.engines.client
         observers = parts.observers
         if not client.owns_engines:
             observers = SecondaryClientObservers(observers)
         self.saturations = SaturationWatch(observers) if follows_saturation else None
-        self.observers: Observing = self.saturations or observers
-        self.router = BalancedRouter(
+        self._balanced = BalancedRouter(
             parts.engines, ClusterConfig.of(config).load_balancing
+        )
+        super().__init__(
+            config,
+            parts,
+            observers=self.saturations or observers,
+            router=self._balanced,
+            neighbours=self,
         )
         self.scaling = self._make_scaling()
         is_fixed = client.owns_engines and client.capability(ElasticEngines) is None
         self.look = None if is_fixed else self.scaling.look
-        self._migration = RequestMigration(parts.engines, self.router, self.observers)
+        self._migration = RequestMigration(
+            parts.engines, self._balanced, self.observers
+        )
         self._number: Scaling | None = None
 
     def _make_scaling(self) -> EngineScaling | EngineFollowing:
-        parts, router = self._parts, self.router
+        parts, router = self._parts, self._balanced
         if (visits := self._client.capability(EngineAttachments)) is None:
             return EngineScaling(
                 parts.engines, router, parts.calls, self.observers, parts.clock
@@ -89,13 +97,14 @@ class ClusterExtension:
             parts.calls,
             parts.clock,
             visits=visits,
-            end=parts.end,
+            end=self.ending.fail,
         )
 
     # -- news ----------------------------------------------------------------------
 
-    def on_news(self, news: News) -> None:
+    def on_news(self, news: EngineDied | News) -> None:
         """Takes the news of engines that come and go, and of other clients."""
+        super().on_news(news)
         if isinstance(news, EngineNumberNews):
             self.scaling.on_news(news)
         elif (engine := self._parts.engines.get(news.engine_index)) is not None:
@@ -108,9 +117,9 @@ class ClusterExtension:
             case EngineLeaving():
                 engine.is_leaving = True
             case EngineVerdict():
-                self._parts.take_stall(engine.index, _stall(news))
+                self.ending.take_stall(engine.index, _stall(news))
             case _:
-                pass  # of another distribution's client
+                pass  # an engine's end, or of another distribution's client
 
     # -- deaths and stalls -----------------------------------------------------------
 
@@ -145,7 +154,8 @@ class ClusterExtension:
 
     # -- on the event loop -------------------------------------------------------------
 
-    def serve(self, resized: Callable[[int], None]) -> Sequence[ReadPart]:
+    def serve(self, resized: Callable[[int], None], post: Post) -> Sequence[ReadPart]:
+        super().serve(resized, post)
         engines, scaling = self._parts.engines, self.scaling
         reads: list[ReadPart] = []
         if isinstance(scaling, EngineFollowing):

@@ -8,11 +8,11 @@ from hookline.events import StepOutput
 from hookline.frontend.client_request import ClientRequest, CompletionState
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.observing import Observing
-from hookline.frontend.supervisor import resubmit
 from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.engine_client import DeathKind, EngineDied
 from hookline_cluster.balancing.router import BalancedRouter
 from hookline_cluster.capabilities import RemoteEngines
+from hookline_process_engine.supervision.supervisor import resubmit
 
 _OWN_FAULTS = (DeathKind.FAILED, DeathKind.CRASHED, DeathKind.STALLED)
 """Ends that a request may have caused, and may cause again at another engine."""

@@ -6,9 +6,9 @@ import threading
 from types import FrameType
 
 from hookline.config import EngineConfig
-from hookline.transport.cluster import require_cluster
 from hookline_server.children import kill_children
 from hookline_server.cli.output import say
+from hookline_server.engine_sharing import require_cluster
 from hookline_server.settings import ServerSettings
 from hookline_server.stop_signals import SIGNALS
 

@@ -10,8 +10,8 @@ from hookline_server.cli.options.engine import TRACE_RATIO, TRACES_ENDPOINT
 
 DEFAULT_MAX_TENANTS = 50
 
-TENANTS = "config.observers.metrics.tenants"
-MAX_TENANTS = "config.observers.metrics.max_tenants"
+TENANTS = "config.sections.metrics.tenants"
+MAX_TENANTS = "config.sections.metrics.max_tenants"
 TENANT_SOURCES = ("server.tenant_header", "server.api_keys", "server.tenant_keys")
 
 

@@ -17,7 +17,7 @@ from hookline_cluster.balancing.making import make_balancer
 from hookline_cluster.balancing.prefix import LEEWAY, MOST_TOKENS
 from hookline_cluster.balancing.prefix_view import PrefixView
 from hookline_cluster.config import LoadBalancing
-from hookline_processes.turns import Turns
+from hookline_server.turns import Turns
 from hookline_testing.payloads import make_started
 
 BLOCK = 16

@@ -9,7 +9,7 @@ from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, EngineDeadError, RequestError
 from hookline.frontend.engine_set import EngineState
-from hookline.frontend.engine_watch import Stall
+from hookline.frontend.engine_vitals import Stall
 
 MakeLLM = Callable[..., LLM]
 GREEDY = SamplingParams(temperature=0.0, max_tokens=2)

@@ -11,21 +11,17 @@ from hookline.config import (
     EngineConfig,
     ExecutorConfig,
     ModelConfig,
-    SupervisionConfig,
 )
 from hookline.core.commands import Add, Call, IsSleeping, Reply, Sleep
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.request_ids import first_id
-from hookline.transport.engine_client import (
-    EngineDied,
-    EngineReplaced,
-    Received,
-    SecondaryClientEnded,
-)
+from hookline.transport.engine_client import EngineDied, Received, SecondaryClientEnded
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.news import EngineVerdict, SecondaryClientCall
+from hookline_process_engine.capabilities import EngineReplaced
+from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.oracle import Oracle
 from hookline_testing.own_time import Deadline
@@ -41,9 +37,11 @@ def owner(llama: Oracle) -> Iterator[OwnerClient]:
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=64),
         executor=ExecutorConfig(name="simulated"),
-        supervision=SupervisionConfig(engine_restart=1),
         in_process=False,
-        sections={"simulated": SimulationConfig(step_seconds=0.01)},
+        sections={
+            "simulated": SimulationConfig(step_seconds=0.01),
+            "supervision": SupervisionConfig(engine_restart=1),
+        },
     )
     with closing(OwnerClient(config)) as client:
         yield client

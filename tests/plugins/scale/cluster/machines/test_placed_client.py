@@ -12,12 +12,7 @@ from hookline.config import EngineConfig
 from hookline.events import ClockPair
 from hookline.exceptions import EngineDeadError
 from hookline.models.description import find_folder
-from hookline.transport.engine_client import (
-    DeathKind,
-    EngineDied,
-    EngineReplaced,
-    Received,
-)
+from hookline.transport.engine_client import DeathKind, EngineDied, Received
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.config import ClusterConfig, MachinesConfig
 from hookline_cluster.machines.client_relay import ClientRelay
@@ -35,6 +30,7 @@ from hookline_cluster.news import (
     EngineNotJoined,
     SecondaryClientLeft,
 )
+from hookline_process_engine.capabilities import EngineReplaced
 from hookline_process_engine.messages import Ready
 from hookline_testing.own_time import Deadline
 from hookline_testing.payloads import FACTS

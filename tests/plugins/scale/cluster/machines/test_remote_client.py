@@ -15,12 +15,7 @@ from hookline.core.commands import SCHEMA_VERSION, Call, IsSleeping, Reply
 from hookline.events import ClockPair
 from hookline.exceptions import EngineDeadError
 from hookline.models.description import find_folder
-from hookline.transport.engine_client import (
-    DeathKind,
-    EngineDied,
-    EngineReplaced,
-    Received,
-)
+from hookline.transport.engine_client import DeathKind, EngineDied, Received
 from hookline_cluster.machines.endpoint import Endpoint
 from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.link_messages import (
@@ -38,6 +33,7 @@ from hookline_cluster.machines.link_messages import (
 from hookline_cluster.machines.remote_client import RemoteClient
 from hookline_cluster.machines.tcp import TcpHub, TcpLink
 from hookline_cluster.news import EngineLeaving
+from hookline_process_engine.capabilities import EngineReplaced
 from hookline_process_engine.mailbox import Mailbox
 from hookline_process_engine.messages import Failed, Ready
 from hookline_process_engine.transport import Party, Role

@@ -17,12 +17,7 @@ from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.models.description import find_folder
 from hookline.request_ids import first_id
-from hookline.transport.engine_client import (
-    EngineDied,
-    EngineReplaced,
-    Received,
-    SecondaryClientEnded,
-)
+from hookline.transport.engine_client import EngineDied, Received, SecondaryClientEnded
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.machines.client_relay import ClientRelay, client_label
 from hookline_cluster.machines.endpoint import Endpoint
@@ -36,6 +31,7 @@ from hookline_cluster.news import (
     SecondaryClientCall,
     SecondaryClientLeft,
 )
+from hookline_process_engine.capabilities import EngineReplaced
 from hookline_process_engine.mailbox import make_key
 from hookline_process_engine.messages import Ready
 from hookline_process_engine.transport import Party, Role

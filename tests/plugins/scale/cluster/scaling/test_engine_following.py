@@ -15,7 +15,6 @@ from hookline.exceptions import EngineDeadError, RequestError
 from hookline.frontend.client_request import Delivery
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers
-from hookline.frontend.scaling_state import ScalingState
 from hookline.outputs import RequestOutput
 from hookline.sampling_params import SamplingParams
 from hookline.stats.scheduler_stats import SchedulerStats
@@ -30,6 +29,7 @@ from hookline_cluster.news import (
     EngineLeft,
 )
 from hookline_cluster.scaling.engine_following import SETTLE_SECONDS, EngineFollowing
+from hookline_server.engine_number import ScalingState
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.elastic_engines import InprocElasticClient
 from hookline_testing.oracle import Oracle

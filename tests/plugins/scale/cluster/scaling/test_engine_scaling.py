@@ -7,10 +7,10 @@ import pytest
 from hookline.clock import VirtualClock
 from hookline.core.commands import ResetPrefixCache
 from hookline.exceptions import EngineDeadError, RequestError
-from hookline.frontend.scaling_state import ScalingState
 from hookline.outputs import RequestOutput
 from hookline.stats.scheduler_stats import Residue
 from hookline_cluster.config import LoadBalancing
+from hookline_server.engine_number import ScalingState
 from hookline_testing.elastic_front_end import ElasticFrontEnd
 from hookline_testing.oracle import Oracle
 

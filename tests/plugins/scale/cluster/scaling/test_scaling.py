@@ -11,15 +11,7 @@ import pytest
 from hookline.clock import VirtualClock
 from hookline.config import Device, EngineConfig, ExecutorConfig
 from hookline.core.commands import Sleep
-from hookline.exceptions import (
-    ConfigError,
-    DrainTimeoutError,
-    EngineDeadError,
-    RequestError,
-    ScalingBusyError,
-    StartFailedError,
-)
-from hookline.frontend.scaling_state import ScalingState
+from hookline.exceptions import ConfigError, EngineDeadError, RequestError
 from hookline.outputs import RequestOutput
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_cluster.config import ClusterConfig, EngineRange, MachinesConfig
@@ -27,6 +19,12 @@ from hookline_cluster.config.cluster import check_autoscale, check_scalable
 from hookline_cluster.scaling.autoscaler import Autoscaler
 from hookline_cluster.scaling.policy import ScalingPolicy
 from hookline_cluster.scaling.scaling import Scaling
+from hookline_server.engine_number import (
+    DrainTimeoutError,
+    ScalingBusyError,
+    ScalingState,
+    StartFailedError,
+)
 from hookline_testing.elastic_front_end import ElasticFrontEnd
 from hookline_testing.oracle import Oracle
 

@@ -20,10 +20,9 @@ from hookline.clock import SystemClock
 from hookline.config import EngineConfig, ModelConfig
 from hookline.core.building import build_core
 from hookline.core.commands import Call, Finish, ResetPrefixCache
-from hookline.exceptions import HooklineError
+from hookline.exceptions import HooklineError, ModelLoadError
 from hookline.finish_cause import Aborted
 from hookline.models.description import describe, find_folder
-from hookline.text.probing import probe_tokenizer
 from hookline.tokenizer import Tokenizer
 from hookline_cluster.clients.messages import Attach, Detach, ToEngine
 from hookline_faults.fuzzing.mutator import mutated
@@ -32,6 +31,7 @@ from hookline_models.checkpoints.loading import load_model
 from hookline_process_engine.mailbox import Mailbox, make_key
 from hookline_process_engine.messages import Failed, Start
 from hookline_process_engine.transport import Party, Role
+from hookline_processes.tokenizer_trial import tokenizer_refusal
 from hookline_recording import FileRecorder, RecordingHeader, read_recording
 from hookline_server.auth.key_file import read_keys
 from hookline_server.cli.errors import UsageError
@@ -91,7 +91,8 @@ def _tokenizer(folder: Path) -> Target:
 
     def read(content: bytes) -> None:
         (model / "tokenizer.json").write_bytes(content)
-        probe_tokenizer(model)
+        if reason := tokenizer_refusal(model):
+            raise ModelLoadError(str(model), reason)
         Tokenizer.load(model)
 
     return Target((right,), read, (HooklineError,), _mutated_ends)

@@ -7,7 +7,7 @@ from hookline.events import CacheChanges
 from hookline.payloads import EngineFacts
 from hookline.request import GenerateRequest
 from hookline_cluster.balancing.choice import Choice
-from hookline_processes.turns import Turns
+from hookline_server.turns import Turns
 
 
 class Candidate(Protocol):

@@ -10,7 +10,7 @@ from hookline.request import GenerateRequest
 from hookline_cluster.balancing.balancer import Candidate
 from hookline_cluster.balancing.choice import Choice, Reason
 from hookline_cluster.balancing.prefix_view import PrefixView
-from hookline_processes.turns import Turns
+from hookline_server.turns import Turns
 
 LEEWAY = 16
 """Load above the least at which an engine with the whole prompt cached still gets it:

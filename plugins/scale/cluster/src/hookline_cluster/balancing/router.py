@@ -3,8 +3,14 @@
 from collections.abc import Sequence
 
 from hookline.events import CacheChanges
+from hookline.exceptions import EngineDeadError, EngineRestartingError
 from hookline.frontend.engine_set import EngineSet, EngineState
-from hookline.frontend.router import EngineRouter
+from hookline.frontend.router import (
+    NAMED,
+    EngineRouter,
+    check_running,
+    no_such_engine,
+)
 from hookline.request import GenerateRequest
 from hookline_cluster.balancing.choice import Reason
 from hookline_cluster.balancing.making import make_balancer
@@ -19,6 +25,12 @@ class BalancedRouter(EngineRouter):
         super().__init__(engines)
         facts = {each.index: each.facts for each in engines}
         self._balancer = make_balancer(balancing, facts)
+
+    def place(self, request: GenerateRequest, to: int | None = None) -> EngineState:
+        if to is None:
+            engine, reason = self._choose(request)
+            return self._chosen(engine, reason)
+        return self._chosen(self._named(request, to), NAMED)
 
     @property
     def working(self) -> list[EngineState]:
@@ -47,7 +59,12 @@ class BalancedRouter(EngineRouter):
         self._balancer.left(engine_index)
 
     def _named(self, request: GenerateRequest, index: int) -> EngineState:
-        engine = super()._named(request, index)
+        indices = [each.index for each in self._engines]
+        if index not in indices:
+            raise no_such_engine(index, _shown(indices))
+        engine = check_running(self._engines[index])
+        if engine.is_surplus:
+            raise EngineDeadError("it is removed, because fewer engines are wanted")
         self._balancer.sent(index, request)
         return engine
 
@@ -60,6 +77,14 @@ class BalancedRouter(EngineRouter):
         least = min(ailing)
         able = [each for each, its in zip(running, ailing, strict=True) if its == least]
         return self._one_of(able, request)
+
+    def _staying(self) -> Sequence[EngineState]:
+        """Returns the engines that run and stay, at least one."""
+        if not (running := self._engines.staying):
+            if (death := self._engines.death) is not None:
+                raise EngineRestartingError(death.reason)
+            raise EngineDeadError(self._engines.failure or "no engine is left")
+        return running
 
     def _one_of(
         self, able: Sequence[EngineState], request: GenerateRequest
@@ -74,3 +99,10 @@ class BalancedRouter(EngineRouter):
 def ailments(engine: EngineState) -> tuple[bool, bool, bool]:
     """Returns what speaks against an engine, the worst first."""
     return engine.stall is not None, engine.is_leaving, engine.is_asleep
+
+
+def _shown(indices: Sequence[int]) -> str:
+    first, last = indices[0], indices[-1]
+    if len(indices) == last - first + 1:
+        return f"{first} to {last}"
+    return "one of " + ", ".join(map(str, indices))

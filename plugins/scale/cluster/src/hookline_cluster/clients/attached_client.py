@@ -10,14 +10,7 @@ import msgspec
 
 from hookline.core.commands import Command, Reply
 from hookline.exceptions import EngineDeadError
-from hookline.transport.cluster import AttachedEngines
-from hookline.transport.engine_client import (
-    DeathKind,
-    EngineDied,
-    EngineInfo,
-    EngineReplaced,
-    Received,
-)
+from hookline.transport.engine_client import DeathKind, EngineDied, EngineInfo, Received
 from hookline_cluster.capabilities import EngineAttachments, RemoteEngines
 from hookline_cluster.clients.messages import (
     Attach,
@@ -40,10 +33,12 @@ from hookline_cluster.news import (
     EngineLeft,
     EngineVerdict,
 )
+from hookline_process_engine.capabilities import EngineReplaced
 from hookline_process_engine.ipc import IpcTransport
 from hookline_process_engine.mailbox import Mail, Mailbox
 from hookline_process_engine.messages import Output, Ready
 from hookline_process_engine.transport import Party, Role
+from hookline_server.engine_sharing import AttachedEngines
 
 T = TypeVar("T")
 _CAPABILITIES = frozenset({AttachedEngines, EngineAttachments, RemoteEngines})

@@ -8,7 +8,6 @@ from hookline.core.commands import Add, Call, Finish, Reply
 from hookline.events import ClockPair, Finished
 from hookline.frozen import plain
 from hookline.payloads import EngineFacts
-from hookline.transport.cluster import AttachInfo
 from hookline_process_engine.messages import (
     Failed,
     Hello,
@@ -17,6 +16,7 @@ from hookline_process_engine.messages import (
     Start,
     StartFailed,
 )
+from hookline_server.engine_sharing import AttachInfo
 
 
 class Attach(msgspec.Struct, frozen=True, tag=True):

@@ -4,14 +4,7 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from hookline.transport.cluster import AttachInfo, SharedEngines
-from hookline.transport.engine_client import (
-    DeathKind,
-    EngineDied,
-    EngineInfo,
-    EngineProcesses,
-    Received,
-)
+from hookline.transport.engine_client import DeathKind, EngineDied, EngineInfo, Received
 from hookline_cluster.capabilities import SecondaryClientNews
 from hookline_cluster.clients.messages import (
     AttachDetails,
@@ -27,9 +20,11 @@ from hookline_cluster.clients.secondary_clients import (
 from hookline_cluster.expert_memory import ExpertMemory
 from hookline_cluster.news import EngineVerdict
 from hookline_cluster.shared_engine import SharedEngine
+from hookline_process_engine.capabilities import EngineProcesses
 from hookline_process_engine.launched_engine import LaunchedEngine
 from hookline_process_engine.process_client import ProcessClient
 from hookline_process_engine.transport import Party, Role
+from hookline_server.engine_sharing import AttachInfo, SharedEngines
 
 T = TypeVar("T")
 

@@ -11,10 +11,10 @@ from hookline.config.executor import Device
 from hookline.config.options import check_options, option, section
 from hookline.config.sections import ConfigSection
 from hookline.exceptions import ConfigError
-from hookline.frontend.scaling_state import MOST_ENGINES
 from hookline_cluster.config.engine_range import EngineRange, read_engine_range
 from hookline_cluster.config.expert_spread import check_expert_spread
 from hookline_cluster.config.machines import MachinesConfig
+from hookline_server.engine_number import MOST_ENGINES
 
 _RAY = "ray"
 """Name of a data-parallel backend and of an executor."""

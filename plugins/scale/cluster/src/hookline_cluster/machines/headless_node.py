@@ -17,6 +17,7 @@ from hookline_cluster.machines.remote_engine_process import (
     LOST,
     UNFIT,
 )
+from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_processes.restarts import RestartBudget
 from hookline_processes.supervised import Supervised
 
@@ -42,7 +43,7 @@ class _Engine:
         self.index = config.engine_index
         self.fate = _Fate.DUE
         self._enlistment = Enlistment(config, secret).packed()
-        restarts = config.supervision.engine_restart
+        restarts = SupervisionConfig.of(config).engine_restart
         self._budget = RestartBudget(restarts)
         self._due = 0.0
         self._process: Supervised | None = None

@@ -8,13 +8,7 @@ from typing import TypeVar, cast
 from hookline.core.commands import Command
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import EngineDeadError
-from hookline.transport.cluster import AttachInfo, SharedEngines
-from hookline.transport.engine_client import (
-    EngineDied,
-    EngineInfo,
-    EngineProcesses,
-    Received,
-)
+from hookline.transport.engine_client import EngineDied, EngineInfo, Received
 from hookline_cluster.capabilities import (
     EngineLinks,
     RemoteEngines,
@@ -25,7 +19,9 @@ from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.machines.remote_client import RemoteClient
 from hookline_cluster.news import EngineVerdict
 from hookline_metrics.front_end_parts import LinkStats
+from hookline_process_engine.capabilities import EngineProcesses
 from hookline_processes.inspector import ProcessInspector
+from hookline_server.engine_sharing import AttachInfo, SharedEngines
 
 T = TypeVar("T")
 _CAPABILITIES = frozenset(

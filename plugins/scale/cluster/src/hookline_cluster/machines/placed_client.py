@@ -7,13 +7,7 @@ from dataclasses import replace
 from typing import TypeVar, cast
 
 from hookline.config import EngineConfig
-from hookline.transport.engine_client import (
-    DeathKind,
-    EngineDied,
-    EngineInfo,
-    EngineReplaced,
-    Received,
-)
+from hookline.transport.engine_client import DeathKind, EngineDied, EngineInfo, Received
 from hookline_cluster.capabilities import ElasticEngines
 from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.client_relay import ClientRelay
@@ -24,6 +18,7 @@ from hookline_cluster.machines.remote_secondary_clients import RemoteSecondaryCl
 from hookline_cluster.machines.tcp import TcpHub
 from hookline_cluster.news import EngineLeft
 from hookline_cluster.scaling.elastic import Elastic
+from hookline_process_engine.capabilities import EngineReplaced
 
 T = TypeVar("T")
 _REMOVED = "it was removed"

@@ -12,15 +12,7 @@ from hookline.config import EngineConfig
 from hookline.core.commands import Command, Reply
 from hookline.exceptions import EngineDeadError, SchemaVersionError
 from hookline.models.description import find_folder
-from hookline.transport.cluster import AttachInfo, SharedEngines
-from hookline.transport.engine_client import (
-    DeathKind,
-    EngineDied,
-    EngineInfo,
-    EngineProcesses,
-    EngineReplaced,
-    Received,
-)
+from hookline.transport.engine_client import DeathKind, EngineDied, EngineInfo, Received
 from hookline_cluster.capabilities import (
     EngineLinks,
     RemoteEngines,
@@ -54,9 +46,11 @@ from hookline_cluster.machines.remote_secondary_clients import RemoteSecondaryCl
 from hookline_cluster.machines.tcp import TcpHub
 from hookline_cluster.news import EngineLeaving, EngineVerdict
 from hookline_metrics.front_end_parts import LinkStats
+from hookline_process_engine.capabilities import EngineProcesses, EngineReplaced
 from hookline_process_engine.mailbox import Mail, Mailbox, make_key
 from hookline_process_engine.messages import Failed, Output, Ready, StartFailed
 from hookline_process_engine.transport import Party, Role
+from hookline_server.engine_sharing import AttachInfo, SharedEngines
 
 T = TypeVar("T")
 _CAPABILITIES = frozenset(

@@ -3,9 +3,10 @@
 import queue
 from abc import ABC, abstractmethod
 
-from hookline.transport.engine_client import EngineDied, EngineReplaced, Received
+from hookline.transport.engine_client import EngineDied, Received
 from hookline_cluster.clients.secondary_clients import SecondaryClients
 from hookline_cluster.news import EngineJoined, EngineNotJoined
+from hookline_process_engine.capabilities import EngineReplaced
 
 
 class Elastic(ABC):

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from hookline.clock import NANOSECONDS, Clock
 from hookline.frontend.calls import PendingCalls
 from hookline.frontend.engine_set import EngineSet, EngineState
-from hookline.frontend.scaling_state import ScalingState
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_cluster.balancing.router import BalancedRouter
 from hookline_cluster.capabilities import EngineAttachments
@@ -19,6 +18,7 @@ from hookline_cluster.news import (
     SecondaryClientLeft,
 )
 from hookline_cluster.scaling.engine_leaving import LEFT, forget_engine
+from hookline_server.engine_number import ScalingState
 
 SETTLE_SECONDS = 0.5
 """Time without requests after which a front end leaves an engine.

@@ -8,7 +8,6 @@ from hookline.clock import NANOSECONDS, Clock
 from hookline.frontend.calls import PendingCalls
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.observing import Observing
-from hookline.frontend.scaling_state import MOST_ENGINES, ScalingState
 from hookline.payloads import REMOVED
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_cluster.balancing.router import BalancedRouter
@@ -21,6 +20,7 @@ from hookline_cluster.news import (
     SecondaryClientLeft,
 )
 from hookline_cluster.scaling.engine_leaving import LEFT, forget_engine
+from hookline_server.engine_number import MOST_ENGINES, ScalingState
 
 _log = logging.getLogger(__name__)
 

@@ -6,21 +6,21 @@ from collections import Counter
 from collections.abc import Callable
 
 from hookline.config import EngineConfig
-from hookline.exceptions import (
-    ConfigError,
-    DrainTimeoutError,
-    EngineDeadError,
-    RequestError,
-    ScalingBusyError,
-    StartFailedError,
-)
+from hookline.exceptions import ConfigError, EngineDeadError, RequestError
 from hookline.frontend.engine_set import EngineSet
-from hookline.frontend.scaling_state import MOST_ENGINES, ScalingReport, ScalingState
 from hookline.transport.engine_client import EngineClient
 from hookline_cluster.capabilities import ElasticEngines
 from hookline_cluster.config.cluster import ClusterConfig, check_scalable
 from hookline_cluster.scaling.engine_scaling import EngineScaling
 from hookline_metrics.front_end_parts import ScalingCause, ScalingStats
+from hookline_server.engine_number import (
+    MOST_ENGINES,
+    DrainTimeoutError,
+    ScalingBusyError,
+    ScalingReport,
+    ScalingState,
+    StartFailedError,
+)
 
 DRAIN_SECONDS = 300.0
 """Default time for the requests of engines that leave."""

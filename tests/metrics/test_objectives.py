@@ -6,10 +6,12 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
-from hookline.request import FinishReason, Slo
+from hookline.config.readers import read_slo
+from hookline.frontend.request_context import over
+from hookline.request import FinishReason, RequestFacts, Slo
 from hookline.sampling_params import SamplingParams
-from hookline.slo import Phase, SloMiss, judge, over, parse_slo, phases
 from hookline.stats.finished_request import FinishedRequest
+from hookline_metrics.slo import Phase, SloMiss, judge, misses_of, phases
 from hookline_testing.observed import ObservedEngine
 from hookline_testing.payloads import CAUSES, FINISHED
 from hookline_testing.simulation import simulated_core
@@ -46,8 +48,13 @@ def ended(request: FinishedRequest, reason: FinishReason) -> FinishedRequest:
     return dataclasses.replace(request, cause=CAUSES[reason])
 
 
+def promised(slo: Slo, request: FinishedRequest) -> FinishedRequest:
+    """A request that had objectives."""
+    return dataclasses.replace(request, facts=RequestFacts(slo=slo))
+
+
 def blamed(slo: Slo, request: FinishedRequest) -> dict[str, Phase]:
-    misses = judge(slo, request)
+    misses = judge(promised(slo, request))
     assert misses is not None
     return {miss.objective: miss.phase for miss in misses}
 
@@ -115,7 +122,9 @@ def test_longest_phase_is_to_blame(change: dict[str, float], phase: Phase) -> No
 
 def test_miss_has_seconds_and_limit() -> None:
     """A missed objective has the seconds taken and the limit."""
-    assert judge(Slo(ttft=1.0), WHOLE) == (SloMiss("ttft", Phase.PREFILL, 1.75, 1.0),)
+    assert judge(promised(Slo(ttft=1.0), WHOLE)) == (
+        SloMiss("ttft", Phase.PREFILL, 1.75, 1.0),
+    )
 
 
 def test_request_without_a_first_token_missed_it_once_it_waited_too_long() -> None:
@@ -127,7 +136,7 @@ def test_request_without_a_first_token_missed_it_once_it_waited_too_long() -> No
 
 def test_abandoned_request_that_missed_nothing_is_not_judged() -> None:
     """A client that leaves in time neither met nor missed anything."""
-    assert judge(Slo(ttft=5.0), ended(IN_QUEUE, FinishReason.ABORT)) is None
+    assert judge(promised(Slo(ttft=5.0), ended(IN_QUEUE, FinishReason.ABORT))) is None
 
 
 def test_failed_request_has_missed() -> None:
@@ -139,14 +148,33 @@ def test_failed_request_has_missed() -> None:
 
 def test_rejected_request_is_not_judged() -> None:
     """A request that was not admitted has no objectives."""
-    assert judge(Slo(ttft=0.1), ended(IN_QUEUE, FinishReason.REJECTED)) is None
+    assert (
+        judge(promised(Slo(ttft=0.1), ended(IN_QUEUE, FinishReason.REJECTED))) is None
+    )
+
+
+def test_request_without_objectives_is_not_judged() -> None:
+    """Nothing was promised, so nothing is missed."""
+    assert judge(WHOLE) is None
+    assert misses_of(WHOLE) == ()
+
+
+def test_former_properties_of_the_payload_still_work() -> None:
+    """Loggers that read them are warned."""
+    with pytest.warns(DeprecationWarning, match="hookline_metrics.slo"):
+        misses = promised(Slo(ttft=1.0), WHOLE).slo_misses
+    with pytest.warns(DeprecationWarning, match="hookline_metrics.slo"):
+        is_judged = WHOLE.is_slo_judged
+
+    assert [each.objective for each in misses] == ["ttft"]
+    assert not is_judged
 
 
 def test_one_token_has_no_time_per_output_token_to_miss() -> None:
     """Without a second token the objective tpot does not apply."""
     short = dataclasses.replace(WHOLE, tpot_seconds=None)
 
-    assert judge(Slo(tpot=0.001), short) == ()
+    assert judge(promised(Slo(tpot=0.001), short)) == ()
 
 
 def test_own_objectives_win_and_the_engines_fill_in() -> None:
@@ -157,7 +185,7 @@ def test_own_objectives_win_and_the_engines_fill_in() -> None:
 
 def test_parse_reads_what_users_type() -> None:
     """Objectives stand in any order, with blanks where one likes."""
-    assert parse_slo("tpot=0.05, ttft = 0.5") == Slo(ttft=0.5, tpot=0.05)
+    assert read_slo("tpot=0.05, ttft = 0.5") == Slo(ttft=0.5, tpot=0.05)
 
 
 @pytest.mark.parametrize(
@@ -167,13 +195,13 @@ def test_parse_reads_what_users_type() -> None:
 def test_parse_refuses_what_makes_no_sense(text: str) -> None:
     """Each mistake is a ValueError that quotes it."""
     with pytest.raises(ValueError, match=r".+"):
-        parse_slo(text)
+        read_slo(text)
 
 
 def test_parse_refuses_an_objective_twice() -> None:
     """Two limits for one objective are a contradiction."""
     with pytest.raises(ValueError, match="ttft is given twice"):
-        parse_slo("ttft=1,ttft=2")
+        read_slo("ttft=1,ttft=2")
 
 
 def test_stalls_before_and_after_the_first_token_are_kept_apart() -> None:

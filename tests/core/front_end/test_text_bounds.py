@@ -10,13 +10,13 @@ from tokenizers import Tokenizer as FastTokenizer
 from transformers import PreTrainedTokenizerFast
 
 from hookline.exceptions import PromptTooLongError
-from hookline.models.description import find_folder
-from hookline.text.bounds import (
+from hookline.frontend.text_bounds import (
     COMPOSING_FACTOR,
     UNBOUNDED_FACTOR,
     TextBounds,
     bytes_per_token,
 )
+from hookline.models.description import find_folder
 from hookline.tokenizer import Tokenizer, byte_level_alphabet
 
 LONGEST = "xyz" * 7

@@ -1,38 +1,61 @@
 """What becomes of requests when their engine dies, stalls or is replaced."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
+from typing import Protocol
+from weakref import WeakKeyDictionary
 
 import msgspec
 
-from hookline.config.supervision import StallPolicy
 from hookline.core.commands import Add, Finish
-from hookline.events import Finished, StepEvents, StepOutput
-from hookline.exceptions import (
-    EngineDeadError,
-    EngineRestartingError,
-    EngineStalledError,
+from hookline.exceptions import EngineRestartingError, EngineStalledError
+from hookline.finish_cause import Failed
+from hookline.frontend.client_request import (
+    ClientRequest,
+    CompletionState,
+    seconds_until,
 )
-from hookline.finish_cause import Aborted, Failed
-from hookline.frontend.calls import PendingCalls
-from hookline.frontend.client_request import CompletionState, seconds_until
 from hookline.frontend.engine_set import EngineSet, EngineState
-from hookline.frontend.engine_watch import Stall
-from hookline.frontend.extension import FrontEndExtension
+from hookline.frontend.engine_vitals import Stall
+from hookline.frontend.extension import FrontEndParts
 from hookline.frontend.observing import Observing
-from hookline.request import FinishReason
-from hookline.transport.engine_client import (
-    DeathKind,
-    EngineDied,
-    EngineProcesses,
-    EngineReplaced,
-)
+from hookline.frontend.request_ending import RequestEnding
+from hookline.transport.engine_client import DeathKind, EngineDied
+from hookline_process_engine.capabilities import EngineProcesses, EngineReplaced
+from hookline_process_engine.supervision.config import StallPolicy, SupervisionConfig
+from hookline_processes.restarts import RestartBudget
 
 _log = logging.getLogger(__name__)
 
 
-class Supervisor:
+class Neighbours(Protocol):
+    """Other engines, and other clients of the engines, of one that dies or stalls."""
+
+    def leaving(
+        self, engine: EngineState, death: EngineDied
+    ) -> Collection[ClientRequest]:
+        """Returns the requests that will move from an engine that has just ended."""
+        ...
+
+    def move(self, source: EngineState, requests: Collection[ClientRequest]) -> None:
+        """Sends requests of an engine that is marked as ended to other engines."""
+        ...
+
+    def returns(self, death: EngineDied) -> bool:
+        """Whether an engine that has ended comes back by itself, whenever it may be."""
+        ...
+
+    def ended(self, death: EngineDied, *, is_replaced: bool) -> None:
+        """Takes note that an engine has ended, and what comes of it."""
+        ...
+
+    def judged(self, engine_index: int, stall: Stall | None) -> None:
+        """Takes note of a verdict on an engine; None if it works again."""
+        ...
+
+
+class Supervisor(RequestEnding):
     """Ends requests of engines, or begins them again; for the front end's thread.
 
     That of the engines' owner also kills and replaces their processes.
@@ -40,51 +63,57 @@ class Supervisor:
 
     def __init__(
         self,
-        engines: EngineSet,
-        calls: PendingCalls,
+        parts: FrontEndParts,
+        config: SupervisionConfig,
         observers: Observing,
-        stall_policy: StallPolicy,
-        extension: FrontEndExtension | None = None,
+        neighbours: Neighbours | None = None,
     ) -> None:
-        """Supervises these engines.
+        """Supervises the engines of a front end.
 
         Args:
-            engines: The engines.
-            calls: Open calls to them.
-            observers: The loggers.
-            stall_policy: What becomes of the requests of an engine that has stalled.
-            extension: Hears of deaths and stalls, and may move requests elsewhere.
+            parts: What it consists of.
+            config: What becomes of engines, and of their requests.
+            observers: The loggers, or what stands before them.
+            neighbours: Hear of deaths and stalls, and may take requests.
         """
-        self._engines = engines
-        self._calls = calls
-        self._observers = observers
-        self._extension = extension
-        self._stall_policy = stall_policy
+        super().__init__(parts.engines, parts.calls, observers)
+        self._neighbours = neighbours
+        self._config = config
+        self._now = parts.clock.now
+        self._budgets: WeakKeyDictionary[EngineState, RestartBudget] = (
+            WeakKeyDictionary()
+        )
 
     @property
     def _processes(self) -> EngineProcesses | None:
         return self._engines.client.capability(EngineProcesses)
 
-    # -- stalls ------------------------------------------------------------------
+    def _restart_of(self, engine: EngineState) -> float | None:
+        """Returns the pause before the engine's next process; None without one."""
+        budget = self._budgets.get(engine)
+        if budget is None:
+            budget = RestartBudget(self._config.engine_restart, self._now)
+            self._budgets[engine] = budget
+        return budget.consume()
 
-    def gives_up(self, stall: Stall) -> bool:
-        """Whether a stalled engine gets no more requests."""
-        return stall.is_final and self._stall_policy is not StallPolicy.WAIT
+    # -- stalls ------------------------------------------------------------------
 
     def take_stall(self, engine_index: int, stall: Stall | None) -> None:
         """Takes the watchdog's verdict on an engine; None if it works again."""
         engine = self._engines[engine_index]
         if engine.failure is not None or engine.death is not None:
             return
-        engine.stall = stall
-        if self._extension is not None:
-            self._extension.judged(engine_index, stall)
-        if stall is None or not self.gives_up(stall):
+        policy = self._config.on_engine_stall
+        waits = policy is StallPolicy.WAIT
+        engine.stall = replace(stall, is_final=False) if stall and waits else stall
+        if self._neighbours is not None:
+            self._neighbours.judged(engine_index, stall)
+        if stall is None or waits or not stall.is_final:
             return
         processes = self._processes
         if engine.is_surplus and processes is not None:
             processes.kill(engine_index, f"it stalled: {stall.reason}")
-        elif self._stall_policy is not StallPolicy.RESTART:
+        elif policy is not StallPolicy.RESTART:
             self._give_up_requests(engine, stall)
         elif processes is not None:
             reason = f"its process was killed, because {stall.reason}"
@@ -108,31 +137,31 @@ class Supervisor:
 
         The engine's process is replaced if that is allowed; else it is dead.
         """
-        engine, extension = self._engines[death.engine_index], self._extension
-        if extension is None:
+        engine, neighbours = self._engines[death.engine_index], self._neighbours
+        if neighbours is None:
             self._mark_dead(engine, death, set())
             return
-        leaving = extension.leaving(engine, death)
+        leaving = neighbours.leaving(engine, death)
         self._mark_dead(engine, death, {i for each in leaving for i in each.open_ids})
-        extension.move(engine, leaving)
+        neighbours.move(engine, leaving)
 
     def _mark_dead(
         self, engine: EngineState, death: EngineDied, keep: set[int]
     ) -> None:
         """Ends requests that are neither in `keep` nor wait for the engine."""
-        extension, processes = self._extension, self._processes
-        if extension is not None and extension.returns(death):
+        neighbours, processes = self._neighbours, self._processes
+        if neighbours is not None and neighbours.returns(death):
             # None of them waits for that: nobody knows when it will be.
             self._await_replacement(engine, death, keep)
-            extension.ended(death, is_replaced=True)
+            neighbours.ended(death, is_replaced=True)
             return
         may_return = processes is not None and not engine.is_surplus
-        delay = engine.restarts.consume() if may_return else None
+        delay = self._restart_of(engine) if may_return else None
         if not (death.is_replaced or delay is not None):
-            self.fail(engine, death.reason, death.kind, keep)
+            self.fail(engine, death.reason, keep, kind=death.kind)
             return
-        if extension is not None:
-            extension.ended(death, is_replaced=True)
+        if neighbours is not None:
+            neighbours.ended(death, is_replaced=True)
         if engine.death is None:
             keep |= {i for each in engine.outputs.untouched for i in each.open_ids}
         self._await_replacement(engine, death, keep)
@@ -152,90 +181,23 @@ class Supervisor:
     ) -> None:
         if engine.death is None:
             error = EngineRestartingError(death.reason)
-            self._report_failure(engine, death.reason, error, keep, is_final=False)
+            self.report_failure(engine, death.reason, error, keep, is_final=False)
         engine.await_replacement(death)
 
     def fail(
         self,
         engine: EngineState,
         reason: str,
+        keep: Collection[int] = (),
+        *,
         kind: DeathKind = DeathKind.FAILED,
-        keep: Collection[int] = (),
     ) -> None:
-        """Ends the requests of an engine that is dead for good, but those in `keep`."""
-        if engine.failure is None:
-            error, was_up = EngineDeadError(reason), engine.death is None
-            self._report_failure(engine, reason, error, keep, was_up=was_up)
-            engine.mark_ended(reason)
-            if self._extension is not None:
-                death = EngineDied(engine.index, reason, kind)
-                self._extension.ended(death, is_replaced=False)
-            if self._engines.client.owns_engines:
-                _log.error(
-                    "engine %d has ended: %s; its last log lines are before this one",
-                    engine.index,
-                    reason,
-                )
-
-    def close(self, engine: EngineState) -> None:
-        """Ends all requests of an engine that was closed."""
-        cause = Aborted("the engine was closed")
-        self._calls.fail(engine.index, EngineDeadError("it was closed"))
-        error = EngineDeadError(cause.by)
-        self._end_all(engine, cause, "drain", error, was_up=engine.death is None)
-        engine.mark_ended("it was closed")
-        self._observers.stopped(engine.index, "closed")
-
-    def _report_failure(
-        self,
-        engine: EngineState,
-        reason: str,
-        error: EngineDeadError,
-        keep: Collection[int] = (),
-        *,
-        was_up: bool = True,
-        is_final: bool = True,
-    ) -> None:
-        self._calls.fail(engine.index, error)
-        events = self._end_all(
-            engine, Failed(reason), "failed", error, keep, was_up=was_up
-        )
-        errors = sum(event.reason is FinishReason.ERROR for event in events)
-        self._observers.failed(engine.index, reason, errors, is_final=is_final)
-
-    def _end_all(
-        self,
-        engine: EngineState,
-        cause: Aborted | Failed,
-        state: str,
-        error: EngineDeadError,
-        keep: Collection[int] = (),
-        *,
-        was_up: bool,
-    ) -> Sequence[Finished]:
-        # Requests on their way when the engine ended count as received; those that
-        # wait for its replacement have been counted when it ended.
-        received = engine.stats.totals.received
-        unheard = engine.accounting.num_unheard if was_up else 0
-        is_alone = self._engines.client.owns_engines
-        rest = engine.stats.at_rest()
-        totals = msgspec.structs.replace(
-            rest.totals, received=received + unheard * is_alone
-        )
-        engine.stats = msgspec.structs.replace(rest, totals=totals)
-        iteration, events = engine.outputs.end_all(cause, error, keep)
-        if not is_alone:
-            iteration = replace(iteration, received_correction=unheard)
-        facts = {each.request_id: each.facts for each in iteration.finished}
-        output = StepOutput(
-            engine.index,
-            engine.stats_at,
-            state,
-            engine.stats,
-            events=StepEvents(finished=events),
-        )
-        self._observers.observe(output, iteration, facts)
-        return events
+        """Does what `RequestEnding` does, and tells the neighbours."""
+        was_known = engine.failure is not None
+        super().fail(engine, reason, keep)
+        if not was_known and self._neighbours is not None:
+            death = EngineDied(engine.index, reason, kind)
+            self._neighbours.ended(death, is_replaced=False)
 
     # -- replacement -------------------------------------------------------------
 
@@ -269,7 +231,7 @@ class Supervisor:
             return
         error = EngineRestartingError(death.reason)
         cause = Failed(death.reason)
-        self._end_all(engine, cause, "failed", error, keep, was_up=False)
+        self.end_all(engine, cause, "failed", error, keep, was_up=False)
 
 
 def resubmit(

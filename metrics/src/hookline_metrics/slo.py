@@ -1,13 +1,12 @@
 """Service-level objectives of requests, and the phase that caused a miss."""
 
 from enum import StrEnum
-from typing import Protocol
 
 import msgspec
 
-from hookline.request import Slo
-
-OBJECTIVES = ("ttft", "tpot", "e2e")
+from hookline.config.readers import OBJECTIVES
+from hookline.request import FinishReason
+from hookline.stats.finished_request import FinishedRequest
 
 
 class Phase(StrEnum):
@@ -36,64 +35,14 @@ class SloMiss(msgspec.Struct, frozen=True):
     limit: float
 
 
-def parse_slo(text: str) -> Slo:
-    """Reads objectives, as in `ttft=0.5,tpot=0.05,e2e=10`.
+def judge(request: FinishedRequest) -> tuple[SloMiss, ...] | None:
+    """Returns the objectives that a request missed; None if it is not evaluated.
 
-    Raises:
-        ValueError: An objective is unknown, repeated, or not a positive number.
+    Requests without objectives and rejected ones are not evaluated, and aborted ones
+    only if they had already missed an objective. Failed requests miss `success`.
     """
-    limits: dict[str, float] = {}
-    for part in text.split(","):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or name not in OBJECTIVES:
-            known = ", ".join(OBJECTIVES)
-            raise ValueError(f"{part.strip()!r} is not NAME=SECONDS; names: {known}")
-        if name in limits:
-            raise ValueError(f"{name} is given twice")
-        limits[name] = _seconds(name, value)
-    return Slo(**limits)
-
-
-def _seconds(name: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError as error:
-        raise ValueError(f"{name}={text} is not a number of seconds") from error
-    if not 0 < value < float("inf"):
-        raise ValueError(f"{name} must be a positive number of seconds, not {text}")
-    return value
-
-
-class Judged(Protocol):
-    """The fields of a finished request that `judge` reads (see `FinishedRequest`)."""
-
-    @property
-    def reason(self) -> str: ...
-    @property
-    def queue_seconds(self) -> float | None: ...
-    @property
-    def prefill_seconds(self) -> float | None: ...
-    @property
-    def decode_seconds(self) -> float | None: ...
-    @property
-    def preempted_seconds(self) -> float: ...
-    @property
-    def preempted_prefill_seconds(self) -> float: ...
-    @property
-    def ttft_seconds(self) -> float | None: ...
-    @property
-    def tpot_seconds(self) -> float | None: ...
-    @property
-    def e2e_seconds(self) -> float: ...
-
-
-def judge(slo: Slo, request: Judged) -> tuple[SloMiss, ...] | None:
-    """Returns the objectives that the request missed; None if it is not evaluated.
-
-    Rejected requests are not evaluated, and aborted ones only if they had already
-    missed an objective. Failed requests miss `success`.
-    """
-    if request.reason == "rejected":
+    slo = request.facts.slo
+    if slo is None or request.reason is FinishReason.REJECTED:
         return None
     parts = phases(request)
     taken = {
@@ -109,15 +58,25 @@ def judge(slo: Slo, request: Judged) -> tuple[SloMiss, ...] | None:
         if limit is not None and (seconds := taken[name]) is not None
         if seconds > limit
     ]
-    if request.reason == "error" and not missed:
+    if request.reason is FinishReason.ERROR and not missed:
         slowest = _blamed("e2e", parts)
         missed.append(SloMiss("success", slowest, request.e2e_seconds, 0.0))
-    if request.reason == "abort" and not missed:
+    if request.reason is FinishReason.ABORT and not missed:
         return None
     return tuple(missed)
 
 
-def phases(request: Judged) -> dict[Phase, float]:
+def is_judged(request: FinishedRequest) -> bool:
+    """Whether a request had objectives and ran long enough to be judged."""
+    return judge(request) is not None
+
+
+def misses_of(request: FinishedRequest) -> tuple[SloMiss, ...]:
+    """Returns the objectives that a request missed."""
+    return judge(request) or ()
+
+
+def phases(request: FinishedRequest) -> dict[Phase, float]:
     """Returns the time spent in each phase; the remainder counts as front-end time."""
     stalled = request.preempted_seconds
     before = request.preempted_prefill_seconds
@@ -147,12 +106,3 @@ _OF_OBJECTIVE = {
 
 def _blamed(objective: str, parts: dict[Phase, float]) -> Phase:
     return max(_OF_OBJECTIVE[objective], key=parts.__getitem__)
-
-
-def over(slo: Slo, base: Slo | None) -> Slo:
-    """Returns objectives, with those of `base` where these are None."""
-    if base is None:
-        return slo
-    limits = msgspec.structs.asdict(slo)
-    given = {name: each for name, each in limits.items() if each is not None}
-    return msgspec.structs.replace(base, **given)

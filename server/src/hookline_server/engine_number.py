@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from hookline.exceptions import HooklineError
+
 MOST_ENGINES = 64
 """Each is a process with the whole model."""
 
@@ -45,6 +47,40 @@ class ScalingReport:
     state: ScalingState
     wanted: int
     is_changing: bool
+
+
+class ScalingBusyError(HooklineError):
+    """The number of engines cannot be changed now; try again later."""
+
+
+class StartFailedError(HooklineError):
+    """An engine that was to join others cannot be started; the others go on.
+
+    Attributes:
+        reason: Why.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"an engine cannot be started: {reason}")
+        self.reason = reason
+
+
+class DrainTimeoutError(HooklineError):
+    """Requests of engines that were to leave have not ended in time.
+
+    Attributes:
+        engines: Indices of the engines, which stay.
+        timeout_seconds: How long they had.
+    """
+
+    def __init__(self, engines: tuple[int, ...], timeout_seconds: float) -> None:
+        names = ", ".join(map(str, engines))
+        super().__init__(
+            f"requests have not ended within {timeout_seconds:g} s, so that these "
+            f"engines stay: {names}"
+        )
+        self.engines = engines
+        self.timeout_seconds = timeout_seconds
 
 
 class EngineNumber(Protocol):

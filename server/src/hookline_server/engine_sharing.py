@@ -1,4 +1,4 @@
-"""The installed distribution that connects several engines and several front ends."""
+"""What a server asks of the distribution that connects several engines and servers."""
 
 from collections.abc import Collection, Sequence
 from threading import Event
@@ -86,20 +86,14 @@ class HeadlessNode(Protocol):
 class Cluster(Protocol):
     """What `create_cluster` of the plugin `cluster` returns."""
 
-    def connect(self, config: EngineConfig) -> EngineClient:
-        """Starts the engines, in this or their own processes, and waits for them.
-
-        Those of other machines are not started, only waited for.
+    def connect_shared(self, config: EngineConfig) -> EngineClient:
+        """Starts engines, or waits for them, and returns a client with `SharedEngines`.
 
         Raises:
             ConfigError: An option does not fit.
             ModelLoadError: The model cannot be loaded or served.
             EngineDeadError: An engine ended before it was ready, or did not come.
         """
-        ...
-
-    def connect_shared(self, config: EngineConfig) -> EngineClient:
-        """Does the same for a client with the capability `SharedEngines`."""
         ...
 
     def attach(self, info: AttachInfo) -> EngineClient:
@@ -122,18 +116,6 @@ class Cluster(Protocol):
         ...
 
 
-def find_cluster() -> Cluster | None:
-    """Returns what is installed; None if it is not, or not allowed.
-
-    Raises:
-        RegistryError: Two distributions claim it, or it cannot be imported.
-    """
-    try:
-        return cast("Cluster", hook_of(CLUSTER, _NAME)())
-    except UnknownPluginError:
-        return None
-
-
 def require_cluster(option: str) -> Cluster:
     """Returns what is installed.
 
@@ -144,10 +126,11 @@ def require_cluster(option: str) -> Cluster:
         ConfigError: It is not installed.
         RegistryError: Two distributions claim it, or it cannot be imported.
     """
-    if (cluster := find_cluster()) is None:
+    try:
+        return cast("Cluster", hook_of(CLUSTER, _NAME)())
+    except UnknownPluginError:
         raise ConfigError(
             option,
             f"requires the distribution {_DISTRIBUTION}, which is not installed or not "
             "allowed",
-        )
-    return cluster
+        ) from None

@@ -4,15 +4,14 @@ from concurrent.futures import Future
 
 import pytest
 
-from hookline.config import SupervisionConfig
 from hookline.events import StepOutput
-from hookline.frontend.engine_watch import (
-    STOPPED_SECONDS,
-    EngineVitals,
-    EngineWatch,
-    Stall,
-)
+from hookline.frontend.engine_vitals import EngineVitals, Stall
 from hookline.stats.scheduler_stats import SchedulerStats
+from hookline_process_engine.supervision.config import SupervisionConfig
+from hookline_process_engine.supervision.engine_watch import (
+    STOPPED_SECONDS,
+    EngineWatch,
+)
 from hookline_testing.payloads import RECORD
 
 LIMIT = 20.0

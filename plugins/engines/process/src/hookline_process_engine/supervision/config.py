@@ -1,9 +1,13 @@
 """Configuration of the supervision of engines: when it is stalled or has ended."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
+from hookline.config.engine import EngineConfig
 from hookline.config.options import check_options, option
+from hookline.config.sections import ConfigSection
 from hookline.exceptions import ConfigError
 
 
@@ -14,8 +18,11 @@ class StallPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisionConfig:
+class SupervisionConfig(ConfigSection):
     """When a server gives an engine up, and what it does then. Ignored offline."""
+
+    key: ClassVar[str] = "supervision"
+    group: ClassVar[str] = "supervision"
 
     step_timeout: float = option(
         "Time without a step, while requests wait for one, after which the engine "
@@ -44,3 +51,8 @@ class SupervisionConfig:
         check_options(self)
         if self.on_engine_stall is StallPolicy.RESTART and not self.engine_restart:
             raise ConfigError("on-engine-stall", "restart requires engine-restart")
+
+    def derived(self, config: EngineConfig) -> Mapping[str, object]:
+        """Refuses engines in the front end's process if theirs are to be replaced."""
+        del config
+        return {"process_option": "engine-restart"} if self.engine_restart else {}

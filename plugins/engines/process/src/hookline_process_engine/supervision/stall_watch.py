@@ -1,24 +1,20 @@
-"""The thread that watches engines, independent of them and of the event loop."""
+"""Tells stalled engines, independent of them and of the event loop."""
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.config.supervision import SupervisionConfig
-from hookline.front_end_parts import EngineHealth
 from hookline.frontend.engine_set import EngineSet, EngineState
-from hookline.frontend.engine_watch import EngineVitals, EngineWatch, Stall
+from hookline.frontend.engine_vitals import EngineVitals, Stall
+from hookline_metrics.front_end_parts import EngineHealth
+from hookline_process_engine.capabilities import EngineProcesses
+from hookline_process_engine.supervision.config import SupervisionConfig
+from hookline_process_engine.supervision.engine_watch import EngineWatch
 from hookline_processes.inspector import ProcessInspector
-from hookline_processes.watcher import Watcher
 
 _log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.25
-"""Time between two looks."""
-_END_SECONDS = 10.0
-"""Time for a look to end; one may wait for a process to write its stacks."""
 _REPORT_SECONDS = 1.0
 """Time between two reports of a stall that goes on."""
 
@@ -40,8 +36,8 @@ class _Watched:
     awaits_stacks: bool = False
 
 
-class Watchdog:
-    """Looks several times per second; call `close` at the end.
+class StallWatch:
+    """Judges engines by what they send, whenever it looks; for one thread.
 
     Args:
         engines: The engines.
@@ -50,8 +46,6 @@ class Watchdog:
         config: When an engine is stalled.
         heartbeat_seconds: Maximum time between two states of an engine.
         clock: The front end's clock.
-        look: Called in this thread at each look, with the seconds since the last one;
-            None for nothing.
         changed: Called in this thread with an engine's index and its stall, whenever
             the stall begins, becomes final or ends (None).
     """
@@ -64,7 +58,6 @@ class Watchdog:
         heartbeat_seconds: float,
         clock: Clock,
         *,
-        look: Callable[[float], None] | None,
         changed: Callable[[int, Stall | None], None],
     ) -> None:
         self._engines = engines
@@ -72,37 +65,27 @@ class Watchdog:
         self._config = config
         self._heartbeat = heartbeat_seconds
         self._clock = clock
-        self._also_look = look
         self._changed = changed
         self._watched: dict[int, _Watched] = {}
-        self._looked_at = time.monotonic()
-        self._watcher = Watcher(self._look_once, name="watchdog", seconds=LOOK_SECONDS)
 
-    def close(self) -> None:
-        """Ends the thread."""
-        self._watcher.close(_END_SECONDS)
-
-    def _look_once(self) -> bool:
-        now = time.monotonic()
-        # Time in which this process was stopped is no time without an answer.
-        seconds = min(now - self._looked_at, 2 * LOOK_SECONDS)
-        self._looked_at = now
-        if self._also_look is not None:
-            self._also_look(seconds)
-        if self._engines.client.owns_engines:  # else their owner watches them
-            for engine in self._engines:
-                if not engine.vitals.is_over:
-                    self._look(engine.index, self._known(engine), seconds)
-        return True
+    def look(self, seconds: float) -> None:
+        """Looks at all engines, so long after the last look."""
+        for engine in self._engines:
+            if not engine.vitals.is_over:
+                self._look(engine.index, self._known(engine), seconds)
 
     def _known(self, engine: EngineState) -> _Watched:
         index, vitals = engine.index, engine.vitals
         known = self._watched.get(index)
         if known is None or known.watch.vitals is not vitals:  # a replaced process
             watch = EngineWatch(vitals, self._config, self._heartbeat)
-            known = _Watched(watch, self._engines.inspector(index))
+            known = _Watched(watch, self._inspector(index))
             self._watched[index] = known
         return known
+
+    def _inspector(self, index: int) -> ProcessInspector | None:
+        processes = self._engines.client.capability(EngineProcesses)
+        return None if processes is None else processes.inspector(index)
 
     def _look(self, index: int, each: _Watched, seconds: float) -> None:
         if each.awaits_stacks and each.inspector is not None:
@@ -131,8 +114,7 @@ class Watchdog:
     def _report(self, index: int, each: _Watched) -> None:
         each.unreported = 0.0
         vitals, stall = each.watch.vitals, each.stall
-        oldest = vitals.oldest_unheard
-        age = 0 if oldest is None else self._clock.now() - oldest
+        age = _oldest_age(vitals, self._clock.now())
         self._report_health(
             EngineHealth(
                 engine_index=index,
@@ -142,6 +124,14 @@ class Watchdog:
                 oldest_unheard_seconds=age / NANOSECONDS,
             )
         )
+
+
+def _oldest_age(vitals: EngineVitals, now: int) -> int:
+    """Returns the age of the oldest request without a confirmation, in ns."""
+    try:
+        return now - vitals.unheard[0]
+    except IndexError:  # confirmed in another thread
+        return 0
 
 
 def _log_stall(

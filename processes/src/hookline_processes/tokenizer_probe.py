@@ -1,8 +1,9 @@
-"""Loads and tries a `tokenizer.json` in a separate process: `python probe.py FILE`.
+"""Loads and tries a `tokenizer.json`: `python tokenizer_probe.py FILE`.
 
-A hostile file can make the library loop, abort or exhaust memory. It imports nothing of
-Hookline, so that it starts in a few hundredths of a second. What it writes to standard
-output is the reason for which it refuses the file, or nothing.
+It runs in a process of its own, because a hostile file can make the library loop, abort
+or exhaust memory. It imports nothing of Hookline, so that it starts in a few hundredths
+of a second. What it writes to standard output is the reason for which it refuses the
+file, or nothing.
 """
 
 import resource

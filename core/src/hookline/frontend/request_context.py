@@ -1,0 +1,80 @@
+"""Completes the facts of requests with objectives, trace ids and span ids."""
+
+import os
+import random
+import re
+from collections.abc import Mapping
+from typing import NamedTuple, Self
+
+import msgspec
+
+from hookline.config.observers import ObserverConfig
+from hookline.request import RequestFacts, Slo
+
+_TRACE_ID_BYTES = 16
+_SPAN_ID_BYTES = 8
+_FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+_INVALID_VERSION = "ff"
+_SAMPLED = 1
+
+
+class TraceParent(NamedTuple):
+    """The span in another process that a request belongs to.
+
+    Attributes:
+        trace_id: Id of its trace: 32 hexadecimal digits, not all 0.
+        span_id: Id of the span: 16 hexadecimal digits, not all 0.
+        is_sampled: Whether that process records the trace.
+    """
+
+    trace_id: str
+    span_id: str
+    is_sampled: bool
+
+    @classmethod
+    def of(cls, headers: Mapping[str, str]) -> Self | None:
+        """Returns what the headers say; None without a valid `traceparent`."""
+        found = _FORM.fullmatch(headers.get("traceparent", "").strip())
+        if found is None:
+            return None
+        version, trace_id, span_id, flags = found.groups()
+        is_valid = trace_id.strip("0") and span_id.strip("0")
+        if version == _INVALID_VERSION or not is_valid:
+            return None
+        return cls(trace_id, span_id, bool(int(flags, 16) & _SAMPLED))
+
+
+def completed(facts: RequestFacts, config: ObserverConfig) -> RequestFacts:
+    """Returns facts with default objectives, and the ids of its span if it is traced.
+
+    Args:
+        facts: A request's facts.
+        config: The objectives of requests, and how many are traced.
+    """
+    slo = config.slo if facts.slo is None else over(facts.slo, config.slo)
+    trace_id, span_id = facts.trace_id, facts.span_id
+    if not trace_id and (facts.trace_context or config.trace_ratio):
+        trace_id = _trace_id(facts.trace_context, config.trace_ratio)
+    if trace_id and not span_id:
+        # Not from `random`: a program that seeds it would repeat its span ids.
+        span_id = os.urandom(_SPAN_ID_BYTES).hex()
+    if (slo, trace_id, span_id) == (facts.slo, facts.trace_id, facts.span_id):
+        return facts
+    return msgspec.structs.replace(facts, slo=slo, trace_id=trace_id, span_id=span_id)
+
+
+def _trace_id(headers: Mapping[str, str], ratio: float | None) -> str:
+    """Follows the caller's sampling decision; without one, samples by the ratio."""
+    if (parent := TraceParent.of(headers)) is None:
+        is_traced = ratio is not None and random.random() < ratio  # noqa: S311
+        return os.urandom(_TRACE_ID_BYTES).hex() if is_traced else ""
+    return parent.trace_id if parent.is_sampled else ""
+
+
+def over(slo: Slo, base: Slo | None) -> Slo:
+    """Returns objectives, with those of `base` where these are None."""
+    if base is None:
+        return slo
+    limits = msgspec.structs.asdict(slo)
+    given = {name: each for name, each in limits.items() if each is not None}
+    return msgspec.structs.replace(base, **given)
