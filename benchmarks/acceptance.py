@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hookline import LLM, SamplingParams
-from hookline.frontend.recorders import MetricFamily
+from hookline_metrics import Family
 
 SKIPPED = {"test", "tests", "idle_test", "site-packages", "__pycache__"}
 HELD_OUT_PERCENT = 4
@@ -73,7 +73,7 @@ def prompts(count: int, *, copies: bool) -> list[str]:
     return found[::step][:count]
 
 
-def total(families: tuple[MetricFamily, ...], name: str) -> dict[str, float]:
+def total(families: tuple[Family, ...], name: str) -> dict[str, float]:
     """Returns a counter's values by its label `position`, or by "" without one."""
     [family] = [each for each in families if each.name == f"{PREFIX}{name}"]
     found: defaultdict[str, float] = defaultdict(float)

@@ -17,13 +17,15 @@ machine.
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-if TYPE_CHECKING:  # it imports torch, and not all tests do
+if TYPE_CHECKING:  # they import torch, and not all tests do
+    from hookline import LLM
     from hookline_testing.oracle import Oracle
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported
@@ -61,3 +63,27 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> "Oracle":
     from hookline_testing.oracle import make_oracle  # noqa: PLC0415
 
     return make_oracle("llama", tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="module")
+def module_llm(llama: "Oracle") -> "Iterator[LLM]":
+    """One engine of it for the tests of a module; they use `llm`."""
+    from hookline import LLM  # noqa: PLC0415
+    from hookline.config import CacheConfig, EngineConfig, ModelConfig  # noqa: PLC0415
+
+    config = EngineConfig(
+        model=ModelConfig(model=str(llama.folder)),
+        cache=CacheConfig(num_kv_blocks=512),
+    )
+    with LLM.from_config(config) as llm:
+        yield llm
+
+
+@pytest.fixture
+def llm(module_llm: "LLM") -> "Iterator[LLM]":
+    """The module's engine; whatever a test does to it, the books balance."""
+    from hookline_testing import assert_conserved  # noqa: PLC0415
+
+    yield module_llm
+
+    assert_conserved(module_llm)

@@ -22,11 +22,13 @@ class Installed:
     """An example in an environment of its own, beside what of ours it depends on.
 
     Attributes:
+        folder: Of the environment.
         project: Where the example's files are.
     """
 
     def __init__(self, environment: CleanEnvironment, project: Path) -> None:
-        self._environment, self.project = environment, project
+        self._environment = environment
+        self.folder, self.project = environment.folder, project
 
     def run(self, command: str, *arguments: str, cwd: Path | None = None) -> str:
         """All that a command of the environment printed; it must succeed."""

@@ -13,9 +13,9 @@ import yaml
 
 from hookline_server.app import create_app
 from hookline_server.openapi.document import described_routes
+from hookline_server.protocol.generation import WHAT
 from hookline_server.protocol.parameter_types import Never
 from hookline_server.protocol.schema_notes import Refused
-from hookline_server.protocol.unsupported import WHAT
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine
 from hookline_testing.table_walk import for_each_row

@@ -89,6 +89,7 @@ def test_a_changed_contract_makes_the_page_stale(
     for name in (
         "core",
         "metrics",
+        "offline",
         "processes",
         "registry",
         "server",

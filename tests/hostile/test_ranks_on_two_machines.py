@@ -69,10 +69,10 @@ class TwoMachines:
         )
         os.close(log)
         theirs.close()
-        told = msgspec.structs.replace(
+        addressed = msgspec.structs.replace(
             enlisted, address=self._there if is_there else self.address
         )
-        channel.sendall(frame(told.packed()))
+        channel.sendall(frame(addressed.packed()))
         self._channels.append(channel)
         self._running[enlisted.rank] = process
 

@@ -22,21 +22,9 @@ LONG_FILES = {
     "tools/testing/src/hookline_testing/scripted_server.py",
 }
 """Files of more lines than `MOST_FILE_LINES`."""
-LONG_FUNCTIONS = {
-    # Triton compiles each kernel from one function.
-    "core/kernels/src/hookline_kernels/gpu/decode.py _decode_kernel",
-    "core/kernels/src/hookline_kernels/gpu/prefill.py _prefill_kernel",
-    "core/kernels/src/hookline_kernels/gpu/rejection.py _reject_kernel",
-    "core/kernels/src/hookline_kernels/gpu/walking.py walk",
-}
+LONG_FUNCTIONS: set[str] = set()
 """Functions of more lines than `MOST_FUNCTION_LINES`."""
 LONG_CONSTRUCTORS = {
-    (
-        "plugins/scale/cluster/src/hookline_cluster/ranks/connected_ranks.py "
-        "ConnectedRanks"
-    ),
-    "plugins/scale/ranks/src/hookline_ranks/experts/memory.py ExpertMemory",
-    "plugins/scale/ranks/src/hookline_ranks/processes/links.py ExecutorLinks",
     "tools/testing/src/hookline_testing/scripted_server.py FakeEngine",
 }
 """Constructors of more lines than `MOST_CONSTRUCTOR_LINES`."""
@@ -62,7 +50,10 @@ TASKS_THAT_GO_ON = {
     "server/src/hookline_server/serving.py starting",
 }
 """Tasks in a variable that the function leaves running if it is broken off."""
-PRODUCT = ("core/", "metrics/", "plugins/", "processes/", "registry/", "server/")
+PRODUCT = (
+    *("core/", "metrics/", "offline/", "plugins/", "processes/", "registry/"),
+    "server/",
+)
 """Folders of what users install."""
 FOLDERS = (*PRODUCT, "benchmarks/", "models/", "tools/")
 

@@ -7,7 +7,16 @@ from pathlib import Path
 from hookline_testing.structure.sources import parsed
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = "core", "processes", "registry", "server", "plugins", "models", "tools"
+FOLDERS = (
+    "core",
+    "offline",
+    "processes",
+    "registry",
+    "server",
+    "plugins",
+    "models",
+    "tools",
+)
 BARE = {"eval", "exec", "compile", "__import__"}
 MODULES = {"cPickle", "cloudpickle", "dill", "marshal", "pickle", "shelve"}
 READERS = {"load", "loads", "Unpickler", "open"}

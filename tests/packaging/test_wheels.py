@@ -27,6 +27,7 @@ PACKAGES = {
     "core/kernels": {"hookline_kernels"},
     "core/models": {"hookline_models"},
     "metrics": {"hookline_metrics"},
+    "offline": {"hookline_offline"},
     "models/demo": {"hookline_demo_model"},
     "plugins/engines/process": {"hookline_process_engine"},
     "plugins/executors/background_compiling": {"hookline_background_compiling"},

@@ -13,7 +13,7 @@ def test_clients_take_turns() -> None:
     queue.push("b", "b1")
     queue.push("c", "c1")
 
-    order = [queue.pop() for _ in range(len(queue))]
+    order = [queue.pop() for _ in range(queue.length)]
 
     assert order == ["a1", "b1", "c1", "a2", "a3"]
 
@@ -36,6 +36,6 @@ def test_an_empty_queue_has_nothing() -> None:
     queue.push("a", 1)
     queue.pop()
 
-    assert len(queue) == 0
+    assert queue.length == 0
     with pytest.raises(KeyError):
         queue.pop()

@@ -399,9 +399,9 @@ def test_a_lingering_lane_delivers_before_it_is_full(make_lane: MakeLane) -> Non
 
 def test_a_lane_lingers_only_after_a_delivery(make_lane: MakeLane) -> None:
     """What comes to a lane at rest is delivered at once."""
-    told = threading.Event()
-    lane = make_lane(linger_seconds=3600.0, step_finished=lambda step: told.set())  # noqa: ARG005
+    was_called = threading.Event()
+    lane = make_lane(linger_seconds=3600.0, step_finished=lambda step: was_called.set())  # noqa: ARG005
 
     lane.submit(steps(1))
 
-    assert told.wait(PATIENCE_SECONDS)
+    assert was_called.wait(PATIENCE_SECONDS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hookline.exceptions import ChatTemplateError
+from hookline.exceptions import ChatTemplateError, RequestError
 from hookline.finish_cause import Rejected
 from hookline.frozen import EMPTY
 from hookline_server.api_error import ApiError, error_body
@@ -316,6 +316,26 @@ async def test_prompts_without_room_are_refused_before_the_first(
     assert response.headers["Retry-After"] == "1"
     assert not engine.streams
     assert engine.rejected == [Rejected("overloaded", error["message"])]
+
+
+async def test_observers_hear_what_the_client_of_a_chat_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    What the engine refuses has the endpoint's names of fields for both.
+    """
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RequestError("max_tokens must be small", param="max_tokens")
+
+    engine = FakeEngine()
+    monkeypatch.setattr(engine, "add", refuse)
+    body = {"messages": HELLO, "max_completion_tokens": 5}
+
+    error = await refused(CHAT, json.dumps(body).encode(), status=400, engine=engine)
+
+    assert error["message"] == "max_completion_tokens must be small"
+    assert engine.rejected == [Rejected("invalid_request", error["message"])]
 
 
 async def test_requests_after_the_engines_death_are_reported() -> None:

@@ -121,10 +121,10 @@ async def test_the_tokenizer_is_told_by_option() -> None:
         hidden = await client.get("/tokenizer_info")
     async with client_of(FakeEngine(), settings) as client:
         shown = await client.get("/tokenizer_info")
-        told = await shown.json()
+        shown_body = await shown.json()
 
     assert (hidden.status, shown.status) == (404, 200)
-    assert told == {"tokenizer_class": "Characters"}
+    assert shown_body == {"tokenizer_class": "Characters"}
 
 
 def test_configuration_of_a_tokenizer_is_json(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def departures(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each for each in found if each.startswith("the client of ")]
 
 
-def told(engine: FakeEngine) -> list[HttpExchange]:
+def exchanges_of(engine: FakeEngine) -> list[HttpExchange]:
     return [each for answered in engine.answered for each in answered.exchanges]
 
 
@@ -126,7 +126,7 @@ async def test_every_moment_to_leave_is_the_same(
             connection.transport.close()  # what the loop does when it reads an end
             await until(lambda: not connections(server))  # noqa: B023
             await server.close()
-        statuses += [each.status for each in told(engine)]
+        statuses += [each.status for each in exchanges_of(engine)]
         assert all(each.is_over or each.aborted.is_set() for each in engine.streams)
 
     assert not errors(caplog)
@@ -184,7 +184,7 @@ async def test_leaving_at_once_is_not_an_error(
 
     assert not errors(caplog)
     assert access(caplog) == ([] if quiet else [499])
-    assert {each.status for each in told(engine)} <= {499}
+    assert {each.status for each in exchanges_of(engine)} <= {499}
     assert [each.cause for each in engine.streams] in ([], ["client_disconnect"])
     assert len(departures(caplog)) <= 1
 
@@ -254,7 +254,7 @@ async def test_many_connection_resets_are_not_an_error(
         await until(lambda: not connections(server))
     await server.close()
 
-    statuses = Counter(each.status for each in told(engine))
+    statuses = Counter(each.status for each in exchanges_of(engine))
     assert not errors(caplog)
     assert statuses.total() == 100
     assert set(statuses) <= {200, 499}

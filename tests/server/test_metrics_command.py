@@ -224,7 +224,7 @@ def test_text_formats_are_read_alike(shown: Shown, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "status", "told"),
+    ("change", "status", "message"),
     [
         (("# TYPE process_open_fds gauge\nprocess_open_fds 12.0\n", ""), 1, "removed"),
         (("a_total counter", "a_total gauge"), 1, "counter is gauge"),
@@ -237,7 +237,7 @@ def test_text_formats_are_read_alike(shown: Shown, tmp_path: Path) -> None:
     ids=["removed", "kind", "labels", "buckets", "added", "no longer empty", "value"],
 )
 def test_differences_are_listed(
-    shown: Shown, tmp_path: Path, change: tuple[str, str], status: int, told: str
+    shown: Shown, tmp_path: Path, change: tuple[str, str], status: int, message: str
 ) -> None:
     """
     What is missing or changed ends with status 1; what is new, or a number, does not.
@@ -249,7 +249,7 @@ def test_differences_are_listed(
     ended, text = shown("diff", first, second)
 
     assert ended == status
-    assert told in text
+    assert message in text
 
 
 def test_diff_can_keep_to_a_dialect(shown: Shown, tmp_path: Path) -> None:

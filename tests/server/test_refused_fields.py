@@ -4,7 +4,7 @@ import pytest
 
 from hookline_server.protocol.chat import ChatRequest
 from hookline_server.protocol.completion import CompletionRequest
-from hookline_server.protocol.unsupported import WHAT
+from hookline_server.protocol.generation import WHAT
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 PROMPTS: dict[str, dict[str, object]] = {

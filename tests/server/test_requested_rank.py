@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hookline_server.requested_rank import RANK_HEADER
+from hookline_server.header_options import RANK_HEADER
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 COMPLETION = ("/v1/completions", {"prompt": "Hi"})

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hookline.exceptions import RequestError
-from hookline.frontend.type_check import check_types
+from hookline.frontend.input_processor import check_types
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline_testing.scripted_server import FACTS, FakeEngine, client_of

@@ -76,13 +76,13 @@ async def test_stream_has_them_in_its_last_event(path: str, n: int) -> None:
         engine, path, n=n, stream=True, stream_options={"include_usage": True}
     )
 
-    told = [event for event in events if "kv_transfer_params" in event]
+    with_params = [event for event in events if "kv_transfer_params" in event]
     [*_, end] = [
         event
         for event in events
         if event["choices"] and event["choices"][0]["finish_reason"]
     ]
-    assert told == [end]
+    assert with_params == [end]
     assert end["kv_transfer_params"] == TOLD
 
 

@@ -3,9 +3,13 @@
 import msgspec
 import pytest
 
-from hookline_server.context import UNKNOWN_FIELDS
 from hookline_server.protocol.chat import ChatRequest
-from hookline_server.unknown_fields import MAX_NAMES, OTHER, UnknownFields
+from hookline_server.request_body import (
+    MAX_NAMES,
+    OTHER,
+    UNKNOWN_FIELDS,
+    UnknownFields,
+)
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 

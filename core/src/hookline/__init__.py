@@ -20,13 +20,13 @@ if TYPE_CHECKING:
         RequestError,
     )
     from hookline.frontend.async_engine import AsyncEngine
-    from hookline.frontend.prompts import TextPrompt, TokensPrompt
     from hookline.hookspecs import hookimpl
-    from hookline.llm import LLM
     from hookline.pooling import PoolingParams
     from hookline.request import FinishReason, RequestFacts
     from hookline.sampling_params import SamplingParams
     from hookline.structured_outputs import ReasoningSpan, StructuredOutputsParams
+    from hookline_offline.llm import LLM
+    from hookline_offline.prompts import TextPrompt, TokensPrompt
 
 __version__ = "0.1.0"
 __all__ = [
@@ -66,9 +66,9 @@ __getattr__ = lazy_exports(
             "RequestError",
         ),
         "hookline.frontend.async_engine": ("AsyncEngine",),
-        "hookline.frontend.prompts": ("TextPrompt", "TokensPrompt"),
+        "hookline_offline.prompts": ("TextPrompt", "TokensPrompt"),
         "hookline.hookspecs": ("hookimpl",),
-        "hookline.llm": ("LLM",),
+        "hookline_offline.llm": ("LLM",),
         "hookline.pooling": ("PoolingParams",),
         "hookline.request": ("FinishReason", "RequestFacts"),
         "hookline.sampling_params": ("SamplingParams",),

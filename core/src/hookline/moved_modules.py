@@ -84,7 +84,14 @@ def lazy_exports(
     def find(name: str) -> object:
         if (module := modules.get(name)) is None:
             return moved_name(package, name)
-        return getattr(importlib.import_module(module), name)
+        try:
+            return getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            if (top := module.partition(".")[0]) != error.name:
+                raise
+            needed = top.replace("_", "-")
+            reason = f"{package}.{name} needs {needed} (pip install {needed})"
+            raise ModuleNotFoundError(reason, name=top) from error
 
     return find
 

@@ -30,12 +30,13 @@ class Tokenizer:
         is_byte_level: Whether each token stands for fixed bytes, so that tokens can be
             decoded one by one.
         chat_template: Source of the chat template; None if the model has none.
-        special_texts: The texts of special tokens.
+        special_ids: The ids of special tokens.
+        special_texts: Their texts.
     """
 
     def __init__(self, inner: PreTrainedTokenizerBase) -> None:
         self._inner = inner
-        self._special = frozenset(inner.all_special_ids)
+        self.special_ids = frozenset(inner.all_special_ids)
         self._added = {
             token_id: token.content
             for token_id, token in inner.added_tokens_decoder.items()
@@ -43,7 +44,7 @@ class Tokenizer:
         self.special_texts = frozenset(
             token.content
             for token_id, token in inner.added_tokens_decoder.items()
-            if token.special or token_id in self._special
+            if token.special or token_id in self.special_ids
         )
         self._alphabet = byte_level_alphabet()
         self._bytes: dict[int, bytes] = {}  # at most one entry per token
@@ -133,7 +134,7 @@ class Tokenizer:
         return self.encode(str(text), add_special_tokens=False)
 
     def is_special(self, token_id: int) -> bool:
-        return token_id in self._special
+        return token_id in self.special_ids
 
     def token_text(self, token_id: int) -> str:
         """Returns a single token as text; invalid UTF-8 becomes U+FFFD."""

@@ -7,25 +7,26 @@ T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """Round-robin over clients, first in, first out for each of them."""
+    """Round-robin over clients, first in, first out for each of them.
+
+    Attributes:
+        length: Number of items that wait.
+    """
 
     def __init__(self) -> None:
         self._clients: OrderedDict[str, deque[T]] = OrderedDict()
-        self._length = 0
-
-    def __len__(self) -> int:
-        return self._length
+        self.length = 0
 
     def push(self, client: str, item: T) -> None:
         """Adds an item behind the client's others."""
         self._clients.setdefault(client, deque()).append(item)
-        self._length += 1
+        self.length += 1
 
     def push_first(self, client: str, item: T) -> None:
         """Puts an item back in front of all others."""
         self._clients.setdefault(client, deque()).appendleft(item)
         self._clients.move_to_end(client, last=False)
-        self._length += 1
+        self.length += 1
 
     def pop(self) -> T:
         """Removes the first item of the client whose turn it is.
@@ -37,5 +38,5 @@ class FairQueue(Generic[T]):
         item = items.popleft()
         if items:
             self._clients[client] = items
-        self._length -= 1
+        self.length -= 1
         return item

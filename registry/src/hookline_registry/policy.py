@@ -7,7 +7,9 @@ PLUGINS_VARIABLE = "HOOKLINE_PLUGINS"
 """Names of plugins or distributions, separated by commas; `no:NAME` denies one."""
 
 _DENIED = "no:"
-_OWN = frozenset({"hookline-core", "hookline-metrics", "hookline-server"})
+_OWN = frozenset(
+    {"hookline-core", "hookline-metrics", "hookline-models", "hookline-server"}
+)
 """Distributions that only denying them leaves out, whatever else is allowed."""
 
 

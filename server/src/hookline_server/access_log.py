@@ -5,7 +5,7 @@ import logging
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 
-from hookline_server.logs.request_context import identity_of
+from hookline_server.request_identity import identity_of
 
 QUIET_PATHS = ("/metrics", "/health", "/live", "/ready", "/ping")
 
@@ -24,11 +24,13 @@ class QuietAccessLogger(AbstractAccessLogger):
         """Logs one answered request."""
         if request.path.startswith(QUIET_PATHS):
             return
-        identity = identity_of(request) if isinstance(request, web.Request) else {}
+        fields = {}
+        if isinstance(request, web.Request):
+            fields = identity_of(request).log_fields
         self.logger.info(
             "%s %s %d",
             request.method,
             request.rel_url.raw_path,
             response.status,
-            extra={"client": request.remote, "seconds": round(time, 4), **identity},
+            extra={"client": request.remote, "seconds": round(time, 4), **fields},
         )

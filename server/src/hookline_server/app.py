@@ -5,8 +5,6 @@ from aiohttp.typedefs import Middleware
 
 from hookline_server import context
 from hookline_server.api_servers.shared_parts import SharedParts
-from hookline_server.auth.allowance import show_limits
-from hookline_server.auth.authentication import authenticate
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.cors import Cors
 from hookline_server.deadlines import Deadlines
@@ -17,7 +15,8 @@ from hookline_server.dialects import (
     RESPONSES_PATH,
 )
 from hookline_server.engine import ServingEngine
-from hookline_server.errors import answer_errors, shape_error
+from hookline_server.entrance import Entrance, show_limits
+from hookline_server.errors import shape_error
 from hookline_server.handlers.anthropic_messages import count_tokens, create_message
 from hookline_server.handlers.chat_completions import chat_completions
 from hookline_server.handlers.completions import completions
@@ -36,6 +35,7 @@ from hookline_server.handlers.stored_responses import STORED_RESPONSE_ROUTES
 from hookline_server.handlers.tokenize import detokenize, tokenize
 from hookline_server.handlers.tokenizer_info import show_tokenizer
 from hookline_server.handlers.version import show_version
+from hookline_server.heap_trimmer import HEAP
 from hookline_server.http_meter import HttpMeter
 from hookline_server.leftovers import close_if_long
 from hookline_server.openapi.description import DESCRIPTION, Description
@@ -44,7 +44,7 @@ from hookline_server.page_forwarding import forward_pages
 from hookline_server.pages import PAGES, Pages
 from hookline_server.pages_app import PAGES_APP, create_pages_app
 from hookline_server.request_body import HANDLER_ARGS
-from hookline_server.request_ids import echo_request_id
+from hookline_server.request_identity import echo_request_id
 from hookline_server.sending import send
 from hookline_server.settings import ServerSettings
 
@@ -88,9 +88,9 @@ def create_app(
     cors = Cors(settings.cors) if settings.cors.allowed_origins else None
     if cors is not None:
         outermost = (*outermost, cors.middleware)
-    deadlines = Deadlines(settings.request_timeout)
+    entrance = Entrance(Deadlines(settings.request_timeout))
     app = web.Application(
-        middlewares=(*outermost, answer_errors, authenticate, deadlines.middleware),
+        middlewares=(*outermost, entrance.middleware),
         client_max_size=settings.max_body_bytes,
         handler_args=HANDLER_ARGS,
     )
@@ -98,7 +98,7 @@ def create_app(
         app.cleanup_ctx.append(meter.lifetime)
     context.fill(app, engine, settings, shared)
     app.cleanup_ctx.append(app[KEY_RING].follow)
-    app.cleanup_ctx.append(app[context.HEAP].lifetime)
+    app.cleanup_ctx.append(app[HEAP].lifetime)
     app.cleanup_ctx.append(app[context.RESPONSE_STORE].lifetime)
     app.on_response_prepare.append(shape_error)
     app.on_response_prepare.append(echo_request_id)

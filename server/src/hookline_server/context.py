@@ -14,22 +14,18 @@ from hookline_server.deep_health import DeepHealth
 from hookline_server.engine import ServingEngine
 from hookline_server.engine_number import EngineNumber
 from hookline_server.fixed_number import FixedNumber
-from hookline_server.heap_trimmer import HeapTrimmer
+from hookline_server.heap_trimmer import HEAP, HeapTrimmer
 from hookline_server.kept_responses import KeptResponses, OwnResponses
 from hookline_server.replies.parsers import ChosenParsers, choose_parsers
+from hookline_server.request_body import UNKNOWN_FIELDS, UnknownFields
 from hookline_server.response_store import ResponseStore
 from hookline_server.settings import ServerSettings
 from hookline_server.streams import OpenStreams
-from hookline_server.unknown_fields import UnknownFields
 
 ENGINE: web.AppKey[ServingEngine] = web.AppKey("hookline_engine", ServingEngine)
 SETTINGS: web.AppKey[ServerSettings] = web.AppKey("hookline_settings", ServerSettings)
 DEEP_HEALTH: web.AppKey[DeepHealth] = web.AppKey("hookline_deep_health", DeepHealth)
 OPEN_STREAMS: web.AppKey[OpenStreams] = web.AppKey("hookline_streams", OpenStreams)
-HEAP: web.AppKey[HeapTrimmer] = web.AppKey("hookline_heap", HeapTrimmer)
-UNKNOWN_FIELDS: web.AppKey[UnknownFields] = web.AppKey(
-    "hookline_unknown_fields", UnknownFields
-)
 RESPONSE_STORE: web.AppKey[KeptResponses] = web.AppKey("hookline_response_store")
 ALLOWANCE_OF: web.AppKey[AllowanceOf] = web.AppKey("hookline_allowance_of")
 SCALING: web.AppKey[EngineNumber] = web.AppKey("hookline_scaling")
@@ -87,4 +83,5 @@ def key_ring(settings: ServerSettings) -> KeyRing:
         api_key=settings.api_key,
         metrics_token=settings.metrics_token,
         file=settings.api_keys or settings.tenant_keys,
+        tenant_header=settings.tenant_header,
     )

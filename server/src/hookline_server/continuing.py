@@ -7,11 +7,11 @@ bodies in vain.
 from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 
-from hookline_server.request_ids import request_id
+from hookline_server.request_identity import identity_of
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
-_EXPECTED: web.RequestKey[str] = web.RequestKey("hookline_expected", str)
+EXPECTED: web.RequestKey[str] = web.RequestKey("hookline_expected", str)
 """The header's value, in lower case."""
 
 
@@ -23,26 +23,23 @@ def without_expectation(request: web.BaseRequest) -> web.BaseRequest:
     expected = request.headers.get("Expect")
     if expected is None or not isinstance(request, web.Request):
         return request
-    request_id(request)  # the copy shall have the same
+    identity_of(request)  # the copy shall have the same
     headers = CIMultiDict(request.headers)
     headers.popall("Expect")
     without = request.clone(headers=headers)
     if request.version >= HttpVersion11:  # earlier ones do not know it
-        without[_EXPECTED] = expected.lower()
+        without[EXPECTED] = expected.lower()
     return without
 
 
 async def confirm(request: web.Request) -> None:
-    """Asks the client for the body, if it waits for that.
+    """Asks the client for the body, for which it waits.
 
     Raises:
         HTTPExpectationFailed: The client expects something else.
         ConnectionError: The client has left.
     """
-    expected = request.pop(_EXPECTED, None)
-    if expected is None:
-        return
-    if expected != "100-continue":
+    if request.pop(EXPECTED) != "100-continue":
         raise web.HTTPExpectationFailed
     await request.writer.write(CONTINUE)
     # These bytes are not part of the response, which may still change.

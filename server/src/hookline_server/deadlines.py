@@ -10,7 +10,6 @@ from itertools import count
 from aiohttp import web
 
 from hookline_server.api_error import ApiError
-from hookline_server.errors import Handler
 
 HEADER = "X-Request-Timeout"
 LONGEST_SECONDS = 1e6
@@ -50,7 +49,11 @@ class Deadline:
 
 
 class Deadlines:
-    """All deadlines of a server, with one timer for the next of them."""
+    """All deadlines of a server, with one timer for the next of them.
+
+    Attributes:
+        longest: Seconds that any request may take; None without limit.
+    """
 
     def __init__(self, longest_seconds: float | None = None) -> None:
         """Starts without requests.
@@ -58,44 +61,39 @@ class Deadlines:
         Args:
             longest_seconds: Maximum for requests with and without a header.
         """
-        self._longest = longest_seconds
+        self.longest = longest_seconds
         self._heap: list[tuple[float, int, Deadline]] = []
         self._order = count()
         self._open: set[Deadline] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    @web.middleware
-    async def middleware(
-        self, request: web.Request, handler: Handler
-    ) -> web.StreamResponse:
-        """Ends a handler at the request's deadline with a 504, if it has one."""
-        seconds = self._seconds(request)
-        if seconds is None:
-            return await handler(request)
-        async with self._limited(seconds) as deadline:
-            request[DEADLINE] = deadline
-            try:
-                async with deadline.scope:
-                    return await handler(request)
-            except TimeoutError:
-                raise deadline.error from None
+    def seconds(self, request: web.Request) -> float | None:
+        """Returns the time that a request has, or None without limit.
 
-    def _seconds(self, request: web.Request) -> float | None:
+        Raises:
+            ApiError: 400; that of its header is not a positive number.
+        """
         if not request.path.startswith(TIMED_PATHS):
             return None
         requested = requested_seconds(request)
-        if requested is None or self._longest is None:
-            return requested or self._longest
-        return min(requested, self._longest)
+        if requested is None or self.longest is None:
+            return requested or self.longest
+        return min(requested, self.longest)
 
     @asynccontextmanager
-    async def _limited(self, seconds: float) -> AsyncIterator[Deadline]:
+    async def limited(self, seconds: float) -> AsyncIterator[Deadline]:
+        """Interrupts its body after a time.
+
+        Raises:
+            TimeoutError: The time has passed.
+        """
         deadline = Deadline(seconds, asyncio.get_running_loop().time())
         self._open.add(deadline)
         heappush(self._heap, (deadline.at, next(self._order), deadline))
         self._plan()
         try:
-            yield deadline
+            async with deadline.scope:
+                yield deadline
         finally:
             self._open.discard(deadline)
             self._forget_ended()
@@ -128,14 +126,6 @@ class Deadlines:
             self._heap.sort()
         if not self._heap:
             self._plan()
-
-
-DEADLINE: web.RequestKey[Deadline] = web.RequestKey("hookline_deadline", Deadline)
-
-
-def deadline_of(request: web.Request) -> Deadline | None:
-    """Returns the request's deadline, or None if it has none."""
-    return request.get(DEADLINE)
 
 
 def requested_seconds(request: web.Request) -> float | None:

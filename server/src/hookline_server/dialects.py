@@ -103,9 +103,10 @@ ANTHROPIC: Dialect = Anthropic()
 
 def dialect_of(request: web.BaseRequest) -> Dialect:
     """Returns the format of a request's response, according to its path."""
-    if is_anthropic(request.path):
+    path = request.path
+    if path.startswith(MESSAGES_PATH) and is_anthropic(path):
         return ANTHROPIC
-    return RESPONSES if request.path == RESPONSES_PATH else OPENAI
+    return RESPONSES if path == RESPONSES_PATH else OPENAI
 
 
 def is_anthropic(path: str) -> bool:

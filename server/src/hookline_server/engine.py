@@ -49,58 +49,8 @@ class OpenStream(Protocol):
         ...
 
 
-class ServingEngine(Protocol):
-    """An engine that is shared by many requests on one event loop.
-
-    Attributes:
-        facts: The model, sizes and limits.
-        model: Folder or name from which the model was loaded.
-        failed: Set when the engine has died.
-    """
-
-    facts: EngineFacts
-    model: str
-    failed: asyncio.Event
-
-    def capability(self, kind: type[T]) -> T | None:
-        """Returns what an installed distribution can do with the engines.
-
-        Args:
-            kind: A Protocol, such as `EngineNumber`.
-
-        Returns:
-            An object of that kind; None if there is none.
-        """
-        ...
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the engine accepts requests: it is neither dead nor draining."""
-        ...
-
-    @property
-    def ailment(self) -> str | None:
-        """Why no engine answers; None while one does, however long its queue is."""
-        ...
-
-    @property
-    def is_asleep(self) -> bool:
-        """Whether all engines sleep."""
-        ...
-
-    async def probe(self, timeout_seconds: float) -> tuple[ProbeResult, ...]:
-        """Lets each live engine generate one token."""
-        ...
-
-    @property
-    def failure(self) -> str | None:
-        """Why the engine died, or None while it lives."""
-        ...
-
-    @property
-    def observers(self) -> Observing:
-        """The loggers."""
-        ...
+class Texts(Protocol):
+    """What turns texts and conversations of requests into tokens, and back."""
 
     async def encode(
         self,
@@ -176,6 +126,65 @@ class ServingEngine(Protocol):
             RequestError: They are not Unicode, or exceed a limit.
             OverloadedError: Too much text is waiting.
         """
+        ...
+
+
+class ServingEngine(Protocol):
+    """An engine that is shared by many requests on one event loop.
+
+    Attributes:
+        facts: The model, sizes and limits.
+        model: Folder or name from which the model was loaded.
+        failed: Set when the engine has died.
+    """
+
+    facts: EngineFacts
+    model: str
+    failed: asyncio.Event
+
+    @property
+    def texts(self) -> Texts:
+        """What tokenizes, detokenizes and applies chat templates."""
+        ...
+
+    def capability(self, kind: type[T]) -> T | None:
+        """Returns what an installed distribution can do with the engines.
+
+        Args:
+            kind: A Protocol, such as `EngineNumber`.
+
+        Returns:
+            An object of that kind; None if there is none.
+        """
+        ...
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the engine accepts requests: it is neither dead nor draining."""
+        ...
+
+    @property
+    def ailment(self) -> str | None:
+        """Why no engine answers; None while one does, however long its queue is."""
+        ...
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether all engines sleep."""
+        ...
+
+    async def probe(self, timeout_seconds: float) -> tuple[ProbeResult, ...]:
+        """Lets each live engine generate one token."""
+        ...
+
+    @property
+    def failure(self) -> str | None:
+        """Why the engine died, or None while it lives."""
+        ...
+
+    @property
+    def observers(self) -> Observing:
+        """The loggers."""
         ...
 
     def add(

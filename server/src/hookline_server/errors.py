@@ -1,15 +1,25 @@
 """Converts every error response to the format of OpenAI's or Anthropic's API."""
 
 from collections.abc import Awaitable, Callable
+from typing import get_args
 
 from aiohttp import web
 
 from hookline.exceptions import CommandError, EngineDeadError, RequestError
 from hookline_server.api_error import ApiError, as_api_error, body_too_large
 from hookline_server.dialects import dialect_of
-from hookline_server.request_ids import request_id
+from hookline_server.request_identity import identity_of
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Answered = (
+    ApiError
+    | RequestError
+    | CommandError
+    | EngineDeadError
+    | web.HTTPRequestEntityTooLarge
+)
+ANSWERED = get_args(Answered)
+"""The errors that handlers raise deliberately."""
 
 
 def error_response(request: web.Request, error: ApiError) -> web.Response:
@@ -20,7 +30,7 @@ def error_response(request: web.Request, error: ApiError) -> web.Response:
     return web.Response(
         status=error.status,
         headers=headers,
-        body=dialect_of(request).error(error, request_id(request)),
+        body=dialect_of(request).error(error, identity_of(request).request_id),
         content_type="application/json",
     )
 
@@ -30,17 +40,22 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
     """Converts errors that handlers raise deliberately to responses."""
     try:
         return await handler(request)
-    except web.HTTPRequestEntityTooLarge:
+    except ANSWERED as error:
+        return answer(request, error)
+
+
+def answer(request: web.Request, error: Answered) -> web.Response:
+    """Returns the response to an error that a handler raised deliberately."""
+    if isinstance(error, web.HTTPRequestEntityTooLarge):
         # As a response, the exception would keep its traceback, and so the body.
         return error_response(request, body_too_large(request.client_max_size))
-    except (ApiError, RequestError, CommandError, EngineDeadError) as error:
-        response = error_response(request, as_api_error(error))
-        if response.status == 401:
-            response.headers["WWW-Authenticate"] = "Bearer"
-        if request.content.exception() is not None:
-            # The rest of the body is lost, and with it the start of the next request.
-            response.force_close()
-        return response
+    response = error_response(request, as_api_error(error))
+    if response.status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    if request.content.exception() is not None:
+        # The rest of the body is lost, and with it the start of the next request.
+        response.force_close()
+    return response
 
 
 async def shape_error(request: web.Request, response: web.StreamResponse) -> None:
@@ -54,7 +69,7 @@ async def shape_error(request: web.Request, response: web.StreamResponse) -> Non
     if response.content_type == "application/json" or isinstance(response, Page):
         return
     error = _own_error(request, response.status)
-    body = dialect_of(request).error(error, request_id(request))
+    body = dialect_of(request).error(error, identity_of(request).request_id)
     response.body = body
     response.content_type = "application/json"
     # The header still has the length of aiohttp's body.

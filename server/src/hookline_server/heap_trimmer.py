@@ -61,3 +61,6 @@ class HeapTrimmer:
             self._timer = loop.call_later(TRIM_SECONDS, self._start, loop)
         self.num_trims += 1
         self._trimming = loop.run_in_executor(None, self._trim)
+
+
+HEAP: web.AppKey[HeapTrimmer] = web.AppKey("hookline_heap", HeapTrimmer)

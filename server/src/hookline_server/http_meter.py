@@ -51,7 +51,9 @@ class HttpMeter:
         self, request: web.Request, handler: Handler
     ) -> web.StreamResponse:
         """Measures a request to its last byte; must be the outermost middleware."""
-        key = _route(request), _method(request)
+        resource = request.match_info.route.resource
+        route = UNMATCHED if resource is None else resource.canonical
+        key = route, request.method if request.method in METHODS else OTHER
         status = UNEXPECTED_ERROR  # whose body is not counted
         begun = time.perf_counter()
         self._change(key, 1)
@@ -113,12 +115,3 @@ class HttpMeter:
                 response_bytes=request.get(SENT_BYTES, 0),
             )
         )
-
-
-def _route(request: web.Request) -> str:
-    resource = request.match_info.route.resource
-    return UNMATCHED if resource is None else resource.canonical
-
-
-def _method(request: web.Request) -> str:
-    return request.method if request.method in METHODS else OTHER

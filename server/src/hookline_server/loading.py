@@ -3,22 +3,21 @@
 from aiohttp import web
 
 from hookline_server.api_error import ApiError
-from hookline_server.auth.authentication import authenticate
 from hookline_server.auth.key import KeySet, Scope
 from hookline_server.auth.key_ring import KEY_RING, KeyRing
 from hookline_server.auth.route_scopes import LIVENESS, ROUTE_SCOPES, RouteScopes
-from hookline_server.errors import answer_errors
+from hookline_server.entrance import Entrance
 from hookline_server.handlers.health import LIVE_PATHS, LIVE_ROUTES
 from hookline_server.leftovers import close_if_long
 from hookline_server.request_body import HANDLER_ARGS
-from hookline_server.request_ids import echo_request_id
+from hookline_server.request_identity import echo_request_id
 from hookline_server.sending import send
 
 
 def create_loading_app(keys: KeyRing) -> web.Application:
     """Returns the application that serves until the engine has started."""
     app = web.Application(
-        middlewares=(send, answer_errors, authenticate), handler_args=HANDLER_ARGS
+        middlewares=(send, Entrance().middleware), handler_args=HANDLER_ARGS
     )
     app[KEY_RING] = keys
     keys.budgets.use(KeySet())  # nothing is served that could be limited

@@ -5,16 +5,16 @@ from collections.abc import Iterable
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from hookline_server.auth.authentication import authenticate
 from hookline_server.auth.key import Scope
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.context import ENGINE, SETTINGS
-from hookline_server.errors import answer_errors, shape_error
+from hookline_server.entrance import Entrance
+from hookline_server.errors import shape_error
 from hookline_server.handlers.health import HEALTH_ROUTES
 from hookline_server.leftovers import close_if_long
 from hookline_server.request_body import HANDLER_ARGS
-from hookline_server.request_ids import echo_request_id
+from hookline_server.request_identity import echo_request_id
 
 PAGES_APP: web.AppKey[web.Application] = web.AppKey(
     "hookline_pages_app", web.Application
@@ -32,7 +32,7 @@ def create_pages_app(
         outermost: The API's middlewares that see every request.
     """
     pages_app = web.Application(
-        middlewares=(*outermost, answer_errors, authenticate),
+        middlewares=(*outermost, Entrance().middleware),
         client_max_size=app[SETTINGS].max_body_bytes,
         handler_args=HANDLER_ARGS,
     )

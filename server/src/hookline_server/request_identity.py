@@ -1,29 +1,30 @@
-"""What observers get to know of a request."""
+"""Who asks, and what logs, limits and observers know of a request; made once for it."""
 
 import re
+import uuid
 from collections.abc import Mapping
+from contextvars import ContextVar
 
 from aiohttp import web
 
-from hookline.config.readers import read_slo
-from hookline.exceptions import RequestError
 from hookline.frontend.request_context import TraceParent
-from hookline.payloads import EngineFacts
-from hookline.request import SESSION_ID, RequestFacts, Slo
+from hookline.frozen import EMPTY
+from hookline.request import RequestFacts, Slo
+from hookline_server.auth.allowance import Allowance
+from hookline_server.auth.key import ApiKey
+from hookline_server.deadlines import Deadline
 from hookline_server.dialects import (
     EMBEDDINGS_PATH,
     MESSAGES_PATH,
     POOLING_PATH,
     RESPONSES_PATH,
+    dialect_of,
 )
-from hookline_server.request_ids import request_id
-from hookline_server.tenants import tenant_of, weight_of
 
+MAX_ID_LENGTH = 128
 MAX_TRACESTATE_LENGTH = 512
 """Minimum length that the W3C requires to propagate; longer values are dropped."""
 
-SLO_HEADER = "X-Hookline-SLO"
-SESSION_HEADER = "X-Session-ID"
 CHAT_ROUTE = "/v1/chat/completions"
 
 _OPERATIONS = {
@@ -33,9 +34,80 @@ _OPERATIONS = {
     EMBEDDINGS_PATH: "embeddings",
     POOLING_PATH: "embeddings",
 }
-
+_NOT_IN_ID = re.compile(r"[^A-Za-z0-9._:\-]")
 _TRACESTATE = re.compile(r"[\x20-\x7e]+")
-_SESSION_ID = re.compile(SESSION_ID)
+
+
+class RequestIdentity:
+    """Who asks, and this request's ids and limits.
+
+    Attributes:
+        request_id: Its id, for the client and in the log: the client's if it sent a
+            valid one, otherwise a new one.
+        key: Its API key, once it is authenticated; None if it needs none.
+        tenant: Tenant of the key, else of the header, which is not trusted.
+        weight: Share of the tenant, relative to other tenants.
+        client: Whom to serve in turn with others: the tenant, else the address.
+        allowance: What it draws on; None if it has no limits.
+        deadline: When it has to be finished; None without limit.
+        facts: Its facts for observers, once it becomes requests for the engine.
+        is_rejectable: Whether observers count it as rejected if it fails now.
+    """
+
+    def __init__(self, request: web.BaseRequest) -> None:
+        """Takes the id; the rest is set as the request is let in."""
+        sent = request.headers.get("X-Request-Id")
+        cleaned = "" if sent is None else _NOT_IN_ID.sub("", sent)[:MAX_ID_LENGTH]
+        self.request_id = cleaned or uuid.uuid4().hex
+        self.key: ApiKey | None = None
+        self.tenant: str | None = None
+        self.weight = 1.0
+        self.client = ""
+        self.allowance: Allowance | None = None
+        self.deadline: Deadline | None = None
+        self.facts: RequestFacts | None = None
+        self.is_rejectable = False
+        self._headers = request.headers
+        self._span: tuple[str, str] | None = None
+
+    def enter_span(self, facts: RequestFacts) -> None:
+        """Makes the span of these facts that of the request's later log lines.
+
+        Of a request with several prompts it is the first one's; untraced facts have
+        none.
+        """
+        if self._span is None and facts.trace_id:
+            self._span = (facts.trace_id, facts.span_id)
+
+    @property
+    def log_fields(self) -> dict[str, str]:
+        """The fields `request_id` and, for a traced request, those of its trace.
+
+        These are `trace_id` and `span_id`; without a span of its own, as before it is
+        submitted, only the `trace_id` that the client sent.
+        """
+        fields = {"request_id": self.request_id}
+        if self._span is not None:
+            fields["trace_id"], fields["span_id"] = self._span
+        elif (parent := TraceParent.of(self._headers)) is not None:
+            fields["trace_id"] = parent.trace_id
+        return fields
+
+
+IDENTITY: web.RequestKey[RequestIdentity] = web.RequestKey(
+    "hookline_identity", RequestIdentity
+)
+"""Present in every request that has come as far as to a handler."""
+
+CURRENT: ContextVar[RequestIdentity | None] = ContextVar("request", default=None)
+"""That of the current task's request, for its lines of the log."""
+
+
+def identity_of(request: web.Request) -> RequestIdentity:
+    """Returns the request's identity, which is made on the first call."""
+    if IDENTITY not in request:
+        request[IDENTITY] = RequestIdentity(request)
+    return request[IDENTITY]
 
 
 def request_facts(
@@ -47,13 +119,15 @@ def request_facts(
     session_id: str | None = None,
 ) -> RequestFacts:
     """Returns the facts of a request for observers; a refused one has no response."""
+    identity = request[IDENTITY]
+    is_traced = "traceparent" in request.headers
     return RequestFacts(
-        client_id=request_id(request),
+        client_id=identity.request_id,
         response_id=response_id,
-        tenant=tenant_of(request),
-        weight=weight_of(request),
+        tenant=identity.tenant,
+        weight=identity.weight,
         priority=priority,
-        trace_context=trace_context(request.headers),
+        trace_context=trace_context(request.headers) if is_traced else EMPTY,
         slo=slo,
         operation=_operation(request),
         session_id=session_id,
@@ -65,46 +139,9 @@ def stranger_facts(request: web.Request) -> RequestFacts:
 
     Tenants and traces that it names could be those of others.
     """
-    return RequestFacts(client_id=request_id(request), operation=_operation(request))
-
-
-def requested_slo(request: web.Request) -> Slo | None:
-    """Returns the objectives in the request's header, or None without the header.
-
-    Raises:
-        RequestError: The header is invalid.
-    """
-    text = request.headers.get(SLO_HEADER)
-    if text is None:
-        return None
-    try:
-        return read_slo(text)
-    except ValueError as error:
-        raise RequestError(f"{SLO_HEADER}: {error}", param=SLO_HEADER) from error
-
-
-def named_session(
-    request: web.Request, in_body: str | None, engine: EngineFacts
-) -> str | None:
-    """Returns the session that the request names; None if no event would tell it.
-
-    The body's `session_id` prevails over the header, as in vLLM.
-
-    Raises:
-        RequestError: It is invalid.
-    """
-    if not engine.enable_kv_cache_events:
-        return None
-    name, session = "session_id", in_body
-    if session is None:
-        name, session = SESSION_HEADER, request.headers.get(SESSION_HEADER, "").strip()
-        if not session:
-            return None
-    if _SESSION_ID.fullmatch(session) is None:
-        raise RequestError(
-            f"{name} must have 1 to 256 visible ASCII characters, no spaces", param=name
-        )
-    return session
+    return RequestFacts(
+        client_id=request[IDENTITY].request_id, operation=_operation(request)
+    )
 
 
 def trace_context(headers: Mapping[str, str]) -> dict[str, str]:
@@ -116,6 +153,14 @@ def trace_context(headers: Mapping[str, str]) -> dict[str, str]:
     if len(state) <= MAX_TRACESTATE_LENGTH and _TRACESTATE.fullmatch(state):
         return {"traceparent": parent, "tracestate": state}
     return {"traceparent": parent}
+
+
+async def echo_request_id(request: web.Request, response: web.StreamResponse) -> None:
+    """Adds the id to the response's headers."""
+    request_id = identity_of(request).request_id
+    response.headers["X-Request-Id"] = request_id
+    if name := dialect_of(request).id_header:
+        response.headers[name] = request_id
 
 
 def _operation(request: web.Request) -> str:

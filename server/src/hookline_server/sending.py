@@ -10,8 +10,7 @@ from hookline_server.api_error import ApiError
 from hookline_server.auth.route_scopes import LIVENESS
 from hookline_server.connections.connection import Connection
 from hookline_server.errors import Handler, error_response
-from hookline_server.logs.current_request import enter_request
-from hookline_server.request_ids import request_id
+from hookline_server.request_identity import CURRENT, identity_of
 from hookline_server.sse import SENT_BYTES
 
 logger = logging.getLogger(__name__)
@@ -26,19 +25,28 @@ async def send(request: web.Request, handler: Handler) -> web.StreamResponse:
     When a client leaves, the handler is cancelled, or a write fails before that. Both
     are caught here; the returned response is only for the access log.
     """
+    identity = identity_of(request)
+    CURRENT.set(identity)
     connection = request.protocol
-    enter_request(request)
+    last = None
+    if isinstance(connection, Connection) and connection.is_last_request:
+        last = connection
     try:
-        if isinstance(connection, Connection) and connection.is_last_request:
-            response = await _last_answer(connection, request, handler)
-        else:
-            response = await _answer(request, handler)
+        try:
+            refused = None if last is None else _refusal(last, request)
+            response = await handler(request) if refused is None else refused
+        except web.HTTPException as error:  # it is a response, too
+            if error.status == web.HTTPRequestEntityTooLarge.status_code:
+                error.force_close()
+            response = error
+        if last is not None and last.is_last_request:
+            response.force_close()
         await response.prepare(request)
         await response.write_eof()
     except (asyncio.CancelledError, ConnectionError):
         if not _has_left(request):
             raise
-        logger.info("the client of %s left", request_id(request))
+        logger.info("the client of %s left", identity.request_id)
         return web.Response(status=CLIENT_LEFT)
     if isinstance(response, web.Response) and request.method != "HEAD":
         request[SENT_BYTES] = response.content_length or 0
@@ -47,36 +55,21 @@ async def send(request: web.Request, handler: Handler) -> web.StreamResponse:
     return response
 
 
-async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except web.HTTPException as error:  # it is a response, too
-        if error.status == web.HTTPRequestEntityTooLarge.status_code:
-            error.force_close()
-        return error
-
-
-async def _last_answer(
-    connection: Connection, request: web.Request, handler: Handler
-) -> web.StreamResponse:
-    """Answers the last request of a connection, which may be one too many."""
+def _refusal(connection: Connection, request: web.Request) -> web.Response | None:
+    """Returns the answer to the last request of a connection if it is one too many."""
     is_probe = request.path in LIVENESS
-    if connection.is_extra and not is_probe and not connection.becomes_regular():
-        connection.refused()
-        response: web.StreamResponse = error_response(
-            request,
-            ApiError(
-                503,
-                "too many connections are open; try again later",
-                code="too_many_connections",
-                retry_after_seconds=1,
-            ),
-        )
-    else:
-        response = await _answer(request, handler)
-    if connection.is_last_request:
-        response.force_close()
-    return response
+    if not connection.is_extra or is_probe or connection.becomes_regular():
+        return None
+    connection.refused()
+    return error_response(
+        request,
+        ApiError(
+            503,
+            "too many connections are open; try again later",
+            code="too_many_connections",
+            retry_after_seconds=1,
+        ),
+    )
 
 
 def _has_left(request: web.Request) -> bool:

@@ -15,13 +15,13 @@ from hookline_server.context import (
     OPEN_STREAMS,
     PARSERS,
     RESPONSE_STORE,
-    UNKNOWN_FIELDS,
     key_ring,
 )
 from hookline_server.engine import ServingEngine
 from hookline_server.listening import Listening, server_address
 from hookline_server.loading import create_loading_app
 from hookline_server.pages_app import PAGES_APP
+from hookline_server.request_body import UNKNOWN_FIELDS
 from hookline_server.settings import ServerSettings
 from hookline_server.sites import LAST_WRITES_SECONDS, sites
 from hookline_server.stop_signals import FORCED_END_SECONDS, StopSignals

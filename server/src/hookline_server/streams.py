@@ -1,20 +1,18 @@
 """The engine's output streams of a client's request: opened, merged, never leaked."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS
 from hookline.exceptions import EngineDeadError, RequestError
 from hookline.outputs import RequestOutput
-from hookline.request import GenerateRequest, RequestFacts
-from hookline_server.api_error import ApiError, as_api_error
+from hookline.request import GenerateRequest
+from hookline_server.api_error import ApiError
 from hookline_server.api_servers.share import Share
-from hookline_server.auth.allowance import Allowance
-from hookline_server.deadlines import Deadline
 from hookline_server.engine import OpenStream, ServingEngine
-from hookline_server.logs.current_request import enter_span
+from hookline_server.request_identity import RequestIdentity
 
 Batch = list[tuple[int, RequestOutput]]
 """Simultaneous outputs: (index of the prompt, output)."""
@@ -26,14 +24,14 @@ class PromptBatch:
 
     Attributes:
         requests: The requests.
-        facts: Client, tenant and priority of all of them.
+        identity: Who asks for all of them.
         arrived_at: When they arrived, in monotonic ns.
         is_streamed: Whether outputs come step by step.
         data_parallel_rank: Index of the engine that the client named, or None.
     """
 
     requests: Sequence[GenerateRequest]
-    facts: RequestFacts
+    identity: RequestIdentity
     arrived_at: int
     is_streamed: bool
     data_parallel_rank: int | None = None
@@ -59,19 +57,16 @@ class OpenStreams:
 
     @asynccontextmanager
     async def opened(
-        self,
-        engine: ServingEngine,
-        batch: PromptBatch,
-        deadline: Deadline | None = None,
-        allowance: Allowance | None = None,
+        self, engine: ServingEngine, batch: PromptBatch
     ) -> AsyncIterator[list[OpenStream]]:
         """Sends all requests or none; aborts those still running on exit.
 
         Their tokens are charged to the allowance.
         """
+        deadline, allowance = batch.identity.deadline, batch.identity.allowance
         streams: list[OpenStream] = []
         try:
-            await self._add_all(engine, batch, streams, deadline)
+            await self._add_all(engine, batch, streams)
             if allowance is not None:
                 allowance.charge(sum(each.prompt_tokens for each in streams))
             yield streams
@@ -83,46 +78,41 @@ class OpenStreams:
             self._end(streams, "timeout" if is_late else "client_disconnect")
 
     async def _add_all(
-        self,
-        engine: ServingEngine,
-        batch: PromptBatch,
-        streams: list[OpenStream],
-        deadline: Deadline | None,
+        self, engine: ServingEngine, batch: PromptBatch, streams: list[OpenStream]
     ) -> None:
-        requests = batch.requests
-        # On the engine's clock, too.
-        ends_at = None if deadline is None else round(deadline.at * NANOSECONDS)
+        requests, identity = batch.requests, batch.identity
+        ends_at = None
+        if identity.deadline is not None:  # on the engine's clock, too
+            ends_at = round(identity.deadline.at * NANOSECONDS)
         try:
-            with rejection_counted(engine, batch.facts):
-                if len(requests) > 1:  # so that none runs if not all of them fit
-                    engine.check_room(sum(each.params.n for each in requests))
-                for request in requests:
-                    if streams:
-                        await asyncio.sleep(0)  # others get their turns
-                    stream = engine.add(
-                        request,
-                        arrived_at=batch.arrived_at,
-                        is_streamed=batch.is_streamed,
-                        ends_at=ends_at,
-                        data_parallel_rank=batch.data_parallel_rank,
-                    )
-                    streams.append(stream)
-                    enter_span(stream.facts)
-                    self._streams.add(stream)
-                    self._changed()
+            if len(requests) > 1:  # so that none runs if not all of them fit
+                engine.check_room(sum(each.params.n for each in requests))
+            for request in requests:
+                if streams:
+                    await asyncio.sleep(0)  # others get their turns
+                stream = engine.add(
+                    request,
+                    arrived_at=batch.arrived_at,
+                    is_streamed=batch.is_streamed,
+                    ends_at=ends_at,
+                    data_parallel_rank=batch.data_parallel_rank,
+                )
+                streams.append(stream)
+                identity.enter_span(stream.facts)
+                self._streams.add(stream)
+                if self._share is not None:
+                    self._share.streams_changed(len(self._streams))
         except (RequestError, EngineDeadError):
             self._end(streams, "sibling_refused")
             raise
+        identity.is_rejectable = False
 
     def _end(self, streams: Sequence[OpenStream], cause: str) -> None:
         self._streams.difference_update(streams)
-        self._changed()
-        for stream in streams:
-            stream.abort(cause)
-
-    def _changed(self) -> None:
         if self._share is not None:
             self._share.streams_changed(len(self._streams))
+        for stream in streams:
+            stream.abort(cause)
 
     def abort_all(self, cause: str) -> None:
         """Ends every request that is still open."""
@@ -136,12 +126,20 @@ async def whole_outputs(streams: Sequence[OpenStream]) -> list[RequestOutput]:
 
 
 async def merged(streams: Sequence[OpenStream]) -> AsyncGenerator[Batch, None]:
-    """Yields the outputs of all streams as they arrive, simultaneous ones together."""
-    iterators = [_complete(stream) for stream in streams]
-    if len(iterators) == 1:
-        async for output in iterators[0]:
+    """Yields the outputs of all streams as they arrive, simultaneous ones together.
+
+    Raises:
+        ApiError: 503; a stream ended early, because the server aborted it.
+    """
+    if len(streams) == 1:
+        is_finished = False
+        async for output in streams[0]:
+            is_finished = output.finished
             yield [(0, output)]
+        if not is_finished:
+            raise _aborted()
         return
+    iterators = [_complete(stream) for stream in streams]
     waiting = {_next(iterator): n for n, iterator in enumerate(iterators)}
     try:
         while waiting:
@@ -179,14 +177,8 @@ async def _complete(stream: OpenStream) -> AsyncIterator[RequestOutput]:
         is_finished = output.finished
         yield output
     if not is_finished:
-        raise ApiError(503, "the server is shutting down", code="aborted")
+        raise _aborted()
 
 
-@contextmanager
-def rejection_counted(engine: ServingEngine, facts: RequestFacts) -> Iterator[None]:
-    """Counts what is rejected once, even if it has several prompts."""
-    try:
-        yield
-    except (RequestError, EngineDeadError) as error:
-        enter_span(engine.reject(facts, as_api_error(error).rejection))
-        raise
+def _aborted() -> ApiError:
+    return ApiError(503, "the server is shutting down", code="aborted")

@@ -263,8 +263,8 @@ def responses_loop() -> None:
         **given, input=results, previous_response_id=asked.id
     )
     sent = [{"role": "user", "content": QUESTION}, *asked.output, *results]
-    told = CLIENT.responses.create(**given, input=sent, store=False)
-    assert stored.output_text == told.output_text == SAID
+    unstored = CLIENT.responses.create(**given, input=sent, store=False)
+    assert stored.output_text == unstored.output_text == SAID
     with CLIENT.responses.stream(**given, input=QUESTION) as events:
         kinds = {event.type for event in events}
     assert "response.function_call_arguments.delta" in kinds

@@ -7,7 +7,7 @@ import pytest
 
 from hookline import LLM, ConfigError, ModelLoadError, PoolingParams, RequestError
 from hookline.config import Convert, EngineConfig, ModelConfig, Runner
-from hookline.frontend.recorders import MetricFamily
+from hookline_metrics import Family
 from hookline_pooling.config import PoolerConfig
 from hookline_pooling.sentence import pooling_facts
 from hookline_testing.conservation import assert_conserved
@@ -19,7 +19,7 @@ def engine(**options: object) -> LLM:
     return LLM.from_config(config)
 
 
-def totals(families: tuple[MetricFamily, ...], name: str) -> dict[str, float]:
+def totals(families: tuple[Family, ...], name: str) -> dict[str, float]:
     """Values of a family by its last label."""
     [family] = [each for each in families if each.name == name]
     return {each.labels[-1]: float(each.value) for each in family.samples}  # type: ignore[arg-type]

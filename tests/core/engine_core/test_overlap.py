@@ -376,7 +376,7 @@ def test_intervals_of_requests_add_up() -> None:
 
 def test_a_stall_before_the_first_token_is_part_of_prefill() -> None:
     """Preempted at 5 with the first token under way, which came at 6; resumed at 9."""
-    timeline = Timeline(0)
+    timeline = Timeline()
 
     timeline.scheduled(Scheduled(1, 0, 0, 0, 0, is_resumed=False))
     timeline.preempted(Preempted(1, 5, 3))

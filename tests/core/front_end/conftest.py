@@ -47,5 +47,5 @@ async def start_engine(llama: Oracle) -> AsyncIterator[StartEngine]:
             assert stats.running == stats.waiting == stats.kv_blocks_used == 0
             assert stats.totals.residue == Residue()
         await asyncio.wait_for(engine.close(), 10)
-        assert engine._front_end.residue == 0
-        assert engine._front_end.num_unconfirmed == 0
+        assert engine._front_end.engines.residue == 0
+        assert engine._front_end.engines.num_unconfirmed == 0

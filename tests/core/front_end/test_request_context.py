@@ -6,7 +6,7 @@ import pytest
 
 from hookline import LLM, EngineConfig, SamplingParams
 from hookline.config import DetailedTrace, ExecutorConfig, ObserverConfig
-from hookline.frontend.request_context import RequestContext
+from hookline.frontend.request_context import completed
 from hookline.request import RequestFacts, Slo
 from hookline_metrics import HistogramValue
 
@@ -21,7 +21,7 @@ def headers(flags: str, trace: str = TRACE) -> dict[str, str]:
 
 def trace_id(ratio: float | None, context: dict[str, str]) -> str:
     facts = RequestFacts(trace_context=context)
-    return RequestContext(ObserverConfig(trace_ratio=ratio)).complete(facts).trace_id
+    return completed(facts, ObserverConfig(trace_ratio=ratio)).trace_id
 
 
 @pytest.mark.parametrize("ratio", [None, 0.0, 1.0])
@@ -39,9 +39,9 @@ def test_unsampled_trace_of_a_caller_stays_unsampled(ratio: float | None) -> Non
 
 def test_request_without_a_trace_gets_one_by_chance() -> None:
     """Our share of the requests without a trace is traced, under new ids."""
-    context = RequestContext(ObserverConfig(trace_ratio=0.5))
+    config = ObserverConfig(trace_ratio=0.5)
 
-    ids = [context.complete(RequestFacts()).trace_id for _ in range(2000)]
+    ids = [completed(RequestFacts(), config).trace_id for _ in range(2000)]
 
     traced = [one for one in ids if one]
     assert 850 < len(traced) < 1150
@@ -51,16 +51,16 @@ def test_request_without_a_trace_gets_one_by_chance() -> None:
 
 def test_traced_request_gets_a_span_of_its_own() -> None:
     """Each has a new id in its caller's trace; facts that have ids keep them."""
-    context = RequestContext(ObserverConfig())
+    config = ObserverConfig()
     traced = RequestFacts(trace_context=headers("01"))
 
-    first, second = (context.complete(traced) for _ in range(2))
+    first, second = (completed(traced, config) for _ in range(2))
 
     assert first.span_id != second.span_id
     assert all(re.fullmatch("[0-9a-f]{16}", each.span_id) for each in (first, second))
     assert SPAN not in {first.span_id, second.span_id}
-    assert context.complete(first) == first
-    assert context.complete(RequestFacts()).span_id == ""
+    assert completed(first, config) == first
+    assert completed(RequestFacts(), config).span_id == ""
 
 
 def test_requests_are_not_traced_without_a_receiver() -> None:
@@ -79,10 +79,10 @@ def test_invalid_trace_header_is_ignored(context: dict[str, str]) -> None:
 
 def test_engine_objectives_apply_to_every_request() -> None:
     """A request without objectives has the engine's, another its own over them."""
-    context = RequestContext(ObserverConfig(slo=Slo(ttft=1.0, e2e=9.0)))
+    config = ObserverConfig(slo=Slo(ttft=1.0, e2e=9.0))
 
-    plain = context.complete(RequestFacts())
-    own = context.complete(RequestFacts(slo=Slo(ttft=0.2)))
+    plain = completed(RequestFacts(), config)
+    own = completed(RequestFacts(slo=Slo(ttft=0.2)), config)
 
     assert plain.slo == Slo(ttft=1.0, e2e=9.0)
     assert own.slo == Slo(ttft=0.2, e2e=9.0)
@@ -92,7 +92,7 @@ def test_facts_that_are_complete_stay_the_same_object() -> None:
     """Where there is nothing to add nothing is copied."""
     facts = RequestFacts(client_id="a")
 
-    assert RequestContext(ObserverConfig()).complete(facts) is facts
+    assert completed(facts, ObserverConfig()) is facts
 
 
 def test_offline_metrics_are_true_at_once() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hookline import sampling_params
 from hookline.config.extensions import KV_TRANSFER
 from hookline.exceptions import RequestError
-from hookline.frontend.type_check import check_types
+from hookline.frontend.input_processor import check_types
 from hookline.frozen import frozen_json, plain
 from hookline.request import GenerateRequest, RequestFacts, Slo
 from hookline.sampling_params import SamplingParams

@@ -244,8 +244,8 @@ async def test_closing_ends_open_streams(start_engine: StartEngine) -> None:
         deliver(news)  # type: ignore[arg-type]
 
     for completion in engine._front_end.engines[0].outputs._completions.values():
-        if completion.request._deliver == streams[3].deliver:
-            completion.request._deliver = note
+        if completion.request.deliver == streams[3].deliver:
+            completion.request.deliver = note
     await engine.close()
 
     reasons = await asyncio.wait_for(asyncio.gather(*readers), 10)
@@ -350,4 +350,4 @@ async def test_a_request_that_cannot_be_sent_leaves_nothing_behind(
     with pytest.raises(RequestError, match="malformed"):
         engine.add(request, arrived_at=0)
 
-    assert not engine._front_end.num_unconfirmed
+    assert not engine._front_end.engines.num_unconfirmed

@@ -19,7 +19,7 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.core.building import build_core, build_executor
+from hookline.core.building import build_core
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_facts import engine_facts
 from hookline.core.making import make_scheduler_parts
@@ -28,7 +28,8 @@ from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
 from hookline.startup_timer import StartupTimer
 from hookline.step import SleepLevel
-from hookline.worker.executor import Executor
+from hookline.worker.executor import Executor, ExecutorContext
+from hookline.worker.executor_factory import load_executor_factory
 from hookline_kernels.layout import new_keys, new_values
 from hookline_kernels.runtime.cache_memory import CacheMemory
 from hookline_testing.connected_core import connected_core
@@ -46,8 +47,9 @@ MEASURE = """
 import json, sys
 from hookline.clock import SystemClock
 from hookline.config import CacheConfig, EngineConfig, LoadFormat, ModelConfig
-from hookline.core.building import build_executor
 from hookline.step import SleepLevel
+from hookline.worker.executor import ExecutorContext
+from hookline.worker.executor_factory import load_executor_factory
 from hookline_kernels.runtime.kv_cache_prefaulter import wait_until_prefaulted
 from hookline.startup_timer import StartupTimer
 
@@ -61,7 +63,9 @@ config = EngineConfig(
     model=ModelConfig(model=sys.argv[1], load_format=LoadFormat.DUMMY),
     cache=CacheConfig(kv_cache_memory=48 << 20),
 )
-executor = build_executor(config, clock, StartupTimer(clock))
+executor = load_executor_factory(config.executor_name)(
+    ExecutorContext(config=config, clock=clock, timer=StartupTimer(clock))
+)
 wait_until_prefaulted()
 found = {"weights": executor.shape.cost.weight_bytes, "awake": resident()}
 executor.sleep(SleepLevel.KV_CACHE)
@@ -273,7 +277,9 @@ def test_simulated_executor_computes_nothing_during_sleep(llama: Oracle) -> None
         model=ModelConfig(model=str(llama.folder)),
         executor=ExecutorConfig(name="simulated"),
     )
-    executor = build_executor(config, clock, StartupTimer(clock))
+    factory = load_executor_factory(config.executor_name)
+    context = ExecutorContext(config=config, clock=clock, timer=StartupTimer(clock))
+    executor = factory(context)
     facts = engine_facts(config, executor.shape)
     parts = make_scheduler_parts(config, executor.shape, clock)
     core = EngineCore(config, executor, clock, facts, parts)

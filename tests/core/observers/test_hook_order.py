@@ -67,7 +67,7 @@ def llm(site: PluginSite) -> Iterator[LLM]:
     )
     with LLM.from_config(config) as llm:
         yield llm
-        if llm.front_end.failure is None:
+        if llm.front_end.engines.failure is None:
             assert_conserved(llm)
 
 

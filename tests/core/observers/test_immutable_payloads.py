@@ -6,9 +6,9 @@ import pytest
 
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, ObserverConfig
 from hookline.config.executor import ExecutorConfig
-from hookline.llm import LLM
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline_offline.llm import LLM
 from hookline_testing.changeable import changeable
 from hookline_testing.plugin_site import PluginSite
 

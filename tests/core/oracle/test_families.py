@@ -1,6 +1,5 @@
 """Greedy float32 output equals `transformers` generate, however requests are run."""
 
-import random
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -22,18 +21,10 @@ from hookline.config import (
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
 from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle
+from hookline_testing.oracle_prompts import mixed_prompts
 
 OUTPUT_TOKENS = 20
 GREEDY = SamplingParams(temperature=0.0, max_tokens=OUTPUT_TOKENS)
-
-
-def prompts() -> list[list[int]]:
-    """Nine prompts of 1 to 60 tokens, some with a common beginning."""
-    source = random.Random(3)  # noqa: S311 - a test
-    common = [source.randrange(320) for _ in range(40)]
-    lengths = (1, 2, 15, 16, 17, 33, 60)
-    alone = [[source.randrange(320) for _ in range(length)] for length in lengths]
-    return [*alone, [*common, 5, 6, 7], [*common, 8]]
 
 
 BASE = EngineConfig()
@@ -84,7 +75,7 @@ def config_for(folder: str, mode: str) -> EngineConfig:
 @pytest.fixture(scope="module")
 def expected(oracle: Oracle) -> list[list[int]]:
     """What the oracle makes of each prompt alone."""
-    return [oracle.greedy(prompt, OUTPUT_TOKENS) for prompt in prompts()]
+    return [oracle.greedy(prompt, OUTPUT_TOKENS) for prompt in mixed_prompts()]
 
 
 @pytest.mark.parametrize(
@@ -101,8 +92,8 @@ def test_greedy_output_equals_generate(
 ) -> None:
     """Each family gives the oracle's tokens in each mode, twice over."""
     with LLM.from_config(config_for(str(oracle.folder), mode)) as llm:
-        first = llm.generate(prompts(), GREEDY)
-        again = llm.generate(prompts(), GREEDY)
+        first = llm.generate(mixed_prompts(), GREEDY)
+        again = llm.generate(mixed_prompts(), GREEDY)
         stats = llm.front_end.engines[0].stats
         assert_conserved(llm)
 
@@ -139,11 +130,11 @@ def test_bfloat16_output_is_what_float32_finds_likely(
     greedy = SamplingParams(temperature=0.0, max_tokens=8, logprobs=0)
 
     with LLM.from_config(replace(BASE, model=model)) as llm:
-        outputs = llm.generate(prompts(), greedy)
-        outputs += llm.generate(prompts(), greedy)  # of what is in the cache
+        outputs = llm.generate(mixed_prompts(), greedy)
+        outputs += llm.generate(mixed_prompts(), greedy)  # of what is in the cache
 
     errors, regrets = [], []
-    for prompt, output in zip(prompts() * 2, outputs, strict=True):
+    for prompt, output in zip(mixed_prompts() * 2, outputs, strict=True):
         tokens = output.outputs[0].token_ids
         told = output.outputs[0].logprobs
         assert told is not None

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hookline.moved_modules import new_name, read_moved
+from hookline.moved_modules import lazy_exports, new_name, read_moved
 
 MOVED = read_moved().modules
 
@@ -36,7 +36,7 @@ def test_modules_inside_have_moved_along() -> None:
 def test_only_old_names_need_the_list_of_them() -> None:
     """An engine that starts does not read it."""
     code = (
-        "import hookline.llm, hookline.worker.uniproc, hookline.payloads\n"
+        "import hookline_offline.llm, hookline.worker.uniproc, hookline.payloads\n"
         "from hookline.config import EngineConfig\n"
         "from hookline.moved_modules import read_moved\n"
         "print(read_moved.cache_info().misses)"
@@ -71,3 +71,11 @@ def test_names_that_have_moved_are_found(module: str, name: str, new: str) -> No
         found = getattr(importlib.import_module(module), name)
 
     assert found is getattr(importlib.import_module(new), name)
+
+
+def test_a_name_of_a_missing_distribution_says_which_it_needs() -> None:
+    """Not only that its module is missing."""
+    find = lazy_exports("hookline", {"hookline_absent.llm": ("Absent",)})
+
+    with pytest.raises(ModuleNotFoundError, match="Absent needs hookline-absent"):
+        find("Absent")

@@ -57,5 +57,5 @@ async def start_engine() -> AsyncIterator[StartEngine]:
 
     for engine in engines:
         await asyncio.wait_for(engine.close(), 20)
-        assert engine._front_end.residue == 0
-        assert engine._front_end.num_unconfirmed == 0
+        assert engine._front_end.engines.residue == 0
+        assert engine._front_end.engines.num_unconfirmed == 0

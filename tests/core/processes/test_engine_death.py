@@ -170,8 +170,8 @@ def test_offline_requests_end_with_the_process(
 
         assert llm.flush()
         assert len(told(site, EngineFailed)) == 1
-        assert llm.front_end.residue == 0
-        assert llm.front_end.num_unconfirmed == 0
+        assert llm.front_end.engines.residue == 0
+        assert llm.front_end.engines.num_unconfirmed == 0
 
 
 def test_offline_requests_to_a_dead_process_end(
@@ -186,8 +186,8 @@ def test_offline_requests_to_a_dead_process_end(
 
         assert llm.flush()
         assert len(told(site, EngineFailed)) == 1
-        assert llm.front_end.residue == 0
-        assert llm.front_end.num_unconfirmed == 0
+        assert llm.front_end.engines.residue == 0
+        assert llm.front_end.engines.num_unconfirmed == 0
 
 
 @pytest.mark.parametrize("in_process", [True, False])
@@ -220,7 +220,7 @@ def test_a_failing_step_is_one_clear_error(
         [failed] = told(site, EngineFailed)
         assert isinstance(failed, EngineFailed)
         assert failed.open_requests == 2
-        assert llm.front_end.residue == 0
+        assert llm.front_end.engines.residue == 0
         with pytest.raises(EngineDeadError, match="fell off"):
             llm.generate(PROMPT, LONG)
     assert ("the engine has failed" in caplog.text) is in_process
@@ -300,5 +300,5 @@ async def test_a_request_between_death_and_its_report_begins_again(
     outputs = [output async for output in stream]
 
     assert [output.finished for output in outputs] == [True]
-    assert front_end.failure is None
+    assert front_end.engines.failure is None
     assert [each.is_final for each in told(site, EngineFailed)] == [False]  # type: ignore[attr-defined]

@@ -14,8 +14,8 @@ from hookline import (
     TokensPrompt,
 )
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
-from hookline.frontend.recorders import MetricFamily
 from hookline.request import FinishReason
+from hookline_metrics import Family
 from hookline_metrics.histogram_value import HistogramValue
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
@@ -300,7 +300,7 @@ def test_without_a_backend_the_error_says_what_to_install(
         llm.generate(TokensPrompt(prompt_token_ids=PROMPT), params)
 
 
-def numbers(metrics: Sequence[MetricFamily], name: str) -> dict[tuple[str, ...], float]:
+def numbers(metrics: Sequence[Family], name: str) -> dict[tuple[str, ...], float]:
     """Samples of a family of structured outputs, by its own labels."""
     [family] = [
         each for each in metrics if each.name == f"hookline_structured_output_{name}"
@@ -312,7 +312,7 @@ def numbers(metrics: Sequence[MetricFamily], name: str) -> dict[tuple[str, ...],
     return found
 
 
-def compile_seconds(metrics: Sequence[MetricFamily]) -> list[HistogramValue]:
+def compile_seconds(metrics: Sequence[Family]) -> list[HistogramValue]:
     """The histogram of compiling, of each engine."""
     name = "hookline_structured_output_compile_seconds"
     [family] = [each for each in metrics if each.name == name]

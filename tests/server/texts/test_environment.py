@@ -6,7 +6,8 @@ import pytest
 
 from hookline.frontend.text_bounds import TextBounds
 from hookline.tokenizer import Tokenizer
-from hookline_server.texts.pool import TextPool
+from hookline_server.texts.messages import Encode
+from hookline_server.texts.text_service import TextService
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
 
 
@@ -17,16 +18,16 @@ async def test_a_text_process_has_nothing_else_of_the_server(
     monkeypatch.setenv("HOOKLINE_API_KEY", "secret")
     save_byte_tokenizer(tmp_path)
     tokenizer = Tokenizer.load(tmp_path)
-    pool = TextPool(tokenizer, TextBounds.of(tokenizer, 64))
+    service = TextService(tokenizer, TextBounds.of(tokenizer, 64))
     with (tmp_path / "open").open("w"):
-        await pool.encode(["a"], add_special_tokens=True, client="a")
-    process = pool._queues["text"]._process
+        await service.do(Encode(["a"], add_special_tokens=True), client="a")
+    process = service._queues["text"]._process
     assert process is not None
     folder = Path(f"/proc/{process.process.pid}")
 
     variables = (folder / "environ").read_bytes()
     files = {str(each.readlink()) for each in (folder / "fd").iterdir()}
-    await pool.close()
+    await service.close()
 
     assert b"secret" not in variables
     assert str(tmp_path / "open") not in files

@@ -25,13 +25,13 @@ async def engine(tmp_path: Path) -> AsyncIterator[TextEngine]:
 
 async def test_text_services_match_the_tokenizer(engine: TextEngine) -> None:
     """Encoding, decoding and chat rendering run off the loop, and agree."""
-    ids = await engine.encode("héllo")
+    ids = await engine.texts.encode("héllo")
 
-    assert await engine.decode(ids) == "héllo"
-    assert b"".join(map(engine.token_bytes, ids)).decode() == "héllo"
-    rendered = await engine.render_chat([{"role": "user", "content": "x"}])
-    assert await engine.decode(rendered) == "<user>x<assistant>"
-    assert engine.has_chat_template
+    assert await engine.texts.decode(ids) == "héllo"
+    assert b"".join(map(engine.texts.token_bytes, ids)).decode() == "héllo"
+    rendered = await engine.texts.render_chat([{"role": "user", "content": "x"}])
+    assert await engine.texts.decode(rendered) == "<user>x<assistant>"
+    assert engine.texts.has_chat_template
 
 
 async def test_a_closed_engine_encodes_nothing(engine: TextEngine) -> None:
@@ -39,4 +39,4 @@ async def test_a_closed_engine_encodes_nothing(engine: TextEngine) -> None:
     await engine.close()
 
     with pytest.raises(EngineDeadError, match="closed"):
-        await engine.encode("text")
+        await engine.texts.encode("text")

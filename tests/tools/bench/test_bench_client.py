@@ -121,10 +121,10 @@ async def test_cached_tokens_are_those_of_the_usage() -> None:
         b'"prompt_tokens_details":{"cached_tokens":8},"completion_tokens"',
     )
 
-    told = await ScriptedServer([(1.0, TOKEN), (2.0, usage + DONE)]).ask()
+    reported = await ScriptedServer([(1.0, TOKEN), (2.0, usage + DONE)]).ask()
     untold = await ScriptedServer([(1.0, TOKEN), (2.0, USAGE + DONE)]).ask()
 
-    assert (told.cached_tokens, untold.cached_tokens) == (8, 0)
+    assert (reported.cached_tokens, untold.cached_tokens) == (8, 0)
 
 
 async def test_without_usage_tokens_are_counted() -> None:

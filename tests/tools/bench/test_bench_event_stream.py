@@ -28,7 +28,7 @@ def usage(tokens: int, choice: bytes = b"") -> bytes:
     )
 
 
-def told(tokens: int) -> bytes:
+def chunk_of(tokens: int) -> bytes:
     return usage(tokens, b'{"text":"a","finish_reason":null}')
 
 
@@ -82,7 +82,7 @@ def test_an_event_without_end_is_an_error() -> None:
         ((ROLE, SAID, SAID, OVER), [1.0, 2.0]),
         ((ROLE, THOUGHT, CALL), [1.0, 2.0]),
         ((TRAP,), [0.0]),
-        ((usage(0, b'{"delta":{"role":"assistant"}}'), told(1)), [1.0]),
+        ((usage(0, b'{"delta":{"role":"assistant"}}'), chunk_of(1)), [1.0]),
         ((b'{"choices":null}', b"{}"), []),
     ],
     ids=["text", "half a character", "chat", "thoughts", "trap", "told none", "empty"],
@@ -100,7 +100,7 @@ def test_chunks_with_tokens_are_recognised(
     ("payloads", "counts"),
     [
         ((TEXT, TEXT, TEXT), [1, 1, 1]),
-        ((told(1), told(4), told(6), usage(6)), [1, 3, 2]),
+        ((chunk_of(1), chunk_of(4), chunk_of(6), usage(6)), [1, 3, 2]),
         ((with_ids(5), with_ids(6, 7), with_ids()), [1, 2]),
         ((TEXT, TEXT, TEXT, usage(6)), [1, 2, 3]),
         ((TEXT, TEXT, TEXT, usage(2)), [1, 1, 1]),

@@ -42,7 +42,7 @@ async def test_prefill_and_decode_run_on_different_instances(path: str) -> None:
     async with routed([prefill], [decode]) as client:
         response = await client.post(path, json={**body, **options})
         text = await response.read()
-        told = await numbers_of(client)
+        returned = await numbers_of(client)
 
     assert text == b"".join(decode.pieces)
     [first], [second] = prefill.received, decode.received
@@ -54,10 +54,10 @@ async def test_prefill_and_decode_run_on_different_instances(path: str) -> None:
     more = {"min_tokens": 3, "n": 2, **options, "kv_transfer_params": TRANSFER_PARAMS}
     assert second.fields == {**body, **more}
     assert (first.target, second.target) == (path, path)
-    assert told["prefill_seconds_count"] == 1
+    assert returned["prefill_seconds_count"] == 1
     endpoint = "chat" if path == CHAT else "completions"
-    assert told[f'requests_total{{endpoint="{endpoint}",outcome="completed"}}'] == 1
-    assert not [name for name in told if "fallbacks" in name or "plain" in name]
+    assert returned[f'requests_total{{endpoint="{endpoint}",outcome="completed"}}'] == 1
+    assert not [name for name in returned if "fallbacks" in name or "plain" in name]
 
 
 async def test_headers_go_to_both() -> None:
@@ -158,17 +158,17 @@ async def test_compressed_answers_stay_so() -> None:
     assert answer == {"a": 1}
 
 
-@pytest.mark.parametrize("told", [None, {}])
-async def test_prefill_may_return_no_parameters(told: object) -> None:
+@pytest.mark.parametrize("returned", [None, {}])
+async def test_prefill_may_return_no_parameters(returned: object) -> None:
     """A connector that finds KV by content returns none; this is not a failure."""
     prefill, decode = FakeInstance(), FakeInstance()
-    prefill.transfer_params = told
+    prefill.transfer_params = returned
 
     async with routed([prefill], [decode]) as client:
         await client.post(COMPLETIONS, json=BODIES[COMPLETIONS])
         numbers = await numbers_of(client)
 
-    expected = BODIES[COMPLETIONS] if told is None else None
+    expected = BODIES[COMPLETIONS] if returned is None else None
     assert decode.received[0].fields == (
         expected or {**BODIES[COMPLETIONS], "kv_transfer_params": {}}
     )

@@ -14,6 +14,7 @@ def folders() -> list[Path]:
     tops = (
         "core",
         "metrics",
+        "offline",
         "processes",
         "registry",
         "server",

@@ -1,6 +1,5 @@
 """Builds an engine core with the executor that a configuration names."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -16,7 +15,6 @@ from hookline.core.engine_recorder import (
 )
 from hookline.core.making import make_scheduler_parts
 from hookline.exceptions import ConfigError
-from hookline.frozen import EMPTY
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugins.calling import call_plugin
@@ -24,7 +22,11 @@ from hookline.plugins.kinds import ENGINE_RECORDER
 from hookline.scheduler.extension import scheduler_sides
 from hookline.startup_timer import StartupTimer
 from hookline.worker.executor import Executor, ExecutorContext
-from hookline.worker.executor_factory import AdaptFactory, load_executor_factory
+from hookline.worker.executor_factory import (
+    AdaptFactory,
+    ExecutorFactory,
+    load_executor_factory,
+)
 from hookline_registry import installed
 
 
@@ -47,8 +49,12 @@ def build_core(
     """
     timer = StartupTimer(clock)
     with timer.phase("start engine"):
-        extensions = _extensions(config)
-        executor = build_executor(config, clock, timer, adapt, extensions=extensions)
+        factory = load_executor_factory(config.executor_name)
+        extensions = load_extensions(config, capabilities=factory.capabilities)
+        context = ExecutorContext(
+            config=config, clock=clock, timer=timer, extensions=extensions
+        )
+        executor = build_executor(factory if adapt is None else adapt(factory), context)
         sides = scheduler_sides(extensions)
         parts = make_scheduler_parts(config, executor.shape, clock, sides)
         facts = engine_facts(config, executor.shape)
@@ -60,11 +66,6 @@ def build_core(
         startup=timer.phases(),
     )
     return core
-
-
-def _extensions(config: EngineConfig) -> Mapping[str, object]:
-    factory = load_executor_factory(config.executor_name)
-    return load_extensions(config, capabilities=factory.capabilities)
 
 
 def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
@@ -87,24 +88,13 @@ def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
     return EngineLoop(core, observers.heartbeat_seconds, recorder)
 
 
-def build_executor(
-    config: EngineConfig,
-    clock: Clock,
-    timer: StartupTimer,
-    adapt: AdaptFactory | None = None,
-    *,
-    extensions: Mapping[str, object] = EMPTY,
-) -> Executor:
+def build_executor(factory: ExecutorFactory, context: ExecutorContext) -> Executor:
     """Loads the plugins first, so that their mistakes do not cost a model's loading.
 
     Raises:
         ModelLoadError: The model cannot be loaded or served.
         ConfigError: An option does not fit the model, the machine or a plugin.
     """
-    factory = load_executor_factory(config.executor_name)
-    factory = factory if adapt is None else adapt(factory)
     if not factory.has_processes:  # their ranks check it, in their own processes
-        check_logits_processors(config, factory.capabilities)
-    return factory(
-        ExecutorContext(config=config, clock=clock, timer=timer, extensions=extensions)
-    )
+        check_logits_processors(context.config, factory.capabilities)
+    return factory(context)

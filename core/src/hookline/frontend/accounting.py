@@ -6,31 +6,81 @@ engine can feed it. The delivery of text reports the ends that it causes
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 
-from hookline.clock import Clock
+from hookline.clock import NANOSECONDS, Clock
 from hookline.events import (
     ClockPair,
     Finished,
     NewTokens,
     Preempted,
+    Scheduled,
     StepEvents,
     StepOutput,
     StepRecord,
 )
 from hookline.finish_cause import Aborted, Embedded, Failed, FinishCause, Rejected
-from hookline.frontend.iteration import IterationBuilder
 from hookline.frontend.request_account import (
     RequestAccount,
     RequestGroup,
     orphaned_request,
-    rejected_request,
 )
 from hookline.frontend.timeline import ClockMapping
 from hookline.frozen import frozen_json
 from hookline.request import FinishReason, GenerateRequest, RequestFacts
 from hookline.request_ids import client_of
-from hookline.sections import NO_SECTIONS
-from hookline.stats.iteration_stats import IterationStats
+from hookline.sections import NO_SECTIONS, Sections
+from hookline.stats.finished_request import FinishedGroup, FinishedRequest
+from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
+from hookline.stats.step_work import BlockEviction
+
+
+@dataclass(slots=True)
+class _Iteration:
+    """The statistics of one output, as they add up; named as in `IterationStats`."""
+
+    evictions: Sequence[BlockEviction] = ()
+    sections: Sections = field(default_factory=lambda: NO_SECTIONS)
+    prompt_tokens_computed: int = 0
+    prompt_tokens_local: int = 0
+    prompt_tokens_external: int = 0
+    generation_tokens: int = 0
+    preemptions: int = 0
+    recomputed_tokens: int = 0
+    first_scheduled: list[FirstScheduled] = field(default_factory=list)
+    first_tokens: list[FirstToken] = field(default_factory=list)
+    # Requests that decode together share an interval: few keys, not hundreds.
+    inter_token_ns: dict[tuple[int, int], int] = field(default_factory=dict)
+    finished: list[FinishedRequest] = field(default_factory=list)
+    finished_groups: list[FinishedGroup] = field(default_factory=list)
+
+    def count_prompt(self, account: RequestAccount) -> None:
+        """Counts a request's prompt once it is computed."""
+        timeline = account.timeline
+        local, external = timeline.local_cached_tokens, timeline.external_cached_tokens
+        self.prompt_tokens_computed += account.group.prompt_tokens - local - external
+        self.prompt_tokens_local += local
+        self.prompt_tokens_external += external
+
+    def stats(self) -> IterationStats:
+        intervals = []
+        for (interval, tokens), count in self.inter_token_ns.items():
+            intervals.append((interval / NANOSECONDS / tokens, count))
+        return IterationStats(
+            prompt_tokens_computed=self.prompt_tokens_computed,
+            prompt_tokens_local=self.prompt_tokens_local,
+            prompt_tokens_external=self.prompt_tokens_external,
+            generation_tokens=self.generation_tokens,
+            preemptions=self.preemptions,
+            recomputed_tokens=self.recomputed_tokens,
+            first_scheduled=tuple(self.first_scheduled),
+            first_tokens=tuple(self.first_tokens),
+            inter_token_seconds=tuple(intervals),
+            finished=tuple(self.finished),
+            finished_groups=tuple(self.finished_groups),
+            evictions=tuple(self.evictions),
+            sections=self.sections,
+        )
 
 
 class RequestAccounting:
@@ -47,6 +97,7 @@ class RequestAccounting:
         migrated_in: Number of requests that came from another engine; they are not in
             `received`.
         num_waiting_tokens: Prompt tokens of requests that were not scheduled yet.
+        in_flight: Requests in flight by their ids; only for reading.
         wall: Places times of the engine and the front end on the wall clock.
     """
 
@@ -73,16 +124,16 @@ class RequestAccounting:
         self.moved = 0
         self.migrated_in = 0
         self.num_waiting_tokens = 0
+        self.in_flight: dict[int, RequestAccount] = {}
         self.wall = ClockMapping(clock, engine_clock)
         self._clock = clock
         self._is_detailed = is_detailed
         self._keep_prompts = keep_prompts
         self._client_index = client_index
-        self._accounts: dict[int, RequestAccount] = {}
 
     @property
     def num_in_flight(self) -> int:
-        return len(self._accounts)
+        return len(self.in_flight)
 
     @property
     def num_unheard(self) -> int:
@@ -92,7 +143,7 @@ class RequestAccounting:
         """
         return sum(
             not (each.timeline.was_queued or each.is_moved)
-            for each in self._accounts.values()
+            for each in self.in_flight.values()
         )
 
     @property
@@ -100,7 +151,7 @@ class RequestAccounting:
         """Came − left − in flight; 0, or there is a bug."""
         came = self.received + self.migrated_in
         left = sum(self.finished.values()) + self.moved
-        return came - left - len(self._accounts)
+        return came - left - len(self.in_flight)
 
     def facts_of(self, request_ids: Iterable[int]) -> dict[int, RequestFacts]:
         """Facts about those of the requests that are in flight.
@@ -110,8 +161,8 @@ class RequestAccounting:
         """
         facts = {}
         for request_id in request_ids:
-            if (account := self._accounts.get(request_id)) is not None:
-                facts[request_id] = account.request.facts
+            if (account := self.in_flight.get(request_id)) is not None:
+                facts[request_id] = account.group.request.facts
             elif client_of(request_id) != self._client_index:
                 facts[request_id] = RequestFacts()
         return facts
@@ -137,35 +188,28 @@ class RequestAccounting:
         Returns:
             Their accounts, in order; read-only for the caller.
         """
-        group, prepared_at = RequestGroup(len(request_ids)), self._clock.now()
-        accounts = [
-            RequestAccount(
-                request,
-                request_id,
-                group,
-                index=index,
-                arrived_at=arrived_at,
-                prepared_at=prepared_at,
-                is_streamed=is_streamed,
-                keeps_tokens=self._keep_prompts,
-            )
-            for index, request_id in enumerate(request_ids)
-        ]
-        self._accounts.update(zip(request_ids, accounts, strict=True))
-        self.received += len(accounts)
-        self.num_waiting_tokens += len(accounts) * len(request.prompt_token_ids)
+        size, prepared_at = len(request_ids), self._clock.now()
+        group = RequestGroup(request, size, arrived_at, prepared_at, is_streamed)
+        accounts = []
+        for index, request_id in enumerate(request_ids):
+            kept: list[int] | None = [] if self._keep_prompts else None
+            account = RequestAccount(group, request_id, index, kept)
+            self.in_flight[request_id] = account
+            accounts.append(account)
+        self.received += size
+        self.num_waiting_tokens += size * len(request.prompt_token_ids)
         return accounts
 
     def restart(self, accounts: Iterable[RequestAccount]) -> None:
         """Lets requests begin again, at an engine that replaces theirs."""
         for account in accounts:
             if account.timeline.was_scheduled:
-                self.num_waiting_tokens += account.prompt_tokens
+                self.num_waiting_tokens += account.group.prompt_tokens
             account.restart()
 
     def detach(self, request_ids: Iterable[int]) -> list[RequestAccount]:
         """Lets requests move to another engine, because this one has ended."""
-        accounts = [self._accounts.pop(each) for each in request_ids]
+        accounts = [self.in_flight.pop(each) for each in request_ids]
         for account in accounts:
             self._no_longer_waits(account)
         self.moved += len(accounts)
@@ -176,15 +220,16 @@ class RequestAccounting:
         for account in accounts:
             account.restart()
             account.is_moved = True
-            self._accounts[account.request_id] = account
-            self.num_waiting_tokens += account.prompt_tokens
+            self.in_flight[account.request_id] = account
+            self.num_waiting_tokens += account.group.prompt_tokens
         self.migrated_in += len(accounts)
 
     def reject(self, facts: RequestFacts, cause: Rejected) -> IterationStats:
         """Counts a request that was refused before it reached the engine."""
         self.received += 1
         self._count_finished(FinishReason.REJECTED)
-        return IterationStats(finished=(rejected_request(facts, cause),))
+        request = FinishedRequest(request_id=0, facts=facts, cause=cause)
+        return IterationStats(finished=(request,))
 
     def client_ended(self, request_id: int, cause: FinishCause, at: int) -> None:
         """Ends a request for its client, where the engine has not ended it yet.
@@ -192,7 +237,7 @@ class RequestAccounting:
         Its cause and time are those of the client's end; its tokens and phases are
         counted until the engine's FINISHED.
         """
-        if (account := self._accounts.get(request_id)) is not None:
+        if (account := self.in_flight.get(request_id)) is not None:
             account.record_end(cause, at)
 
     # -- what the engine reports -------------------------------------------------
@@ -203,23 +248,24 @@ class RequestAccounting:
         Those of other front ends' requests come only when these front ends have ended.
         """
         sections = frozen_json(output.sections) if output.sections else NO_SECTIONS
-        iteration = IterationBuilder(sections)
         events = output.events
-        iteration.evictions += events.evictions
+        iteration = _Iteration(events.evictions, sections)
         if output.clock is not None:
             self.wall.set_engine(output.clock)
             self.wall.set_front_end(self._clock)
-        self._take_scheduling(events, iteration)
-        self._take_step(output.record)
+        if events.queued or events.scheduled or events.preempted:
+            self._take_scheduling(events, iteration)
+        if self._is_detailed and output.record is not None:
+            self._take_step(output.record)
         for tokens in events.new_tokens:
             self._take_tokens(tokens, iteration, received_at)
         for event in events.finished:
-            if (account := self._accounts.get(event.request_id)) is not None:
+            if (account := self.in_flight.get(event.request_id)) is not None:
                 account.record_end(event.cause, received_at)
                 self._close(account, event, iteration)
             elif client_of(event.request_id) != self._client_index:
                 iteration.finished.append(orphaned_request(event))
-        return iteration.build()
+        return iteration.stats()
 
     def end_all(
         self, cause: Aborted | Failed, at: int, keep: Collection[int] = ()
@@ -231,9 +277,9 @@ class RequestAccounting:
         Returns:
             Their statistics, and a FINISHED for each in place of the engine's.
         """
-        iteration, ended_at = IterationBuilder(), self.wall.on_engine(at)
+        iteration, ended_at = _Iteration(), self.wall.on_engine(at)
         events = []
-        for account in list(self._accounts.values()):
+        for account in list(self.in_flight.values()):
             if account.request_id in keep:
                 continue
             account.record_end(cause, at)
@@ -245,77 +291,107 @@ class RequestAccounting:
             )
             events.append(event)
             self._close(account, event, iteration)
-        return iteration.build(), events
+        return iteration.stats(), events
 
-    def _take_scheduling(self, events: StepEvents, iteration: IterationBuilder) -> None:
+    def _take_scheduling(self, events: StepEvents, iteration: _Iteration) -> None:
         for queued in events.queued:
-            if (account := self._accounts.get(queued.request_id)) is not None:
+            if (account := self.in_flight.get(queued.request_id)) is not None:
                 account.timeline.queued(queued)
         # A preemption precedes what the same step schedules, except after a failed
         # load: the end of the step that scheduled the request preempts it.
-        failed = [each for each in events.preempted if each.failed_external_tokens]
-        others = [each for each in events.preempted if not each.failed_external_tokens]
-        self._take_preempted(others, iteration)
+        self._take_preempted(events.preempted, iteration, failed=False)
         for scheduled in events.scheduled:
-            iteration.recomputed_tokens += scheduled.recomputed_tokens
-            if (account := self._accounts.get(scheduled.request_id)) is not None:
-                is_first = not account.timeline.was_scheduled
-                self._no_longer_waits(account)
-                account.timeline.scheduled(scheduled)
-                if is_first and not account.had_schedule:
-                    iteration.first_scheduled(account)
-        self._take_preempted(failed, iteration)
+            self._take_scheduled(scheduled, iteration)
+        self._take_preempted(events.preempted, iteration, failed=True)
+
+    def _take_scheduled(self, event: Scheduled, iteration: _Iteration) -> None:
+        iteration.recomputed_tokens += event.recomputed_tokens
+        if (account := self.in_flight.get(event.request_id)) is None:
+            return
+        is_first = not (account.timeline.was_scheduled or account.had_schedule)
+        self._no_longer_waits(account)
+        account.timeline.scheduled(event)
+        waited, facts = account.timeline.queue_seconds, account.group.request.facts
+        if is_first and waited is not None:
+            iteration.first_scheduled.append(
+                FirstScheduled(
+                    queue_seconds=waited,
+                    trace_id=facts.trace_id,
+                    span_id=facts.span_id,
+                )
+            )
 
     def _take_preempted(
-        self, events: Iterable[Preempted], iteration: IterationBuilder
+        self, events: Iterable[Preempted], iteration: _Iteration, *, failed: bool
     ) -> None:
         for event in events:
+            if bool(event.failed_external_tokens) is not failed:
+                continue
             iteration.preemptions += 1
-            if (account := self._accounts.get(event.request_id)) is not None:
+            if (account := self.in_flight.get(event.request_id)) is not None:
                 account.timeline.preempted(event)
 
-    def _take_step(self, record: StepRecord | None) -> None:
+    def _take_step(self, record: StepRecord) -> None:
         """Charges the step's times to every request of the step in full."""
-        if record is None or not self._is_detailed:
-            return
         forward_ns, execute_ns = record.execution.forward_ns, record.execute_ns
         schedule_ns = record.schedule_ns
         for request_id, _ in record.request_tokens:
-            if (account := self._accounts.get(request_id)) is not None:
+            if (account := self.in_flight.get(request_id)) is not None:
                 account.timeline.computed(forward_ns, execute_ns, schedule_ns)
 
     def _take_tokens(
-        self, event: NewTokens, iteration: IterationBuilder, received_at: int
+        self, event: NewTokens, iteration: _Iteration, received_at: int
     ) -> None:
-        if (account := self._accounts.get(event.request_id)) is None:
+        if (account := self.in_flight.get(event.request_id)) is None:
             return
         interval = account.timeline.new_tokens(event, received_at)
-        if interval is None and not account.had_token:
-            iteration.first_token(account)
-        iteration.generated(len(event.token_ids), interval)
+        tokens = len(event.token_ids)
+        iteration.generation_tokens += tokens
+        if interval is None:
+            self._take_first_token(account, iteration)
+        elif tokens:  # they share the time since the last
+            key, counts = (interval, tokens), iteration.inter_token_ns
+            counts[key] = counts.get(key, 0) + tokens
         if account.output_token_ids is not None:
             account.output_token_ids += event.token_ids
 
+    def _take_first_token(self, account: RequestAccount, iteration: _Iteration) -> None:
+        """Counts a request's prompt and the time to its first token."""
+        if account.had_token:
+            return
+        iteration.count_prompt(account)
+        if (seconds := account.ttft_seconds) is None:
+            return
+        facts = account.group.request.facts
+        iteration.first_tokens.append(
+            FirstToken(
+                seconds=seconds,
+                prefill_seconds=account.timeline.prefill_seconds,
+                is_streamed=account.group.is_streamed,
+                trace_id=facts.trace_id,
+                span_id=facts.span_id,
+            )
+        )
+
     def _close(
-        self, account: RequestAccount, event: Finished, iteration: IterationBuilder
+        self, account: RequestAccount, event: Finished, iteration: _Iteration
     ) -> None:
         """Counts an ended request, exactly once, and forgets it."""
-        del self._accounts[event.request_id]
+        del self.in_flight[event.request_id]
         self._no_longer_waits(account)
         account.timeline.finished(event)
         if isinstance(event.cause, Embedded):
-            iteration.prompt(account)
+            iteration.count_prompt(account)
         summary = account.summary(self.wall)
         self._count_finished(summary.reason)
         iteration.finished.append(summary)
-        group = account.group
-        group.ended.append(summary)
-        if group.is_over:
-            iteration.finished_groups.append(group.summary())
+        account.group.ended.append(summary)
+        if (group := account.group.finished()) is not None:
+            iteration.finished_groups.append(group)
 
     def _no_longer_waits(self, account: RequestAccount) -> None:
         if not account.timeline.was_scheduled:
-            self.num_waiting_tokens -= account.prompt_tokens
+            self.num_waiting_tokens -= account.group.prompt_tokens
 
     def _count_finished(self, reason: FinishReason) -> None:
         self.finished[reason] = self.finished.get(reason, 0) + 1

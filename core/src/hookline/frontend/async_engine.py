@@ -21,12 +21,12 @@ from hookline.finish_cause import Rejected
 from hookline.front_end_parts import TransportStats
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.front_end import FrontEnd
+from hookline.frontend.input_processor import check_types
 from hookline.frontend.observing import Observing
 from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.queue_limits import QueueLimits
 from hookline.frontend.reporting import FrontEndReporter, ReadPart
 from hookline.frontend.starting import Connect, Observe, observe, start_front_end
-from hookline.frontend.type_check import check_types
 from hookline.payloads import EngineFacts
 from hookline.pooling import PoolingParams
 from hookline.request import GenerateRequest, RequestFacts
@@ -131,7 +131,8 @@ class AsyncEngine:
     @property
     def is_ready(self) -> bool:
         """Whether it accepts requests: it is neither dead nor being stopped."""
-        return not (self._is_draining or self.failure or self._is_closing.is_set())
+        is_ending = self._is_draining or self._is_closing.is_set()
+        return not (is_ending or self._front_end.engines.failure)
 
     @property
     def ailment(self) -> str | None:
@@ -179,7 +180,8 @@ class AsyncEngine:
             EngineDeadError: The engine is dead or being stopped.
         """
         arrived_at = self._clock.now()
-        self._check_open()
+        if self._is_closing.is_set():
+            raise EngineDeadError("it was closed")
         prepare = partial(
             self._front_end.prepare,
             prompt,
@@ -224,7 +226,8 @@ class AsyncEngine:
             OverloadedError: Too many are open.
             EngineDeadError: The engine is dead or being stopped.
         """
-        self._check_open()
+        if self._is_closing.is_set():
+            raise EngineDeadError("it was closed")
         if KV_TRANSFER in request.sections:  # any JSON
             check_types(request)
         return self._send(
@@ -245,7 +248,7 @@ class AsyncEngine:
         data_parallel_rank: int | None,
         prompt: str | None = None,
     ) -> OutputStream:
-        if self._is_draining and self.failure is None:
+        if self._is_draining and self._front_end.engines.failure is None:
             raise EngineDeadError("it is being stopped")
         n = request.params.n
         self._limits.check(n, n * len(request.prompt_token_ids))
@@ -339,10 +342,6 @@ class AsyncEngine:
     def _resize(self, engines: int) -> None:
         self.facts = replace(self.facts, data_parallel_size=engines)
 
-    def _check_open(self) -> None:
-        if self._is_closing.is_set():
-            raise EngineDeadError("it was closed")
-
     def _receive(self) -> None:
         """The receiving thread: passes all that comes to the event loop, in order."""
         client = self._front_end.engines.client
@@ -363,9 +362,10 @@ class AsyncEngine:
     def _take(self, received: Received) -> None:
         with FailureBarrier(self._die):
             self._front_end.on_message(received)
-        if self.failure is not None:
+        engines = self._front_end.engines
+        if engines.failure is not None:
             self.failed.set()
-        if not self._front_end.num_unconfirmed:
+        if not engines.num_unconfirmed:
             self._is_quiet.set()
 
     def _post_call(self, call: Callable[[], None]) -> None:

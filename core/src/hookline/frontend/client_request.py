@@ -1,6 +1,7 @@
 """A client's request in the front end: its completions and their delivery."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS
 from hookline.events import Finished, NewTokens
@@ -15,7 +16,7 @@ from hookline.finish_cause import (
 from hookline.frontend.request_account import RequestAccount
 from hookline.frontend.text_stream import TextStream
 from hookline.frontend.timeline import ClockMapping
-from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
+from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.pooling import PooledVectors
 from hookline.request import GenerateRequest, TokenLogprobs
 
@@ -23,6 +24,7 @@ Delivery = RequestOutput | HooklineError
 Deliver = Callable[[Delivery], None]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class CompletionState:
     """One of a request's `n` completions.
 
@@ -30,41 +32,22 @@ class CompletionState:
 
     Attributes:
         request: The client's request.
-        request_id: The engine's id of the completion.
-        index: Index among the `n` completions.
-        account: The completion in numbers.
+        account: The completion in numbers, with its ids and why it ended.
         text: Its text so far.
-        finish_cause: Why it ended for its client; None while it is open.
     """
 
-    __slots__ = (
-        "_has_output",
-        "_logprobs",
-        "_texts",
-        "_token_ids",
-        "account",
-        "finish_cause",
-        "index",
-        "request",
-        "request_id",
-        "text",
-    )
-
-    def __init__(
-        self, request: "ClientRequest", account: RequestAccount, text: TextStream
-    ) -> None:
-        self.request = request
-        self.request_id = account.request_id
-        self.index = account.index
-        self.account = account
-        self.text = text
-        self.finish_cause: FinishCause | None = None
-        self._clear_output()
+    request: "ClientRequest"
+    account: RequestAccount
+    text: TextStream
+    _has_output: bool = False
+    _texts: list[str] = field(default_factory=list)
+    _token_ids: list[int] = field(default_factory=list)
+    _logprobs: list[TokenLogprobs] | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether the client still expects output."""
-        return self.finish_cause is None
+        return self.account.cause is None
 
     def add_tokens(self, event: NewTokens, end: Finished | None) -> FinishCause | None:
         """Adds new tokens to the pending output.
@@ -98,7 +81,7 @@ class CompletionState:
         self._clear_output()
 
     def close(self, cause: FinishCause) -> None:
-        self.finish_cause = cause
+        """Tells the request that it has ended for its client."""
         self.request.num_open -= 1
         if isinstance(cause, Rejected):
             self.request.refusal = GrammarError(cause.message)
@@ -108,9 +91,10 @@ class CompletionState:
         """Returns the output since the last call, or None if there was none."""
         if not self._has_output:
             return None
-        cause, timeline = self.finish_cause, self.account.timeline
+        account = self.account
+        cause, timeline = account.cause, account.timeline
         output = CompletionOutput(
-            index=self.index,
+            index=account.index,
             text="".join(self._texts),
             token_ids=self._token_ids,
             logprobs=self._logprobs,
@@ -163,11 +147,18 @@ class CompletionState:
                 return None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ClientRequest:
-    """A client's request.
+    """A client's request, and where it is.
 
     Attributes:
         inner: The request as it was sent, with the id of its first completion.
+        deliver: Called with its outputs.
+        is_streamed: Whether the client gets output with each step.
+        engine_index: The engine that runs all of its completions.
+        is_named: Whether its client has named that engine.
+        ends_at: When it ends at the latest, in ns on the front end's clock; None
+            without limit.
         prompt: Text of the prompt; None if it was given as token ids.
         completions: All `n` of them, by index.
         num_open: Number of completions whose client still expects output.
@@ -175,47 +166,27 @@ class ClientRequest:
         prompt_logprobs: Log-probabilities of the prompt, until they are delivered.
         refusal: Error for the client if the engine has rejected it; None otherwise.
         kv_transfer_params: Parameters from the KV connector for the client, if any.
-        is_streamed: Whether the client gets output with each step.
-        engine_index: The engine that runs all of them.
-        is_named: Whether its client has named that engine.
-        ends_at: When it ends at the latest, in ns on the front end's clock; None
-            without limit.
         has_delivered: Whether the client has got any output.
         num_restarts: How often it has begun again, at another engine or process.
         vectors: Its pooled hidden states, if it has a pooling and they have come.
     """
 
-    def __init__(
-        self,
-        request: GenerateRequest,
-        deliver: Deliver,
-        wall: ClockMapping,
-        parts: Iterable[tuple[RequestAccount, TextStream]],
-        *,
-        engine_index: int,
-        is_streamed: bool,
-        is_named: bool = False,
-        ends_at: int | None = None,
-        prompt: str | None = None,
-    ) -> None:
-        """Takes over a request, with the account and the text of each completion."""
-        self.inner = request
-        self.prompt = prompt
-        self.completions = [CompletionState(self, *each) for each in parts]
-        self.num_open = request.params.n
-        self.last_closed: CompletionState | None = None
-        self.prompt_logprobs: list[TokenLogprobs] | None = None
-        self.refusal: GrammarError | None = None
-        self.kv_transfer_params: dict[str, object] | None = None
-        self.is_streamed = is_streamed
-        self.engine_index = engine_index
-        self.is_named = is_named
-        self.ends_at = ends_at
-        self.has_delivered = False
-        self.num_restarts = 0
-        self.vectors: PooledVectors | None = None
-        self._deliver = deliver
-        self._wall = wall
+    inner: GenerateRequest
+    deliver: Deliver
+    is_streamed: bool
+    engine_index: int = 0
+    is_named: bool = False
+    ends_at: int | None = None
+    prompt: str | None = None
+    completions: list[CompletionState] = field(default_factory=list)
+    num_open: int = 0
+    last_closed: CompletionState | None = None
+    prompt_logprobs: list[TokenLogprobs] | None = None
+    refusal: GrammarError | None = None
+    kv_transfer_params: dict[str, object] | None = None
+    has_delivered: bool = False
+    num_restarts: int = 0
+    vectors: PooledVectors | None = None
 
     @property
     def is_untouched(self) -> bool:
@@ -228,7 +199,7 @@ class ClientRequest:
     @property
     def open_ids(self) -> list[int]:
         """Ids of the completions whose client still expects output."""
-        return [each.request_id for each in self.completions if each.is_open]
+        return [each.account.request_id for each in self.completions if each.is_open]
 
     def restart(self, texts: Sequence[TextStream]) -> None:
         """Forgets the outputs of an engine that has ended; another one begins again.
@@ -246,21 +217,25 @@ class ClientRequest:
         self.kv_transfer_params = None
         self.num_restarts += 1
 
-    def deliver_output(self) -> None:
+    def deliver_output(self, wall: ClockMapping) -> None:
         """Delivers output: each time if streamed, otherwise once all have ended.
 
         If the engine has rejected the request, the error takes its place.
+
+        Args:
+            wall: Places the request's arrival on the wall clock.
         """
         if self.refusal is not None:
-            self.deliver_error(self.refusal)
+            self.deliver(self.refusal)
             return
         if not self.is_streamed and self.num_open:
             return
         self.has_delivered = True
         output = filter(None, map(CompletionState.take_output, self.completions))
+        last = None if self.num_open else self.last_closed
         logprobs, self.prompt_logprobs = self.prompt_logprobs, None
         first, inner = self.completions[0].account.timeline, self.inner
-        self._deliver(
+        self.deliver(
             RequestOutput(
                 prompt_token_ids=inner.prompt_token_ids,
                 outputs=list(output),
@@ -269,18 +244,11 @@ class ClientRequest:
                 finished=not self.num_open,
                 request_id=inner.facts.client_id or str(inner.request_id),
                 prompt=self.prompt,
-                metrics=None if self.num_open else self._metrics(),
+                metrics=None if last is None else last.account.metrics(wall),
                 kv_transfer_params=None if self.num_open else self.kv_transfer_params,
                 vectors=self.vectors,
             )
         )
-
-    def deliver_error(self, error: HooklineError) -> None:
-        self._deliver(error)
-
-    def _metrics(self) -> RequestMetrics | None:
-        last = self.last_closed
-        return None if last is None else last.account.metrics(self._wall)
 
 
 def seconds_until(ends_at: int | None, now: int) -> float | None:

@@ -46,12 +46,11 @@ class ByteDetokenizer:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, token_ids: Sequence[int]) -> str:
+        special = self._tokenizer.special_ids
+        if self._skips and not special.isdisjoint(token_ids):
+            token_ids = [each for each in token_ids if each not in special]
         return self._decoder.decode(
-            b"".join(
-                self._tokenizer.token_bytes(token_id)
-                for token_id in token_ids
-                if not (self._skips and self._tokenizer.is_special(token_id))
-            )
+            b"".join(map(self._tokenizer.token_bytes, token_ids))
         )
 
     def flush(self) -> str:

@@ -99,10 +99,6 @@ class EngineState:
         """This front end's completions that have ended there."""
         return sum(self.accounting.finished.values())
 
-    def sent(self, num_requests: int, arrived_at: int) -> None:
-        """Counts requests that are sent to the engine, with their time of arrival."""
-        self.vitals.unheard.extend([arrived_at] * num_requests)
-
     def mark_ended(self, reason: str) -> None:
         """Marks the engine as ended for good."""
         self.failure = reason
@@ -244,10 +240,10 @@ class EngineSet:
 
     @property
     def num_unconfirmed(self) -> int:
-        """Completions that no engine has confirmed to have ended."""
+        """This front end's completions that no engine has confirmed to have ended."""
         found = 0
         for engine in self._engines.values():
-            found += engine.accounting.num_in_flight
+            found += len(engine.accounting.in_flight)
         return found
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from functools import partial
-from itertools import count
+from itertools import count, islice, repeat
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -34,14 +34,13 @@ from hookline.frontend.calls import PendingCalls, SleepOperations
 from hookline.frontend.client_request import ClientRequest, Deliver, seconds_until
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.extension import Extend, FrontEndParts
-from hookline.frontend.input_processor import InputProcessor
+from hookline.frontend.input_processor import InputProcessor, check_types
 from hookline.frontend.observing import Observing
 from hookline.frontend.output_processor import OutputProcessor
-from hookline.frontend.request_context import RequestContext
+from hookline.frontend.request_context import completed
 from hookline.frontend.request_ending import RequestEnding
 from hookline.frontend.router import EngineRouter
 from hookline.frontend.text_stream import make_text_streams
-from hookline.frontend.type_check import check_types
 from hookline.payloads import EngineFacts
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, RequestFacts
@@ -100,8 +99,7 @@ class FrontEnd:
         self._look = extension.look if extension else None
         observers = extension.observers if extension else observers
         self.observers = observers
-        self._context = RequestContext(config)
-        self.inputs = InputProcessor(self.facts, tokenizer, self._context)
+        self.inputs = InputProcessor(self.facts, tokenizer, config)
         self._ids = count(first_id(client.index))
         self._sleep_operations = SleepOperations(clock, observers.front_end_changed)
         self._ending = (
@@ -136,21 +134,6 @@ class FrontEnd:
     def facts(self) -> EngineFacts:
         """Facts of the first engine; all engines serve the same model."""
         return self.engines.first.facts
-
-    @property
-    def failure(self) -> str | None:
-        """Why all engines are dead; None while one lives."""
-        return self.engines.failure
-
-    @property
-    def num_unconfirmed(self) -> int:
-        """Completions that no engine has confirmed to have ended."""
-        return self.engines.num_unconfirmed
-
-    @property
-    def residue(self) -> int:
-        """Requests unaccounted for in the front end; 0, or there is a bug."""
-        return self.engines.residue
 
     def prepare(
         self,
@@ -222,7 +205,7 @@ class FrontEnd:
             raise EngineStalledError(engine.stall.reason)
         if self._refuses_asleep and engine.is_asleep:
             raise EngineSleepingError
-        ids = [next(self._ids) for _ in range(request.params.n)]
+        ids = list(islice(self._ids, request.params.n))
         request = replace(
             request,
             request_id=ids[0],
@@ -231,18 +214,18 @@ class FrontEnd:
         )
         # Sent first: if it cannot be encoded, nothing is known of it.
         self.engines.send(engine, Add(request, ids[1:]))
-        engine.sent(len(ids), arrived_at)
-        return engine.outputs.add(
+        engine.vitals.unheard.extend(repeat(arrived_at, len(ids)))
+        client = ClientRequest(
             request,
             deliver,
-            ids,
-            arrived_at=arrived_at,
+            is_streamed,
             engine_index=engine.index,
-            is_streamed=is_streamed,
             is_named=to is not None,
             ends_at=ends_at,
             prompt=prompt,
         )
+        engine.outputs.add(client, ids, arrived_at)
+        return client
 
     def abort(self, request: ClientRequest, cause: str) -> None:
         """Ends a request for its client; does nothing once it has ended."""
@@ -256,7 +239,7 @@ class FrontEnd:
     def reject(self, facts: RequestFacts, cause: Rejected) -> RequestFacts:
         """Counts a request that reached no engine for the first; returns its facts."""
         engine = self.engines.first
-        facts = self._context.complete(facts)
+        facts = completed(facts, self._config)
         iteration = engine.accounting.reject(facts, cause)
         if self.observers.is_listening:
             output = StepOutput(engine.index, engine.stats_at, "rejected", engine.stats)
@@ -274,8 +257,8 @@ class FrontEnd:
         Raises:
             EngineDeadError: All engines are dead.
         """
-        if self.failure is not None:
-            raise EngineDeadError(self.failure)
+        if (failure := self.engines.failure) is not None:
+            raise EngineDeadError(failure)
         futures = []
         if (death := self.engines.death) is not None:
             raise EngineRestartingError(death.reason)

@@ -1,24 +1,51 @@
-"""Makes requests of prompts, and checks them against the model."""
+"""Makes requests of prompts, and checks and completes them."""
 
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import get_type_hints
 
 import msgspec
+from msgspec import defstruct
+from msgspec.structs import fields as fields_of
 
+from hookline.config.observers import ObserverConfig
 from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
-from hookline.frontend.request_context import RequestContext
+from hookline.frontend.request_context import completed
 from hookline.frontend.text_bounds import TextBounds
+from hookline.frozen import frozen_json, plain
 from hookline.payloads import EngineFacts
 from hookline.plugin_loading.logits_processors import (
     refuse_what_needs,
     usual_missing,
 )
 from hookline.pooling import POOLING, refuse_embedding
-from hookline.request import GenerateRequest
+from hookline.request import GenerateRequest, RequestFacts
 from hookline.request_part import PreparingFacts
+from hookline.sampling_params import SamplingParams
 from hookline.sampling_values import SamplingValues
-from hookline.sections import NO_SECTIONS
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.tokenizer import Tokenizer
+
+
+def _unchecked(kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """Returns a struct with the fields of another, which does not check its values."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields = [(each.name, hints[each.name], each.default) for each in fields_of(kind)]
+    return defstruct(kind.__name__, fields)
+
+
+_Sent = defstruct(
+    "_Sent",
+    [
+        ("params", _unchecked(SamplingParams)),  # they have been checked
+        ("facts", RequestFacts),
+        ("cache_salt", str | None),
+        ("sections", Sections),
+    ],
+)
+"""What a `GenerateRequest` has of its caller, with the same names."""
+_encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
+_decode = msgspec.msgpack.Decoder(_Sent).decode
 
 
 class InputProcessor:
@@ -29,18 +56,18 @@ class InputProcessor:
     """
 
     def __init__(
-        self, facts: EngineFacts, tokenizer: Tokenizer, context: RequestContext
+        self, facts: EngineFacts, tokenizer: Tokenizer, config: ObserverConfig
     ) -> None:
         """Checks for engines of one model.
 
         Args:
             facts: The model, and what extensions of its engines say of requests.
             tokenizer: The model's tokenizer.
-            context: Completes the facts of requests.
+            config: The objectives of requests, and how many are traced.
         """
         self._facts = facts
         self._tokenizer = tokenizer
-        self._context = context
+        self._config = config
         self._preparing = {
             name: section
             for name, section in facts.sections.items()
@@ -103,7 +130,7 @@ class InputProcessor:
             self._check_structured_outputs(params)
         fitted = self._fitted(params, len(token_ids), request.is_prefill_only)
         return msgspec.structs.replace(
-            request, params=fitted, facts=self._context.complete(request.facts)
+            request, params=fitted, facts=completed(request.facts, self._config)
         )
 
     def _with_parts(self, request: GenerateRequest) -> GenerateRequest:
@@ -170,6 +197,31 @@ class InputProcessor:
         if params.max_tokens is not None:
             return params
         return msgspec.structs.replace(params, max_tokens=room)
+
+
+def check_types(request: GenerateRequest) -> None:
+    """Checks types as sending a request would, for callers whose values are not typed.
+
+    Raises:
+        RequestError: An engine could not read the request.
+    """
+    sections = request.sections
+    try:
+        for section in sections.values():
+            if isinstance(section, Mapping):
+                frozen_json(section)  # as the extension may do
+        _decode(
+            _encode(_Sent(request.params, request.facts, request.cache_salt, sections))
+        )
+    except (
+        msgspec.MsgspecError,
+        TypeError,
+        ValueError,
+        OverflowError,
+        NotImplementedError,
+        RecursionError,
+    ) as error:
+        raise RequestError(f"the request is malformed: {error}") from error
 
 
 def spellings(words: Sequence[str]) -> list[str]:

@@ -1,11 +1,12 @@
 """Chooses the stat loggers by name and passes them each step's events as one batch."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 
 from hookline import hookspecs
 from hookline.config.engine import EngineConfig
+from hookline.did_you_mean import unknown
 from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.exceptions import ConfigError
 from hookline.front_end_parts import FrontEndPart
@@ -21,6 +22,7 @@ from hookline.frozen import frozen_json, frozen_map
 from hookline.pages import RoutesOf
 from hookline.payloads import (
     CacheChanged,
+    CliOptions,
     EngineFacts,
     EngineFailed,
     EngineStarted,
@@ -37,7 +39,6 @@ from hookline.payloads import (
     StepFinished,
     TokensGenerated,
 )
-from hookline.plugin_loading.logger_options import check_logger_options
 from hookline.plugins.kinds import LOGGER
 from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import IterationStats
@@ -120,7 +121,7 @@ class Observers:
         if ":" in name:
             return [self._registry.load_path(name, lambda cls: cls(context))]
         plugin = self._registry.load(LOGGER, name)
-        check_logger_options(self._registry, plugin, context.options)
+        _check_options(self._registry, plugin, context.options)
         try:
             made = self._registry.create(plugin, LOGGER.hook, context=context)
         except BrokenPluginError as error:
@@ -207,7 +208,7 @@ class Observers:
 
     def observed_requests(self, output: StepOutput) -> set[int]:
         """Ids of the requests whose facts `observe` needs with this output."""
-        return request_ids_for_hooks(output, self.listens)
+        return request_ids_for_hooks(output, self.hooks.__contains__)
 
     def front_end_ended(self, ended: SecondaryClientEnded) -> None:
         """Does nothing: front ends that can end share an observer process."""
@@ -236,34 +237,34 @@ class Observers:
         self, output: StepOutput, facts: Mapping[int, RequestFacts]
     ) -> list[Notice]:
         index, events, batch = output.engine_index, output.events, list[Notice]()
-        listens = self.listens
-        if events.queued and listens("requests_queued"):
+        hooks = self.hooks
+        if events.queued and "requests_queued" in hooks:
             queued = RequestsQueued(
                 engine_index=index, events=tuple(events.queued), facts=facts
             )
             batch.append(("requests_queued", {"queued": queued}))
-        if events.preempted and listens("requests_preempted"):
+        if events.preempted and "requests_preempted" in hooks:
             preempted = RequestsPreempted(
                 engine_index=index, events=tuple(events.preempted), facts=facts
             )
             batch.append(("requests_preempted", {"preempted": preempted}))
-        if events.scheduled and listens("requests_scheduled"):
+        if events.scheduled and "requests_scheduled" in hooks:
             scheduled = RequestsScheduled(
                 engine_index=index, events=tuple(events.scheduled), facts=facts
             )
             batch.append(("requests_scheduled", {"scheduled": scheduled}))
-        if events.new_tokens and listens("tokens_generated"):
+        if events.new_tokens and "tokens_generated" in hooks:
             generated = TokensGenerated(
                 engine_index=index,
                 events=freeze_tokens(events.new_tokens),
                 facts=facts,
             )
             batch.append(("tokens_generated", {"generated": generated}))
-        if events.cache_changes is not None and listens("cache_changed"):
+        if events.cache_changes is not None and "cache_changed" in hooks:
             freeze_changes(events.cache_changes)
             changed = CacheChanged(engine_index=index, changes=events.cache_changes)
             batch.append(("cache_changed", {"changed": changed}))
-        if events.finished and listens("requests_finished"):
+        if events.finished and "requests_finished" in hooks:
             finished = RequestsFinished(
                 engine_index=index,
                 events=frozen_finished(events.finished),
@@ -306,3 +307,32 @@ class Observers:
             if (record := self._recording.get(hook)) is not None:
                 record(**arguments)
         self._fanout.submit(batch)
+
+
+class _Declared(CliOptions):
+    """Collects the keys that a logger declares."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002, ARG002
+        self.keys.append(key)
+
+
+def _check_options(registry: PluginRegistry, plugin: str, given: Iterable[str]) -> None:
+    """Checks option keys; loggers without `add_cli_options` check them themselves.
+
+    Args:
+        registry: The registry of the logger.
+        plugin: The logger's name in the registry.
+        given: Keys of `--stat-logger-option`.
+
+    Raises:
+        ConfigError: The logger declares its options, and a key is not among them.
+    """
+    declared = _Declared()
+    registry.call_one(plugin, "add_cli_options", options=declared)
+    for key in given if declared.keys else ():
+        if key not in declared.keys:
+            option = f"{plugin}.{key}"
+            raise ConfigError(option, unknown("option", key, sorted(declared.keys)))

@@ -13,7 +13,6 @@ from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.client_request import (
     ClientRequest,
     CompletionState,
-    Deliver,
 )
 from hookline.frontend.text_stream import TextStream
 from hookline.pooling import VECTORS
@@ -51,48 +50,24 @@ class OutputProcessor:
         self._completions: dict[int, CompletionState] = {}
 
     def add(
-        self,
-        request: GenerateRequest,
-        deliver: Deliver,
-        request_ids: Sequence[int],
-        *,
-        arrived_at: int,
-        engine_index: int,
-        is_streamed: bool,
-        is_named: bool = False,
-        ends_at: int | None = None,
-        prompt: str | None = None,
-    ) -> ClientRequest:
+        self, client: ClientRequest, request_ids: Sequence[int], arrived_at: int
+    ) -> None:
         """Admits a client's request.
 
         Args:
-            request: The request, with the first of the ids.
-            deliver: Called with its outputs.
+            client: The request, with the first of the ids.
             request_ids: An id for each of its `n` completions.
             arrived_at: When it arrived, in ns on the front end's clock.
-            engine_index: The engine.
-            is_streamed: Whether the client gets output with each step.
-            is_named: Whether the client has named the engine.
-            ends_at: When it ends at the latest, on the same clock; None without limit.
-            prompt: Text of the prompt, for its outputs.
         """
+        request = client.inner
         accounts = self.accounting.admit(
-            request, request_ids, arrived_at=arrived_at, is_streamed=is_streamed
+            request, request_ids, arrived_at=arrived_at, is_streamed=client.is_streamed
         )
-        admitted = ClientRequest(
-            request,
-            deliver,
-            self.accounting.wall,
-            zip(accounts, self._make_texts(request), strict=True),
-            engine_index=engine_index,
-            is_streamed=is_streamed,
-            is_named=is_named,
-            ends_at=ends_at,
-            prompt=prompt,
-        )
-        for completion in admitted.completions:
-            self._completions[completion.request_id] = completion
-        return admitted
+        for account, text in zip(accounts, self._make_texts(request), strict=True):
+            completion = CompletionState(client, account, text)
+            client.completions.append(completion)
+            self._completions[account.request_id] = completion
+        client.num_open = len(accounts)
 
     def on_step_output(self, output: StepOutput) -> tuple[IterationStats, Stopped]:
         """Delivers an output to clients.
@@ -111,8 +86,8 @@ class OutputProcessor:
             if completion is None:
                 continue
             touched[completion.request] = None
-            if end is None and completion.finish_cause is not None:
-                ids = stopped.setdefault(completion.finish_cause, [])
+            if end is None and (cause := completion.account.cause) is not None:
+                ids = stopped.setdefault(cause, [])
                 ids.append(tokens.request_id)
         for event in output.events.finished:
             if (ended := self._take_end(event, now)) is not None:
@@ -120,7 +95,7 @@ class OutputProcessor:
         # Outputs carry numbers, so the accounting comes before their delivery.
         iteration = self.accounting.on_step_output(output, now)
         for request in touched:
-            request.deliver_output()
+            request.deliver_output(self.accounting.wall)
         return iteration, stopped
 
     @property
@@ -144,7 +119,7 @@ class OutputProcessor:
         for completion in request.completions:
             if completion.is_open:
                 self._close(completion, cause, now)
-                ids.append(completion.request_id)
+                ids.append(completion.account.request_id)
         return ids
 
     @property
@@ -177,11 +152,11 @@ class OutputProcessor:
                 continue
             del self._completions[request_id]
             if completion.is_open:
-                completion.close(cause)
+                completion.close(cause)  # the accounting keeps the cause
                 open_requests[completion.request] = None
         iteration, events = self.accounting.end_all(cause, self._clock.now(), keep)
         for request in open_requests:
-            request.deliver_error(error)
+            request.deliver(error)
         return iteration, events
 
     def restart(self) -> list[CompletionState]:
@@ -202,7 +177,8 @@ class OutputProcessor:
         """Adds a request that another engine has released; returns what moves."""
         request.restart(self._make_texts(request.inner))
         completions = [each for each in request.completions if each.is_open]
-        self._completions.update((each.request_id, each) for each in completions)
+        for each in completions:
+            self._completions[each.account.request_id] = each
         self.accounting.take_over([each.account for each in completions])
         return completions
 
@@ -212,9 +188,9 @@ class OutputProcessor:
         """Adds tokens to the output; returns the completion if its client gets them."""
         if (completion := self._completions.get(event.request_id)) is None:
             return None
-        if event.prompt_logprobs is not None and completion.index == 0:
+        if event.prompt_logprobs is not None and completion.account.index == 0:
             completion.request.prompt_logprobs = list(event.prompt_logprobs) or None
-        if completion.finish_cause is not None:
+        if completion.account.cause is not None:
             return None
         if (cause := completion.add_tokens(event, end)) is not None:
             self._close(completion, cause, now)
@@ -241,4 +217,4 @@ class OutputProcessor:
 
     def _close(self, completion: CompletionState, cause: FinishCause, now: int) -> None:
         completion.close(cause)
-        self.accounting.client_ended(completion.request_id, cause, now)
+        self.accounting.client_ended(completion.account.request_id, cause, now)

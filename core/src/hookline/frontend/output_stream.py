@@ -16,7 +16,11 @@ MOST_DELIVERIES = 64
 
 
 class OutputStream:
-    """Outputs of one request; those that pile up are merged, so nothing grows."""
+    """Outputs of one request; those that pile up are merged, so nothing grows.
+
+    Attributes:
+        facts: The request's facts, as observers get them.
+    """
 
     def __init__(
         self, front_end: FrontEnd, submit: Callable[[Deliver], ClientRequest]
@@ -27,6 +31,7 @@ class OutputStream:
         self._has_delivery = asyncio.Event()
         self._is_over = False
         self._request = submit(self.deliver)
+        self.facts: RequestFacts = self._request.inner.facts
 
     def __aiter__(self) -> "OutputStream":
         return self
@@ -52,11 +57,6 @@ class OutputStream:
             raise StopAsyncIteration
         self._is_over = self._is_over or merged.finished
         return merged
-
-    @property
-    def facts(self) -> RequestFacts:
-        """The request's facts, as observers get them."""
-        return self._request.inner.facts
 
     @property
     def prompt_tokens(self) -> int:

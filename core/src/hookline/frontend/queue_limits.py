@@ -43,41 +43,41 @@ class QueueLimits:
         Raises:
             OverloadedError: It does not, with the time after which to try again.
         """
-        if self._estimate.is_due:
-            self._estimate.mark(self._engines.num_ended)
-        max_open = self._max_running + self._max_queued
-        if self._engines.num_open + completions > max_open:
-            raise OverloadedError(max_open, self._retry_after())
-        waiting = self._engines.num_waiting_tokens
+        engines, estimate = self._engines, self._estimate
+        if estimate.clock.now() > estimate.is_due_at:
+            estimate.mark(engines.num_ended)
+        # What all engines together run; what one does if none runs.
+        max_running = self._max_running_each * max(1, len(engines.running))
+        max_open = max_running + self._max_queued
+        are_open = engines.num_open
+        if are_open + completions > max_open:
+            seconds = estimate.seconds(are_open - max_running, engines.num_ended)
+            raise OverloadedError(max_open, seconds)
+        waiting = engines.num_waiting_tokens
         # A single long prompt is never refused by an empty queue.
         if waiting and waiting + prompt_tokens > self._max_tokens:
-            raise QueuedTokensError(self._max_tokens, self._retry_after())
-
-    @property
-    def _max_running(self) -> int:
-        """Completions that all engines together run; those of one if none does."""
-        return self._max_running_each * max(1, len(self._engines.running))
-
-    def _retry_after(self) -> int:
-        waiting = self._engines.num_open - self._max_running
-        return self._estimate.seconds(waiting, self._engines.num_ended)
+            seconds = estimate.seconds(are_open - max_running, engines.num_ended)
+            raise QueuedTokensError(self._max_tokens, seconds)
 
 
 class RetryEstimate:
-    """Estimates how long a queue takes to empty, from how fast requests end."""
+    """Estimates how long a queue takes to empty, from how fast requests end.
+
+    Attributes:
+        clock: The clock.
+        is_due_at: When the next `mark` is due.
+    """
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self.clock = clock
         self._marks = [(clock.now(), 0)]
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the last `mark` is too old."""
-        return self._clock.now() - self._marks[-1][0] > _WINDOW_NS
+        self.is_due_at = clock.now() + _WINDOW_NS
 
     def mark(self, ended: int) -> None:
         """Starts the next window; `ended` is as in `seconds`."""
-        self._marks = [self._marks[-1], (self._clock.now(), ended)]
+        now = self.clock.now()
+        self._marks = [self._marks[-1], (now, ended)]
+        self.is_due_at = now + _WINDOW_NS
 
     def seconds(self, waiting: int, ended: int) -> int:
         """Returns whole seconds, from `SHORTEST_RETRY` to `LONGEST_RETRY`.
@@ -86,7 +86,7 @@ class RetryEstimate:
             waiting: Number of waiting requests.
             ended: Number of requests that have ended since the start.
         """
-        now = self._clock.now()
+        now = self.clock.now()
         # Between one and two windows old under load.
         since, ended_before = self._marks[0]
         rate = (ended - ended_before) * NANOSECONDS / max(now - since, 1)

@@ -1,112 +1,83 @@
-"""Account of one request in the accounting."""
+"""Accounts of a client's request and of its completions."""
 
-import dataclasses
+from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS
 from hookline.events import Finished
-from hookline.finish_cause import FinishCause, Rejected
+from hookline.finish_cause import FinishCause
 from hookline.frontend.timeline import ClockMapping, Timeline, seconds_between
 from hookline.outputs import RequestMetrics
 from hookline.request import GenerateRequest, RequestFacts
-from hookline.sampling_values import SamplingValues
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class RequestGroup:
-    """The completions of one client request.
+    """One client's request.
 
     Attributes:
-        size: Number of completions.
-        ended: Those that the engine has ended, in the order of their ends.
+        request: The request, with the id and the index of its first completion.
+        size: Number of its completions.
+        arrived_at: When it arrived, in ns on the front end's clock.
+        prepared_at: When it was ready to be sent to the engine, in ns likewise.
+        is_streamed: Whether the client gets tokens as they are generated.
+        ended: Completions that the engine has ended, in the order of their ends.
     """
 
-    __slots__ = ("ended", "size")
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.ended: list[FinishedRequest] = []
+    request: GenerateRequest
+    size: int
+    arrived_at: int
+    prepared_at: int
+    is_streamed: bool
+    ended: list[FinishedRequest] = field(default_factory=list)
 
     @property
-    def is_over(self) -> bool:
-        return len(self.ended) == self.size
+    def prompt_tokens(self) -> int:
+        return len(self.request.prompt_token_ids)
 
-    def summary(self) -> FinishedGroup:
+    def finished(self) -> FinishedGroup | None:
         """The summary of the whole request once it is over, for observers."""
+        if len(self.ended) < self.size:
+            return None
         ordered = sorted(self.ended, key=lambda each: each.completion_index)
         return FinishedGroup(requests=tuple(ordered))
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class RequestAccount:
-    """A request from its admission until the engine has ended it.
+    """A completion from its admission until the engine has ended it.
 
     Attributes:
-        request: The request, with the id and the index of its first completion.
+        group: The client's request, whose completion it is.
         request_id: Its id in the engine's events.
         index: Index among the completions of the client's request.
-        arrived_at: When the client's request arrived, in ns on the front end's clock.
-        prepared_at: When it was ready to be sent to the engine, in ns likewise.
-        is_streamed: Whether the client gets tokens as they are generated.
-        timeline: Its times and token counts.
-        group: The completions of the client's request.
+        output_token_ids: Generated tokens; None unless they are kept for observers.
+        timeline: What its engine does with it.
         cause: Why it ended for its client; None while the client waits.
         ended_at: When it ended for its client, in ns on the front end's clock.
-        output_token_ids: Generated tokens; None unless they are kept for observers.
         had_schedule: Whether an engine that has ended had scheduled it.
         had_token: Whether an engine that has ended had generated a token of it.
         is_moved: Whether its engine does not count it as received, because another one
             has.
     """
 
-    __slots__ = (
-        "arrived_at",
-        "cause",
-        "ended_at",
-        "group",
-        "had_schedule",
-        "had_token",
-        "index",
-        "is_moved",
-        "is_streamed",
-        "output_token_ids",
-        "prepared_at",
-        "request",
-        "request_id",
-        "timeline",
-    )
-
-    def __init__(
-        self,
-        request: GenerateRequest,
-        request_id: int,
-        group: RequestGroup,
-        *,
-        index: int,
-        arrived_at: int,
-        prepared_at: int,
-        is_streamed: bool,
-        keeps_tokens: bool,
-    ) -> None:
-        self.request = request
-        self.request_id = request_id
-        self.index = index
-        self.arrived_at = arrived_at
-        self.prepared_at = prepared_at
-        self.is_streamed = is_streamed
-        self.timeline = Timeline(arrived_at)
-        self.group = group
-        self.cause: FinishCause | None = None
-        self.ended_at: int | None = None
-        self.output_token_ids: list[int] | None = [] if keeps_tokens else None
-        self.had_schedule = False
-        self.had_token = False
-        self.is_moved = False
+    group: RequestGroup
+    request_id: int
+    index: int
+    output_token_ids: list[int] | None
+    timeline: Timeline = field(default_factory=Timeline)
+    cause: FinishCause | None = None
+    ended_at: int | None = None
+    had_schedule: bool = False
+    had_token: bool = False
+    is_moved: bool = False
 
     def restart(self) -> None:
         """Forgets what an engine did that has ended; the arrival stays."""
         self.is_moved = False
         self.had_schedule = self.had_schedule or self.timeline.was_scheduled
         self.had_token = self.had_token or self.timeline.output_tokens > 0
-        self.timeline = Timeline(self.arrived_at)
+        self.timeline = Timeline()
         if self.output_token_ids is not None:
             self.output_token_ids = []
 
@@ -116,23 +87,24 @@ class RequestAccount:
             self.cause, self.ended_at = cause, at
 
     @property
-    def prompt_tokens(self) -> int:
-        return len(self.request.prompt_token_ids)
+    def ttft_seconds(self) -> float | None:
+        received = self.timeline.first_token_received
+        return seconds_between(self.group.arrived_at, received)
 
     @property
     def e2e_seconds(self) -> float | None:
-        return seconds_between(self.arrived_at, self.ended_at)
+        return seconds_between(self.group.arrived_at, self.ended_at)
 
     def metrics(self, wall: ClockMapping) -> RequestMetrics:
         """The metrics of an ended request for its client."""
         timeline = self.timeline
         return RequestMetrics(
-            arrival_time=wall.of_front_end(timeline.arrived_at) / NANOSECONDS,
+            arrival_time=wall.of_front_end(self.group.arrived_at) / NANOSECONDS,
             queue_seconds=timeline.queue_seconds,
             prefill_seconds=timeline.prefill_seconds,
             decode_seconds=timeline.decode_seconds,
             inference_seconds=timeline.inference_seconds,
-            ttft_seconds=timeline.ttft_seconds,
+            ttft_seconds=self.ttft_seconds,
             tpot_seconds=timeline.tpot_seconds,
             e2e_seconds=self.e2e_seconds or 0.0,
             preemptions=timeline.preemptions.count,
@@ -149,14 +121,15 @@ class RequestAccount:
     def _summary(
         self, cause: FinishCause, wall: ClockMapping, ended_at: int
     ) -> FinishedRequest:
-        request, timeline = self.request, self.timeline
-        preemptions, output = timeline.preemptions, self.output_token_ids
+        group, timeline, output = self.group, self.timeline, self.output_token_ids
+        request, preemptions = group.request, timeline.preemptions
+        arrived_at = group.arrived_at
         return FinishedRequest(
             request_id=self.request_id,
             facts=request.facts,
             cause=cause,
             params=request.params,
-            prompt_tokens=self.prompt_tokens,
+            prompt_tokens=group.prompt_tokens,
             local_cached_tokens=timeline.local_cached_tokens,
             external_cached_tokens=timeline.external_cached_tokens,
             stored_prompt_tokens=timeline.stored_prompt_tokens,
@@ -165,7 +138,7 @@ class RequestAccount:
             accepted_tokens=timeline.accepted_tokens,
             preemptions=preemptions.count,
             recomputed_tokens=preemptions.recomputed_tokens,
-            preparation_seconds=seconds_between(self.arrived_at, self.prepared_at),
+            preparation_seconds=seconds_between(arrived_at, group.prepared_at),
             queue_seconds=timeline.queue_seconds,
             last_scheduled_seconds=timeline.last_scheduled_seconds,
             prefill_seconds=timeline.prefill_seconds,
@@ -173,53 +146,26 @@ class RequestAccount:
             inference_seconds=timeline.inference_seconds,
             preempted_seconds=preemptions.total / NANOSECONDS,
             preempted_prefill_seconds=preemptions.before_first_token / NANOSECONDS,
-            ttft_seconds=timeline.ttft_seconds,
+            ttft_seconds=self.ttft_seconds,
             e2e_seconds=self.e2e_seconds or 0.0,
             tpot_seconds=timeline.tpot_seconds,
             forward_seconds=seconds_between(0, timeline.forward_ns),
             execute_seconds=seconds_between(0, timeline.execute_ns),
             schedule_seconds=seconds_between(0, timeline.schedule_ns),
-            times=timeline.times(wall, ended_at),
-            is_streamed=self.is_streamed,
+            times=timeline.times(wall, arrived_at=arrived_at, ended_at=ended_at),
+            is_streamed=group.is_streamed,
             completion_index=self.index,
             prompt_token_ids=None if output is None else (*request.prompt_token_ids,),
             output_token_ids=None if output is None else (*output,),
         )
 
 
-def rejected_request(facts: RequestFacts, cause: Rejected) -> FinishedRequest:
-    """The summary of a request that reached no engine: no id, no tokens, no times."""
-    return _without_times(0, facts, cause, 0)
-
-
 def orphaned_request(event: Finished) -> FinishedRequest:
     """The summary of a request whose front end has ended, and with it what it knew."""
-    request = _without_times(
-        event.request_id, RequestFacts(), event.cause, event.output_tokens
-    )
-    return dataclasses.replace(request, is_orphaned=True)
-
-
-def _without_times(
-    request_id: int, facts: RequestFacts, cause: FinishCause, output_tokens: int
-) -> FinishedRequest:
     return FinishedRequest(
-        request_id=request_id,
-        facts=facts,
-        cause=cause,
-        params=SamplingValues(),
-        prompt_tokens=0,
-        local_cached_tokens=0,
-        external_cached_tokens=0,
-        output_tokens=output_tokens,
-        preemptions=0,
-        recomputed_tokens=0,
-        queue_seconds=None,
-        prefill_seconds=None,
-        decode_seconds=None,
-        inference_seconds=None,
-        preempted_seconds=0.0,
-        ttft_seconds=None,
-        e2e_seconds=0.0,
-        tpot_seconds=None,
+        request_id=event.request_id,
+        facts=RequestFacts(),
+        cause=event.cause,
+        output_tokens=event.output_tokens,
+        is_orphaned=True,
     )

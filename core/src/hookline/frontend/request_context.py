@@ -44,34 +44,31 @@ class TraceParent(NamedTuple):
         return cls(trace_id, span_id, bool(int(flags, 16) & _SAMPLED))
 
 
-class RequestContext:
-    """Completes facts; thread-safe."""
+def completed(facts: RequestFacts, config: ObserverConfig) -> RequestFacts:
+    """Returns facts with default objectives, and the ids of its span if it is traced.
 
-    def __init__(self, config: ObserverConfig) -> None:
-        self._slo = config.slo
-        self._trace_ratio = config.trace_ratio
+    Args:
+        facts: A request's facts.
+        config: The objectives of requests, and how many are traced.
+    """
+    slo = config.slo if facts.slo is None else over(facts.slo, config.slo)
+    trace_id, span_id = facts.trace_id, facts.span_id
+    if not trace_id and (facts.trace_context or config.trace_ratio):
+        trace_id = _trace_id(facts.trace_context, config.trace_ratio)
+    if trace_id and not span_id:
+        # Not from `random`: a program that seeds it would repeat its span ids.
+        span_id = os.urandom(_SPAN_ID_BYTES).hex()
+    if (slo, trace_id, span_id) == (facts.slo, facts.trace_id, facts.span_id):
+        return facts
+    return msgspec.structs.replace(facts, slo=slo, trace_id=trace_id, span_id=span_id)
 
-    def complete(self, facts: RequestFacts) -> RequestFacts:
-        """Adds the default objectives, and the ids of its span if it is traced."""
-        slo = self._slo if facts.slo is None else over(facts.slo, self._slo)
-        trace_id = facts.trace_id or self._trace_id(facts.trace_context)
-        span_id = facts.span_id
-        if trace_id and not span_id:
-            # Not from `random`: a program that seeds it would repeat its span ids.
-            span_id = os.urandom(_SPAN_ID_BYTES).hex()
-        if (slo, trace_id, span_id) == (facts.slo, facts.trace_id, facts.span_id):
-            return facts
-        return msgspec.structs.replace(
-            facts, slo=slo, trace_id=trace_id, span_id=span_id
-        )
 
-    def _trace_id(self, headers: Mapping[str, str]) -> str:
-        """Follows the caller's sampling decision; without one, samples by the ratio."""
-        if (parent := TraceParent.of(headers)) is None:
-            ratio = self._trace_ratio
-            is_traced = ratio is not None and random.random() < ratio  # noqa: S311
-            return os.urandom(_TRACE_ID_BYTES).hex() if is_traced else ""
-        return parent.trace_id if parent.is_sampled else ""
+def _trace_id(headers: Mapping[str, str], ratio: float | None) -> str:
+    """Follows the caller's sampling decision; without one, samples by the ratio."""
+    if (parent := TraceParent.of(headers)) is None:
+        is_traced = ratio is not None and random.random() < ratio  # noqa: S311
+        return os.urandom(_TRACE_ID_BYTES).hex() if is_traced else ""
+    return parent.trace_id if parent.is_sampled else ""
 
 
 def over(slo: Slo, base: Slo | None) -> Slo:

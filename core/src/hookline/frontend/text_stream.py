@@ -129,18 +129,19 @@ def make_text_streams(
     tokenizer: Tokenizer, request: GenerateRequest
 ) -> list[TextStream]:
     """Makes the text streams of a request's completions."""
-    params = request.params
-    stop = [StopString(text) for text in params.stop]
-    return [
-        TextStream(
-            make_detokenizer(
-                tokenizer,
-                request.prompt_token_ids,
-                skip_special_tokens=params.skip_special_tokens,
-            ),
+    params, streams = request.params, []
+    stop = list(map(StopString, params.stop))
+    for _ in range(params.n):
+        detokenizer = make_detokenizer(
+            tokenizer,
+            request.prompt_token_ids,
+            skip_special_tokens=params.skip_special_tokens,
+        )
+        stream = TextStream(
+            detokenizer,
             stop,
             include_stop=params.include_stop_str_in_output,
             min_tokens=params.min_tokens,
         )
-        for _ in range(params.n)
-    ]
+        streams.append(stream)
+    return streams

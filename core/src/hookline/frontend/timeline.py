@@ -1,6 +1,10 @@
-"""The times and token counts of one request, taken from the engine's events."""
+"""The times and token counts of one request, taken from the engine's events.
+
+No interval mixes the engine's clock with the front end's.
+"""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS, Clock
 from hookline.events import (
@@ -56,6 +60,7 @@ class ClockMapping:
         return self.of_front_end(at) - self.engine_offset
 
 
+@dataclass(slots=True)
 class Preemptions:
     """The preemptions of one request; times are the engine's, in ns.
 
@@ -67,24 +72,13 @@ class Preemptions:
         recomputed_tokens: Tokens computed again after preemptions.
     """
 
-    __slots__ = (
-        "_began_at",
-        "_recompute_until",
-        "before_first_token",
-        "count",
-        "recomputed_tokens",
-        "spans",
-        "total",
-    )
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.total = 0
-        self.before_first_token = 0
-        self.spans: list[tuple[int, int]] = []
-        self.recomputed_tokens = 0
-        self._began_at: int | None = None
-        self._recompute_until = 0
+    count: int = 0
+    total: int = 0
+    before_first_token: int = 0
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    recomputed_tokens: int = 0
+    _began_at: int | None = None
+    _recompute_until: int = 0
 
     def on_preempted(self, event: Preempted) -> None:
         self.count += 1
@@ -122,14 +116,13 @@ class Preemptions:
         self._began_at = None
 
 
+@dataclass(slots=True)
 class Timeline:
-    """One request from its arrival to its end.
+    """What one engine does with a request.
 
-    No interval mixes the engine's clock with the front end's. Intervals are in seconds,
-    and None until both of their ends are known.
+    Intervals are in seconds, and None until both of their ends are known.
 
     Attributes:
-        arrived_at: When the request arrived, in ns on the front end's clock.
         local_cached_tokens: Prompt tokens from the engine's prefix cache at the first
             admission.
         external_cached_tokens: Prompt tokens from a KV connector, likewise.
@@ -145,52 +138,28 @@ class Timeline:
         execute_ns: Time in the executor, likewise.
         schedule_ns: Time in the scheduler, likewise.
         preemptions: Time and tokens lost to preemptions.
+        first_token_received: When the first token came, in ns on the front end's clock.
     """
 
-    __slots__ = (
-        "_first_scheduled",
-        "_first_token",
-        "_first_token_received",
-        "_last_scheduled",
-        "_last_token",
-        "_prefilled",
-        "_queued",
-        "_remote_kv",
-        "accepted_tokens",
-        "arrived_at",
-        "draft_tokens",
-        "execute_ns",
-        "external_cached_tokens",
-        "forward_ns",
-        "local_cached_tokens",
-        "output_tokens",
-        "preemptions",
-        "schedule_ns",
-        "steps_by_accepted",
-        "stored_prompt_tokens",
-    )
-
-    def __init__(self, arrived_at: int) -> None:
-        self.arrived_at = arrived_at
-        self.local_cached_tokens = 0
-        self.external_cached_tokens = 0
-        self.stored_prompt_tokens = 0
-        self.output_tokens = 0
-        self.draft_tokens = 0
-        self.accepted_tokens = 0
-        self.steps_by_accepted: list[int] = []
-        self.forward_ns: int | None = None
-        self.execute_ns: int | None = None
-        self.schedule_ns: int | None = None
-        self.preemptions = Preemptions()
-        self._queued: int | None = None
-        self._first_scheduled: int | None = None
-        self._last_scheduled: int | None = None
-        self._first_token: int | None = None
-        self._first_token_received: int | None = None
-        self._last_token: int | None = None
-        self._prefilled: int | None = None  # at the end, without a token
-        self._remote_kv: list[tuple[int, int]] = []
+    local_cached_tokens: int = 0
+    external_cached_tokens: int = 0
+    stored_prompt_tokens: int = 0
+    output_tokens: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+    steps_by_accepted: list[int] = field(default_factory=list)
+    forward_ns: int | None = None
+    execute_ns: int | None = None
+    schedule_ns: int | None = None
+    preemptions: Preemptions = field(default_factory=Preemptions)
+    first_token_received: int | None = None
+    _queued: int | None = None
+    _first_scheduled: int | None = None
+    _last_scheduled: int | None = None
+    _first_token: int | None = None
+    _last_token: int | None = None
+    _prefilled: int | None = None  # at the end, without a token
+    _remote_kv: list[tuple[int, int]] = field(default_factory=list)
 
     # -- events ------------------------------------------------------------------
 
@@ -230,7 +199,7 @@ class Timeline:
             self._verified(event)
         if previous is None:
             self._first_token = event.at
-            self._first_token_received = received_at
+            self.first_token_received = received_at
             self.preemptions.first_token(event.at)
             return None
         return event.at - previous
@@ -287,20 +256,24 @@ class Timeline:
         )
 
     @property
-    def ttft_seconds(self) -> float | None:
-        return seconds_between(self.arrived_at, self._first_token_received)
-
-    @property
     def tpot_seconds(self) -> float | None:
         """Decode time per token after the first; None for fewer than two tokens."""
         decode, later_tokens = self.decode_seconds, self.output_tokens - 1
         return None if decode is None or later_tokens < 1 else decode / later_tokens
 
-    def times(self, wall: ClockMapping, ended_at: int) -> RequestTimes:
-        """Places the request's phases on the wall clock."""
+    def times(
+        self, wall: ClockMapping, *, arrived_at: int, ended_at: int
+    ) -> RequestTimes:
+        """Places the request's phases on the wall clock.
+
+        Args:
+            wall: Places them.
+            arrived_at: When the request arrived, in ns on the front end's clock.
+            ended_at: When it ended for its client, likewise.
+        """
         engine = wall.of_engine
         return RequestTimes(
-            arrived=wall.of_front_end(self.arrived_at),
+            arrived=wall.of_front_end(arrived_at),
             queued=engine(self._queued),
             scheduled=engine(self._first_scheduled),
             first_token=engine(self._first_token),

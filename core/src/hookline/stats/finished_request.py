@@ -1,6 +1,6 @@
 """The summary of a finished request: its counts, intervals and times."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hookline.finish_cause import FinishCause
 from hookline.former_fields import replaced_by
@@ -92,21 +92,21 @@ class FinishedRequest:
     request_id: int
     facts: RequestFacts
     cause: FinishCause
-    params: SamplingValues
-    prompt_tokens: int
-    local_cached_tokens: int
-    external_cached_tokens: int
-    output_tokens: int
-    preemptions: int
-    recomputed_tokens: int
-    queue_seconds: float | None
-    prefill_seconds: float | None
-    decode_seconds: float | None
-    inference_seconds: float | None
-    preempted_seconds: float
-    ttft_seconds: float | None
-    e2e_seconds: float
-    tpot_seconds: float | None
+    params: SamplingValues = field(default_factory=SamplingValues)
+    prompt_tokens: int = 0
+    local_cached_tokens: int = 0
+    external_cached_tokens: int = 0
+    output_tokens: int = 0
+    preemptions: int = 0
+    recomputed_tokens: int = 0
+    queue_seconds: float | None = None
+    prefill_seconds: float | None = None
+    decode_seconds: float | None = None
+    inference_seconds: float | None = None
+    preempted_seconds: float = 0.0
+    ttft_seconds: float | None = None
+    e2e_seconds: float = 0.0
+    tpot_seconds: float | None = None
     preempted_prefill_seconds: float = 0.0
     forward_seconds: float | None = None
     execute_seconds: float | None = None

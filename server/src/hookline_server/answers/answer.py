@@ -1,4 +1,4 @@
-"""The common part of both completion endpoints' responses: id, usage, finish reason."""
+"""What responses have in common: id, usage, metrics, finish reason."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,11 +9,15 @@ from msgspec import UNSET, UnsetType
 
 from hookline.outputs import RequestOutput
 from hookline.request import FinishReason
+from hookline_server.answers.settings import ResponseSettings, SpecDecodeMetrics
 from hookline_server.api_error import ApiError
 from hookline_server.deadlines import timed_out
+from hookline_server.protocol.request_metrics import ResponseMetrics, response_metrics
 from hookline_server.protocol.transfer_params import TransferParams
 from hookline_server.protocol.usage import Usage, make_usage
 from hookline_server.streams import Batch
+
+NotedMetrics = ResponseMetrics | UnsetType | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +102,41 @@ class UsageMeter:
 def _replace(sums: list[int], old: Sequence[int], new: Sequence[int]) -> None:
     for index, (before, now) in enumerate(zip(old, new, strict=True)):
         sums[index] += now - before
+
+
+class MetricsNote:
+    """Waits for the last output of a request, which has the metrics."""
+
+    def __init__(self, settings: ResponseSettings) -> None:
+        """Starts empty; `settings` choose the metrics."""
+        self._has_times = settings.enable_per_request_metrics
+        spec = settings.per_request_spec_decode_metrics
+        self._has_drafts = spec is not SpecDecodeMetrics.NONE
+        self._is_one = True
+        self._noted: ResponseMetrics | None = None
+
+    def add_output(self, number: int, output: RequestOutput, *, n: int) -> None:
+        """Takes an output of one prompt of which `n` completions were requested."""
+        self._is_one = self._is_one and number == 0 and n == 1
+        if output.metrics is None or not output.outputs or not self._tells:
+            return
+        self._noted = response_metrics(
+            output.metrics,
+            output.outputs[0].output_tokens,
+            has_times=self._has_times,
+            has_drafts=self._has_drafts,
+        )
+
+    @property
+    def noted(self) -> NotedMetrics:
+        """The metrics; None for several completions, UNSET if they are switched off."""
+        if not self._tells:
+            return UNSET
+        return self._noted if self._is_one else None
+
+    @property
+    def _tells(self) -> bool:
+        return self._has_times or self._has_drafts
 
 
 def transfer_params(output: RequestOutput) -> TransferParams:

@@ -54,7 +54,7 @@ class AnthropicAnswer:
         self, identity: Identity, engine: ServingEngine, reading: ReplyReading
     ) -> None:
         self._identity = identity
-        self._token_bytes = engine.token_bytes
+        self._token_bytes = engine.texts.token_bytes
         self._reader = reading.reader()
         self._meter = UsageMeter()
         self._has_begun = False

@@ -9,12 +9,12 @@ from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import TokenLogprobs
 from hookline_server.answers.answer import (
     Identity,
+    MetricsNote,
     UsageMeter,
     finish_word,
     transfer_params,
 )
 from hookline_server.answers.chat_logprobs import chat_logprobs
-from hookline_server.answers.metrics_note import MetricsNote
 from hookline_server.answers.prompt_tokens import raw_token_ids, sliced_prompt_logprobs
 from hookline_server.answers.reply import ReplyStream, WholeReply
 from hookline_server.answers.settings import DEFAULT_RESPONSES, ResponseSettings
@@ -147,7 +147,7 @@ class ChatAnswer:
             is_legacy=self._reading.use.is_legacy,
             shows_reasoning=self._reading.shows_reasoning,
         )
-        token_bytes = self._engine.token_bytes
+        token_bytes = self._engine.texts.token_bytes
         for parts in reader.read(completion.text, completion.token_ids, token_bytes):
             reply.add(parts)
             await turns.took(1)
@@ -159,7 +159,7 @@ class ChatAnswer:
     def _chunk_choices(self, completion: CompletionOutput) -> Iterator[ChunkChoice]:
         index = completion.index
         if (stream := self._streamed.get(index)) is None:
-            stream = ReplyStream(self._reading, self._engine.token_bytes)
+            stream = ReplyStream(self._reading, self._engine.texts.token_bytes)
             self._streamed[index] = stream
             yield ChunkChoice(index=index, delta=Delta(role="assistant", content=""))
             if self._echo:

@@ -10,12 +10,12 @@ from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import TokenLogprobs
 from hookline_server.answers.answer import (
     Identity,
+    MetricsNote,
     UsageMeter,
     finish_word,
     transfer_params,
 )
 from hookline_server.answers.completion_logprobs import CompletionLogprobsMaker, joined
-from hookline_server.answers.metrics_note import MetricsNote
 from hookline_server.answers.prompt_tokens import raw_token_ids, sliced_prompt_logprobs
 from hookline_server.answers.settings import DEFAULT_RESPONSES, ResponseSettings
 from hookline_server.answers.slices import SLICE_TOKENS, Columns, Turns
@@ -62,10 +62,8 @@ class CompletionAnswer:
         self._n = request.n or 1
         self._meter = UsageMeter()
         self._note = MetricsNote(settings)
+        self._begun: set[int] = set()
         self._makers: dict[int, CompletionLogprobsMaker] = {}
-        self._names = TokenNames(
-            engine, has_ids=bool(request.return_tokens_as_token_ids)
-        )
 
     async def whole(self, outputs: Sequence[RequestOutput]) -> Completion:
         """Returns the response to a request without streaming."""
@@ -116,10 +114,12 @@ class CompletionAnswer:
         self._take(number, output)
         for each in output.outputs:
             index = number * self._n + each.index
-            is_first = index not in self._makers
+            is_first = index not in self._begun
+            self._begun.add(index)
             has_echo = is_first and bool(self._echo.text)
-            maker = self._makers.setdefault(index, CompletionLogprobsMaker(self._names))
-            logprobs = self._logprobs(maker, output, each, has_echo=has_echo)
+            logprobs = None
+            if self._request.logprobs is not None:
+                logprobs = self._logprobs(index, output, each, has_echo=has_echo)
             choice = self._choice(number, each, logprobs, has_echo=has_echo)
             if is_first:
                 choice.prompt_token_ids = self._token_ids(output.prompt_token_ids)
@@ -156,7 +156,7 @@ class CompletionAnswer:
         """Returns the log-probabilities of a whole choice, echo included."""
         if self._request.logprobs is None:
             return None
-        maker = CompletionLogprobsMaker(self._names)
+        maker = self._maker()
         columns = Columns(CompletionLogprobs([], [], [], []))
         for token_ids, entries in self._scored(output, completion):
             for start in range(0, len(token_ids), SLICE_TOKENS):
@@ -194,20 +194,25 @@ class CompletionAnswer:
 
     def _logprobs(
         self,
-        maker: CompletionLogprobsMaker,
+        index: int,
         output: RequestOutput,
         completion: CompletionOutput,
         *,
         has_echo: bool,
-    ) -> CompletionLogprobs | None:
-        if self._request.logprobs is None:
-            return None
+    ) -> CompletionLogprobs:
+        """Returns the log-probabilities of a choice's new part."""
+        if (maker := self._makers.get(index)) is None:
+            maker = self._makers[index] = self._maker()
         made = CompletionLogprobs([], [], [], [])
         if has_echo:
             made = maker.make(output.prompt_token_ids, self._echoed(output))
         if self._echo.is_alone:
             return made
         return joined(made, maker.make(completion.token_ids, completion.logprobs or ()))
+
+    def _maker(self) -> CompletionLogprobsMaker:
+        has_ids = bool(self._request.return_tokens_as_token_ids)
+        return CompletionLogprobsMaker(TokenNames(self._engine, has_ids=has_ids))
 
     def _finish_word(self, completion: CompletionOutput) -> str | None:
         word = finish_word(completion.finish_reason)

@@ -53,6 +53,6 @@ def _position(
         entry.token_ids, entry.logprobs, ranks, strict=False
     ):
         if token_id not in found:
-            text = engine.token_text(token_id)
+            text = engine.texts.token_text(token_id)
             found[token_id] = PromptLogprob(logprob, rank, text)
     return found

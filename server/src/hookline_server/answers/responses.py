@@ -65,7 +65,7 @@ class ResponsesAnswer:
             keep: Stores the response when it ends; None if it is not stored.
         """
         self._begun = begun
-        self._token_bytes = engine.token_bytes
+        self._token_bytes = engine.texts.token_bytes
         self._names = TokenNames(engine, has_ids=False)
         self._reader = reading.reader()
         self._keep = keep

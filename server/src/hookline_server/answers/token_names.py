@@ -21,7 +21,7 @@ class TokenNames:
         return f"token_id:{token_id}" if self._has_ids else self.text(token_id)
 
     def text(self, token_id: int) -> str:
-        return self._engine.token_text(token_id)
+        return self._engine.texts.token_text(token_id)
 
     def bytes(self, token_id: int) -> bytes:
-        return self._engine.token_bytes(token_id)
+        return self._engine.texts.token_bytes(token_id)

@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from aiohttp import web
-
 from hookline_server.api_error import ApiError
 from hookline_server.auth.budget import Budget, Exceeded
 from hookline_server.auth.token_bucket import TokenBucket
@@ -84,23 +82,6 @@ class OwnAllowance:
             **_headers("requests", requests, now),
             **_headers("tokens", tokens, now),
         }
-
-
-ALLOWANCE: web.RequestKey[Allowance] = web.RequestKey("hookline_allowance")
-"""Absent if the request has no limits."""
-
-
-def allowance_of(request: web.Request) -> Allowance | None:
-    """Returns what a request draws on; None if it has no limits."""
-    found: Allowance | None = request.get(ALLOWANCE)
-    return found
-
-
-async def show_limits(request: web.Request, response: web.StreamResponse) -> None:
-    """Adds the headers of rate limits; for an application's `on_response_prepare`."""
-    allowance = allowance_of(request)
-    if allowance is not None:
-        response.headers.update(allowance.headers())
 
 
 def duration(seconds: float) -> str:

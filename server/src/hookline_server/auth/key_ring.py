@@ -34,6 +34,8 @@ class KeyRing:
 
     Attributes:
         budgets: What keys and tenants have left of their limits.
+        is_open: Whether no path needs a key, because none is configured.
+        tenant_header: Header with the tenants of requests whose key has none, or None.
     """
 
     def __init__(
@@ -42,21 +44,19 @@ class KeyRing:
         api_key: str | None = None,
         metrics_token: str | None = None,
         file: KeyFile | None = None,
+        tenant_header: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.budgets = Budgets(clock)
+        self.tenant_header = tenant_header
         self._file = file
         self._own = _own_keys(api_key, metrics_token)
         self._guarded = frozenset({Scope.METRICS} if metrics_token is not None else ())
         if api_key is not None or file is not None:
             self._guarded = EVERY_SCOPE
+        self.is_open = not self._guarded
         self._stamp = None if file is None else file.stamp
         self._use(KeySet() if file is None else file.content)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether no path needs a key, because none is configured."""
-        return not self._guarded
 
     @property
     def may_have_limits(self) -> bool:

@@ -3,23 +3,16 @@
 from aiohttp import web
 
 from hookline_server.api_error import ApiError
-from hookline_server.auth.key import PriorityRange
+from hookline_server.auth.key import ApiKey, PriorityRange
 from hookline_server.auth.key_ring import KEY_RING
-from hookline_server.auth.request_key import key_of
 from hookline_server.protocol.engine_request import EngineRequest
 
 ROUTER_KEY = "X-Hookline-Router-Key"
 """Header in which a proxy sends its own key beside the client's."""
 
 
-def check_permissions(request: web.Request, body: EngineRequest) -> None:
-    """Raises `ApiError` 403 for a field that the request's key must not set.
-
-    Without a key everything is allowed: the server is open.
-    """
-    key = key_of(request)
-    if key is None:
-        return
+def check_permissions(request: web.Request, key: ApiKey, body: EngineRequest) -> None:
+    """Raises `ApiError` 403 for a field that the request's key must not set."""
     allowed = key.permissions
     if body.priority and not allowed.may_set_priority(body.priority):
         raise _denied("priority", _range(allowed.priority))

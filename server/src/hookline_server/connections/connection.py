@@ -22,7 +22,7 @@ from hookline_server.connections.refusal import (
     malformed,
     to_bytes,
 )
-from hookline_server.request_ids import request_id
+from hookline_server.request_identity import identity_of
 
 LINGER_SECONDS = 2.0
 """Time for a client to read an answer to a request that was not read to its end.
@@ -295,8 +295,10 @@ class Connection(web.RequestHandler):
     async def _finish_refusal(
         self, request: web.BaseRequest, refusal: Refusal, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        identity = request_id(request) if isinstance(request, web.Request) else None
-        self._send_last(refusal.error, identity)
+        request_id = None
+        if isinstance(request, web.Request):
+            request_id = identity_of(request).request_id
+        self._send_last(refusal.error, request_id)
         self.log_access(request, refusal, start_time)
         # Cancelled when the client closes, which it usually does at once.
         await asyncio.sleep(LINGER_SECONDS)

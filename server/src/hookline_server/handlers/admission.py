@@ -7,27 +7,35 @@ from typing import Generic, TypeVar
 
 import msgspec
 from aiohttp import web
+from msgspec import UNSET
 
 from hookline.config.extensions import KV_TRANSFER
 from hookline.pooling import POOLING, PoolingParams
 from hookline.request import GenerateRequest, Slo
 from hookline.sampling_params import SamplingParams
-from hookline.sections import present
 from hookline_server.answers.answer import Identity
+from hookline_server.api_error import ApiError
 from hookline_server.auth.permissions import check_permissions
+from hookline_server.context import ENGINE
 from hookline_server.engine import ServingEngine
-from hookline_server.handlers.common import check_model, ready_engine
-from hookline_server.protocol.completion import Prompt
-from hookline_server.protocol.engine_request import EngineRequest
-from hookline_server.request_identity import (
+from hookline_server.handlers.common import MAX_SHOWN, unready_reason
+from hookline_server.header_options import (
+    RANK_HEADER,
+    SESSION_HEADER,
+    SLO_HEADER,
     named_session,
-    request_facts,
+    requested_rank,
     requested_slo,
 )
-from hookline_server.request_message import read_message
-from hookline_server.requested_rank import requested_rank
-from hookline_server.streams import PromptBatch, rejection_counted
-from hookline_server.tenants import client_of
+from hookline_server.protocol.completion import Prompt
+from hookline_server.protocol.engine_request import EngineRequest
+from hookline_server.request_body import read_message
+from hookline_server.request_identity import (
+    IDENTITY,
+    RequestIdentity,
+    request_facts,
+)
+from hookline_server.streams import PromptBatch
 
 Body = TypeVar("Body", bound=EngineRequest)
 
@@ -38,6 +46,7 @@ class RequestAdmission(Generic[Body]):
 
     Attributes:
         request: The HTTP request.
+        identity: Who asks.
         engine: The engine.
         body: The request's body.
         slo: The objectives that the client sets, or None.
@@ -46,11 +55,22 @@ class RequestAdmission(Generic[Body]):
     """
 
     request: web.Request
+    identity: RequestIdentity
     engine: ServingEngine
     body: Body
     slo: Slo | None
     session_id: str | None
     data_parallel_rank: int | None
+
+    def response_identity(self, prefix: str) -> Identity:
+        """Returns the identity of the response; `prefix` begins its id."""
+        facts, config = self.engine.facts, self.engine.facts.config_hash
+        return Identity(
+            id=prefix + self.identity.request_id,
+            created=int(time.time()),
+            model=facts.model_name,
+            system_fingerprint=f"fp_{config}" if config else UNSET,
+        )
 
     async def batch(
         self,
@@ -76,19 +96,33 @@ class RequestAdmission(Generic[Body]):
             OverloadedError: Too much text is waiting.
         """
         engine, body, arrived_at = self.engine, self.body, time.monotonic_ns()
-        facts = request_facts(
+        client = self.identity.client
+        self.identity.facts = facts = request_facts(
             self.request,
             response_id=identity.id,
             priority=body.priority or 0,
             slo=self.slo,
             session_id=self.session_id,
         )
-        with rejection_counted(engine, facts):
-            tokens, words = await self._tokenized(prompts, params)
+        tokens: list[list[int]] = []
+        for prompt in prompts:
+            if isinstance(prompt, str):
+                ids = await engine.texts.encode(prompt, is_prompt=True, client=client)
+                tokens.append(ids)
+            else:
+                tokens.append(prompt)
+        words: tuple[tuple[int, ...], ...] = ()
+        if params.bad_words:
+            words = await engine.texts.encode_words(params.bad_words, client)
         most = engine.facts.model.max_model_len
-        sections = present(((POOLING, pooling), (KV_TRANSFER, body.kv_transfer_params)))
-        requests = [
-            GenerateRequest(
+        sections: dict[str, object] = {}
+        if pooling is not None:
+            sections[POOLING] = pooling
+        if body.kv_transfer_params is not None:
+            sections[KV_TRANSFER] = body.kv_transfer_params
+        requests = []
+        for each in tokens:
+            request = GenerateRequest(
                 prompt_token_ids=each,
                 params=fitting(params, most - len(each)) if may_be_shorter else params,
                 bad_words_token_ids=words,
@@ -96,30 +130,14 @@ class RequestAdmission(Generic[Body]):
                 cache_salt=body.cache_salt,
                 sections=sections,
             )
-            for each in tokens
-        ]
+            requests.append(request)
         return PromptBatch(
             requests=requests,
-            facts=facts,
+            identity=self.identity,
             arrived_at=arrived_at,
-            is_streamed=body.is_streamed,
+            is_streamed=bool(body.stream),
             data_parallel_rank=self.data_parallel_rank,
         )
-
-    async def _tokenized(
-        self, prompts: Sequence[Prompt], params: SamplingParams
-    ) -> tuple[list[list[int]], tuple[tuple[int, ...], ...]]:
-        """Returns the tokens of the prompts, and of words that are forbidden."""
-        engine, client = self.engine, client_of(self.request)
-        tokens = [
-            await engine.encode(each, is_prompt=True, client=client)
-            if isinstance(each, str)
-            else each
-            for each in prompts
-        ]
-        if not params.bad_words:
-            return tokens, ()
-        return tokens, await engine.encode_words(params.bad_words, client)
 
 
 def fitting(params: SamplingParams, room: int) -> SamplingParams:
@@ -146,19 +164,46 @@ async def admit(
         LimitError: The body has too many values.
         RequestError: The body or a header is invalid.
     """
-    engine = ready_engine(request)
-    slo = requested_slo(request)
-    rank = requested_rank(request, engine.facts)
+    engine, identity = ready_engine(request), request[IDENTITY]
+    headers = request.headers
+    slo = requested_slo(headers[SLO_HEADER]) if SLO_HEADER in headers else None
+    rank = None
+    if RANK_HEADER in headers:
+        rank = requested_rank(headers[RANK_HEADER], engine.facts)
     body = await read_message(request, kind)
-    check_permissions(request, body)
+    if identity.key is not None:
+        check_permissions(request, identity.key, body)
     check_model(engine, body.model)
     check(body)
-    session_id = named_session(request, body.session_id, engine.facts)
+    session_id = None
+    if engine.facts.enable_kv_cache_events:  # or no event would tell it
+        session_id = named_session(headers.get(SESSION_HEADER, ""), body.session_id)
     return RequestAdmission(
         request=request,
+        identity=identity,
         engine=engine,
         body=body,
         slo=slo,
         session_id=session_id,
         data_parallel_rank=rank,
     )
+
+
+def ready_engine(request: web.Request) -> ServingEngine:
+    """Returns the engine; raises `ApiError` if it cannot accept requests."""
+    engine = request.app[ENGINE]
+    if not engine.is_ready and (reason := unready_reason(engine)) is not None:
+        raise ApiError(503, reason, code="engine_unavailable")
+    return engine
+
+
+def check_model(engine: ServingEngine, name: str | None) -> None:
+    """Raises `ApiError` if the model is not served."""
+    served = engine.facts.model_name
+    if name is not None and name != served:
+        raise ApiError(
+            404,
+            f"the model {name[:MAX_SHOWN]!r} is not served; available: {served!r}",
+            code="model_not_found",
+            param="model",
+        )

@@ -6,14 +6,8 @@ from hookline.exceptions import RequestError
 from hookline_server.answers.anthropic_message import AnthropicAnswer
 from hookline_server.context import ENGINE, PARSERS
 from hookline_server.engine import ServingEngine
-from hookline_server.handlers.admission import admit
-from hookline_server.handlers.common import (
-    check_model,
-    json_response,
-    make_identity,
-    ready_engine,
-    rejections_counted,
-)
+from hookline_server.handlers.admission import admit, check_model, ready_engine
+from hookline_server.handlers.common import json_response
 from hookline_server.handlers.conversation import (
     Conversation,
     count_conversation,
@@ -54,7 +48,7 @@ from hookline_server.replies.reading import (
     can_reason_first,
     check_use,
 )
-from hookline_server.request_message import read_message
+from hookline_server.request_body import read_message
 
 
 @described(
@@ -70,16 +64,13 @@ from hookline_server.request_message import read_message
 )
 async def create_message(request: web.Request) -> web.StreamResponse:
     """Generates the next message of a conversation."""
-    with rejections_counted(request):
-        admission = await admit(request, MessagesRequest, check)
-        body = admission.body
-        with format_named(body.format_field):
-            params = sampling_params(
-                generation_request(body), max_tokens=body.max_tokens
-            )
-        prompt, reading = await _read(request, body)
-        params = reading.adapted(params)
-    identity = make_identity(request, "msg_")
+    admission = await admit(request, MessagesRequest, check)
+    body = admission.body
+    with format_named(body.format_field):
+        params = sampling_params(generation_request(body), max_tokens=body.max_tokens)
+    prompt, reading = await _read(request, body)
+    params = reading.adapted(params)
+    identity = admission.response_identity("msg_")
     batch = await admission.batch(identity, [prompt], params)
     answer = AnthropicAnswer(identity, admission.engine, reading)
     field = body.format_field if body.format else "tools"

@@ -7,7 +7,6 @@ from aiohttp import web
 from hookline_server.answers.chat import ChatAnswer
 from hookline_server.context import SETTINGS
 from hookline_server.handlers.admission import admit
-from hookline_server.handlers.common import make_identity, rejections_counted
 from hookline_server.handlers.conversation import read_conversation
 from hookline_server.handlers.delivery import deliver
 from hookline_server.handlers.field_names import fields_named
@@ -20,7 +19,7 @@ from hookline_server.openapi.operation import (
 from hookline_server.protocol.chat import ChatChunk, ChatCompletion, ChatRequest, check
 from hookline_server.protocol.errors import ErrorBody
 from hookline_server.protocol.generation import (
-    check_logprobs,
+    check_kept_logprobs,
     check_sizes,
     sampling_params,
 )
@@ -39,19 +38,19 @@ from hookline_server.protocol.structured_outputs import asking_field
 )
 async def chat_completions(request: web.Request) -> web.StreamResponse:
     """Generates replies to a conversation."""
-    with rejections_counted(request):
-        admission = await admit(request, ChatRequest, check)
-        engine, body = admission.engine, admission.body
-        check_sizes(body, engine.facts.model.vocab_size)
-        params = sampling_params(
-            body,
-            max_tokens=body.output_tokens,
-            logprobs=body.likeliest_tokens,
-            prompt_logprobs=body.prompt_logprobs,
-        )
-        check_logprobs(body, params, engine.facts.model.max_model_len)
-        prompt, params, reading = await read_conversation(request, body, params)
-    identity = make_identity(request, "chatcmpl-")
+    admission = await admit(request, ChatRequest, check)
+    engine, body = admission.engine, admission.body
+    check_sizes(body, engine.facts.model.vocab_size)
+    params = sampling_params(
+        body,
+        max_tokens=body.output_tokens,
+        logprobs=body.likeliest_tokens,
+        prompt_logprobs=body.prompt_logprobs,
+    )
+    if not body.stream:
+        check_kept_logprobs(params, engine.facts.model.max_model_len)
+    prompt, params, reading = await read_conversation(request, body, params)
+    identity = admission.response_identity("chatcmpl-")
     batch = await admission.batch(identity, [prompt], params)
     settings = request.app[SETTINGS].responses
     answer = ChatAnswer(identity, body, engine, reading, settings)

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from hookline.sampling_params import SamplingParams
+from hookline.exceptions import RequestError
 from hookline.structured_outputs import PARAM
 from hookline_server.answers.completion import CompletionAnswer, Echo
 from hookline_server.context import SETTINGS
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.admission import admit
-from hookline_server.handlers.common import make_identity, rejections_counted
 from hookline_server.handlers.delivery import deliver
 from hookline_server.openapi.operation import (
     GENERATION_ERRORS,
@@ -28,7 +27,7 @@ from hookline_server.protocol.completion import (
 )
 from hookline_server.protocol.errors import ErrorBody
 from hookline_server.protocol.generation import (
-    check_logprobs,
+    check_kept_logprobs,
     check_sizes,
     sampling_params,
 )
@@ -36,9 +35,8 @@ from hookline_server.protocol.prompt_options import (
     check_prompt_tokens,
     most_prompt_tokens,
 )
-from hookline_server.protocol.structured_outputs import asking_field, field_named
+from hookline_server.protocol.structured_outputs import asking_field
 from hookline_server.protocol.tokens import check_tokens
-from hookline_server.tenants import client_of
 
 
 @described(
@@ -53,54 +51,65 @@ from hookline_server.tenants import client_of
 )
 async def completions(request: web.Request) -> web.StreamResponse:
     """Generates completions of each prompt."""
-    with rejections_counted(request):
-        admission = await admit(request, CompletionRequest, check)
-        engine, body = admission.engine, admission.body
-        max_model_len = engine.facts.model.max_model_len
-        most_tokens = most_prompt_tokens(body, max_model_len, _max_tokens(body))
-        given = prompts(body, max_model_len, most_tokens=most_tokens)
-        check_sizes(body, engine.facts.model.vocab_size, num_prompts=len(given))
-        params = _params(body)
-        check_logprobs(body, params, max_model_len, num_prompts=len(given))
-        found = await _tokenized(
-            engine, body, given, client_of(request), most_tokens=most_tokens
-        )
+    admission = await admit(request, CompletionRequest, check)
+    engine, body, model = admission.engine, admission.body, admission.engine.facts.model
+    max_tokens = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
+    if body.echo:  # may be alone, but the engine generates at least one token
+        max_tokens = max(max_tokens, 1)
+    most_tokens = None
+    if body.truncate_prompt_tokens is not None:
+        most_tokens = most_prompt_tokens(body, model.max_model_len, max_tokens)
+    given = prompts(body, model.max_model_len, most_tokens=most_tokens)
+    check_sizes(body, model.vocab_size, num_prompts=len(given))
+    params = sampling_params(
+        body,
+        max_tokens=max_tokens,
+        logprobs=body.logprobs,
+        prompt_logprobs=_prompt_logprobs(body) if body.echo else body.prompt_logprobs,
+    )
+    if params.logprobs is not None and not body.stream:
+        check_kept_logprobs(params, model.max_model_len, num_prompts=len(given))
+    found: Sequence[Prompt] = given
+    is_counted = body.return_token_ids or params.prompt_logprobs is not None
+    # Here if the engine would do it differently, or too late.
+    if is_counted or most_tokens is not None or body.add_special_tokens is False:
+        client = admission.identity.client
+        found = await _tokenized(engine, body, given, client, most_tokens=most_tokens)
+    if is_counted:
         check_prompt_tokens(
             body,
             params,
-            sum(len(each) for each in found),
+            sum(map(len, found)),
             copies=params.n,
             has_echo=bool(body.echo),
         )
-        is_cut = most_tokens is not None
-        echo = await _echo(engine, body, found if is_cut else given)
-    identity = make_identity(request, "cmpl-")
+    echo = Echo()
+    if body.echo:
+        texts = given if most_tokens is None else found
+        echo = Echo(
+            [await _text(engine, each) for each in texts], is_alone=body.max_tokens == 0
+        )
+    identity = admission.response_identity("cmpl-")
     batch = await admission.batch(
         identity, found, params, may_be_shorter=body.max_tokens is None
     )
     settings = request.app[SETTINGS].responses
     answer = CompletionAnswer(identity, body, engine, echo, settings)
-    with field_named(body):
-        return await deliver(
-            request, batch, answer, grammar_field=asking_field(body) or PARAM
-        )
+    field = PARAM
+    if params.structured_outputs is not None:
+        field = asking_field(body) or PARAM
+    try:
+        return await deliver(request, batch, answer, grammar_field=field)
+    except RequestError as error:
+        if error.param == PARAM:
+            error.param = field
+        raise
 
 
-def _params(body: CompletionRequest) -> SamplingParams:
-    echoed = body.logprobs if body.echo else None
-    counts = [each for each in (body.prompt_logprobs, echoed) if each is not None]
-    return sampling_params(
-        body,
-        max_tokens=_max_tokens(body),
-        logprobs=body.logprobs,
-        prompt_logprobs=max(counts, default=None),
-    )
-
-
-def _max_tokens(body: CompletionRequest) -> int:
-    given = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
-    # With echo, max_tokens may be 0, but the engine generates at least one token.
-    return max(given, 1) if body.echo else given
+def _prompt_logprobs(body: CompletionRequest) -> int | None:
+    """Returns the number that the engine has to return if the prompt is echoed."""
+    counts = (body.prompt_logprobs, body.logprobs)
+    return max((each for each in counts if each is not None), default=None)
 
 
 async def _tokenized(
@@ -111,16 +120,10 @@ async def _tokenized(
     *,
     most_tokens: int | None,
 ) -> Sequence[Prompt]:
-    """Tokenizes texts here if the engine would do it differently, or too late."""
+    """Returns the tokens of the prompts, as many of the last ones as are kept."""
     has_special = body.add_special_tokens is not False
-    is_scored = body.prompt_logprobs is not None or (
-        body.echo and body.logprobs is not None
-    )
-    is_counted = body.return_token_ids or is_scored
-    if has_special and most_tokens is None and not is_counted:
-        return found
     tokens = [
-        await engine.encode(
+        await engine.texts.encode(
             prompt,
             add_special_tokens=has_special,
             is_prompt=most_tokens is None,
@@ -133,17 +136,8 @@ async def _tokenized(
     return tokens if most_tokens is None else [ids[-most_tokens:] for ids in tokens]
 
 
-async def _echo(
-    engine: ServingEngine, body: CompletionRequest, found: Sequence[Prompt]
-) -> Echo:
-    if not body.echo:
-        return Echo()
-    texts = [await _text(engine, prompt) for prompt in found]
-    return Echo(texts, is_alone=body.max_tokens == 0)
-
-
 async def _text(engine: ServingEngine, prompt: Prompt) -> str:
     if isinstance(prompt, str):
         return prompt
     check_tokens("prompt", prompt, engine.facts.model.vocab_size)
-    return await engine.decode(prompt)
+    return await engine.texts.decode(prompt)

@@ -18,7 +18,7 @@ from hookline_server.protocol.prompt_options import (
 from hookline_server.protocol.template_variables import template_variables
 from hookline_server.protocol.tool_use import ToolUse, tool_use
 from hookline_server.replies.reading import ReplyReading, check_use, reply_reading
-from hookline_server.tenants import client_of
+from hookline_server.request_identity import IDENTITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,14 +116,14 @@ async def count_conversation(request: web.Request, conversation: Conversation) -
 async def _rendered(
     request: web.Request, conversation: Conversation, *, must_fit: bool
 ) -> list[int]:
-    prompt = await request.app[ENGINE].render_chat(
+    prompt = await request.app[ENGINE].texts.render_chat(
         conversation.messages,
         variables=conversation.variables,
         add_generation_prompt=conversation.add_generation_prompt,
         continue_final_message=conversation.continue_final_message,
         chat_template=conversation.chat_template,
         is_prompt=must_fit,
-        client=client_of(request),
+        client=request[IDENTITY].client,
     )
     most_tokens = conversation.most_tokens
     return prompt if most_tokens is None else prompt[-most_tokens:]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import aclosing
 
 import msgspec
 from aiohttp import web
@@ -12,13 +12,12 @@ from hookline.outputs import RequestOutput
 from hookline.structured_outputs import PARAM
 from hookline_server.answers.answer import Answer
 from hookline_server.api_error import ApiError, as_api_error
-from hookline_server.auth.allowance import allowance_of
-from hookline_server.context import ENGINE, HEAP, OPEN_STREAMS
-from hookline_server.deadlines import deadline_of
+from hookline_server.context import ENGINE, OPEN_STREAMS
 from hookline_server.dialects import dialect_of
 from hookline_server.engine import OpenStream
 from hookline_server.handlers.common import json_response
-from hookline_server.request_ids import request_id
+from hookline_server.heap_trimmer import HEAP
+from hookline_server.request_identity import IDENTITY
 from hookline_server.sse import EventResponse
 from hookline_server.streams import PromptBatch, merged, whole_outputs
 
@@ -46,7 +45,8 @@ async def deliver(
     """
     if not batch.is_streamed:
         return await deliver_whole(request, batch, answer.whole)
-    async with _opened(request, batch) as streams:
+    app = request.app
+    async with app[OPEN_STREAMS].opened(app[ENGINE], batch) as streams:
         return await _stream(request, streams, answer, grammar_field, failure)
 
 
@@ -54,19 +54,11 @@ async def deliver_whole(
     request: web.Request, batch: PromptBatch, whole: MakeWhole
 ) -> web.Response:
     """Runs a batch, and makes one response of its outputs."""
-    async with _opened(request, batch) as streams:
-        response = json_response(await whole(await whole_outputs(streams)))
-        request.app[HEAP].add(response.content_length or 0)
-        return response
-
-
-def _opened(
-    request: web.Request, batch: PromptBatch
-) -> AbstractAsyncContextManager[list[OpenStream]]:
     app = request.app
-    return app[OPEN_STREAMS].opened(
-        app[ENGINE], batch, deadline_of(request), allowance_of(request)
-    )
+    async with app[OPEN_STREAMS].opened(app[ENGINE], batch) as streams:
+        response = json_response(await whole(await whole_outputs(streams)))
+        app[HEAP].add(response.content_length or 0)
+        return response
 
 
 async def _stream(
@@ -81,7 +73,7 @@ async def _stream(
     def error_event(error: ApiError) -> bytes:
         if failure is not None:
             return dialect.event(failure(error))
-        return dialect.error_event(error, request_id(request))
+        return dialect.error_event(error, request[IDENTITY].request_id)
 
     try:
         async with aclosing(merged(streams)) as batches:
@@ -98,7 +90,7 @@ async def _stream(
         # Too late for an error status: client libraries raise on this event.
         await response.write(error_event(as_api_error(error)))
     except asyncio.CancelledError:
-        deadline = deadline_of(request)
+        deadline = request[IDENTITY].deadline
         if deadline is None or not deadline.has_passed or not response.has_started:
             raise
         if request.transport is not None and request.protocol.writing_paused:

@@ -9,7 +9,6 @@ from hookline.sampling_params import NO_SAMPLING
 from hookline_server.answers.embedding import EmbeddingAnswer
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.admission import admit
-from hookline_server.handlers.common import make_identity, rejections_counted
 from hookline_server.handlers.delivery import deliver_whole
 from hookline_server.openapi.operation import (
     GENERATION_ERRORS,
@@ -30,7 +29,7 @@ from hookline_server.protocol.embedding import (
     pooling_params,
 )
 from hookline_server.protocol.tokens import check_tokens
-from hookline_server.tenants import client_of
+from hookline_server.request_identity import IDENTITY
 
 
 @described(
@@ -64,18 +63,17 @@ async def pooling(request: web.Request) -> web.Response:
 async def _answer(
     request: web.Request, kind: type[EmbeddingRequest], prefix: str
 ) -> web.Response:
-    with rejections_counted(request):
-        admission = await admit(request, kind, check)
-        engine, body = admission.engine, admission.body
-        asked = pooling_params(body)
-        embedder = embedder_of(engine.facts.sections)
-        embedder.prepared(asked)
-        given = inputs(body)
-        found = [
-            await _tokens(engine, body, each, client_of(request)) for each in given
-        ]
-        POOLED_VALUES.check(embedder.num_values(asked, [*map(len, found)]))
-    identity = make_identity(request, prefix)
+    admission = await admit(request, kind, check)
+    engine, body = admission.engine, admission.body
+    asked = pooling_params(body)
+    embedder = embedder_of(engine.facts.sections)
+    embedder.prepared(asked)
+    given = inputs(body)
+    found = [
+        await _tokens(engine, body, each, request[IDENTITY].client) for each in given
+    ]
+    POOLED_VALUES.check(embedder.num_values(asked, [*map(len, found)]))
+    identity = admission.response_identity(prefix)
     batch = await admission.batch(identity, found, NO_SAMPLING, pooling=asked)
     answer = EmbeddingAnswer(identity, body)
     return await deliver_whole(request, batch, answer.whole)
@@ -88,7 +86,7 @@ async def _tokens(
     most = most_input_tokens(body, longest)
     if isinstance(given, str):
         try:
-            given = await engine.encode(
+            given = await engine.texts.encode(
                 given,
                 add_special_tokens=body.add_special_tokens is not False,
                 is_prompt=most is None,

@@ -8,7 +8,6 @@ from msgspec import UNSET, Raw, UnsetType
 
 from hookline.exceptions import RequestError
 from hookline_server.handlers.chat_completions import chat_completions
-from hookline_server.handlers.common import rejections_counted
 from hookline_server.handlers.completions import completions
 from hookline_server.handlers.embeddings import embeddings, pooling
 from hookline_server.openapi.operation import (
@@ -26,7 +25,7 @@ from hookline_server.protocol.embedding import (
     PoolingResponse,
 )
 from hookline_server.protocol.errors import ErrorBody
-from hookline_server.request_message import peek_message
+from hookline_server.request_body import peek_message
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -64,8 +63,7 @@ async def invocations(request: web.Request) -> web.StreamResponse:
     With `messages` it is a chat, with `prompt` completions, with `task` a request to
     `/pooling`, otherwise with `input` one for embeddings.
     """
-    with rejections_counted(request):
-        handler = await _handler(request)
+    handler = await _handler(request)
     return await handler(request)
 
 

@@ -3,7 +3,8 @@
 from aiohttp import web
 
 from hookline_server.context import ENGINE, STARTED
-from hookline_server.handlers.common import check_model, json_response
+from hookline_server.handlers.admission import check_model
+from hookline_server.handlers.common import json_response
 from hookline_server.openapi.operation import Operation, Tag, described
 from hookline_server.protocol.listing import ModelCard, ModelList
 

@@ -9,7 +9,6 @@ from aiohttp import web
 from hookline.exceptions import RequestError
 from hookline.request_limits import HISTORY_BYTES, MESSAGES
 from hookline_server.api_error import ApiError
-from hookline_server.auth.request_key import key_of
 from hookline_server.context import RESPONSE_STORE
 from hookline_server.kept_responses import KeptResponses
 from hookline_server.protocol.responses_conversation import Placed, check_item
@@ -25,8 +24,8 @@ from hookline_server.protocol.responses_object import (
     ResponseObject,
 )
 from hookline_server.protocol.responses_request import ResponsesRequest
+from hookline_server.request_identity import IDENTITY
 from hookline_server.response_store import Owner, StoredResponse
-from hookline_server.tenants import tenant_of
 
 _PREVIOUS = "previous_response_id"
 _decoder = msgspec.json.Decoder(list[InputItem])
@@ -34,8 +33,9 @@ _decoder = msgspec.json.Decoder(list[InputItem])
 
 def owner_of(request: web.Request) -> Owner:
     """Returns who may read the responses of a request: its key, for its tenant."""
-    key = key_of(request)
-    return ("" if key is None else key.name, tenant_of(request) or "")
+    identity = request[IDENTITY]
+    key = identity.key
+    return ("" if key is None else key.name, identity.tenant or "")
 
 
 async def read_history(request: web.Request, body: ResponsesRequest) -> list[Placed]:

@@ -12,11 +12,7 @@ from hookline_server.answers.answer import Identity
 from hookline_server.answers.responses import ResponsesAnswer
 from hookline_server.context import ENGINE, PARSERS, RESPONSE_STORE
 from hookline_server.handlers.admission import admit
-from hookline_server.handlers.common import (
-    json_response,
-    make_identity,
-    rejections_counted,
-)
+from hookline_server.handlers.common import json_response
 from hookline_server.handlers.conversation import (
     Conversation,
     count_conversation,
@@ -94,14 +90,14 @@ class _Read:
 )
 async def create_response(request: web.Request) -> web.StreamResponse:
     """Generates a response to items, which may continue an earlier response."""
-    with rejections_counted(request):
-        admission = await admit(request, ResponsesRequest, check)
-        body = admission.body
-        generation = generation_request(body)
-        field = PARAM if body.format is None else _FORMAT
-        with fields_named(CHAT_NAMES), format_named(field):
-            read = await _read(request, body, generation)
-    identity = _identity(request)
+    admission = await admit(request, ResponsesRequest, check)
+    body = admission.body
+    generation = generation_request(body)
+    field = PARAM if body.format is None else _FORMAT
+    with fields_named(CHAT_NAMES), format_named(field):
+        read = await _read(request, body, generation)
+    # Unique, because the response may be stored under its id.
+    identity = replace(admission.response_identity(""), id=f"resp_{uuid.uuid4().hex}")
     batch = await admission.batch(identity, [read.prompt], read.params)
     answer = _answer(request, body, identity, read)
     field = asking_field(generation) or read.reading.grammar_field
@@ -166,11 +162,6 @@ async def _conversation(
         ),
     )
     return conversation, [item for _, item in placed]
-
-
-def _identity(request: web.Request) -> Identity:
-    """Returns an identity with a unique id, under which the response may be stored."""
-    return replace(make_identity(request, ""), id=f"resp_{uuid.uuid4().hex}")
 
 
 def _answer(

@@ -14,7 +14,8 @@ from hookline_server.engine_number import (
     ScalingState,
     StartFailedError,
 )
-from hookline_server.handlers.common import json_response, ready_engine
+from hookline_server.handlers.admission import ready_engine
+from hookline_server.handlers.common import json_response
 from hookline_server.openapi.operation import (
     ADMINISTRATION_ERRORS,
     Operation,
@@ -30,7 +31,7 @@ from hookline_server.protocol.scaling import (
     ScaleRequest,
     check_drain_timeout,
 )
-from hookline_server.request_message import read_message
+from hookline_server.request_body import read_message
 
 _ERRORS = (400, *ADMINISTRATION_ERRORS)
 _CODES: Mapping[type[HooklineError], tuple[int, str]] = {

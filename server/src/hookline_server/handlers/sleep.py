@@ -11,7 +11,8 @@ from hookline.core.commands import IsSleeping, Sleep, SleepMode, SleepState, Wak
 from hookline.step import SleepLevel
 from hookline_server.api_error import ApiError
 from hookline_server.context import SCALING
-from hookline_server.handlers.common import json_response, ready_engine
+from hookline_server.handlers.admission import ready_engine
+from hookline_server.handlers.common import json_response
 from hookline_server.openapi.operation import (
     ADMINISTRATION_ERRORS,
     Operation,

@@ -6,7 +6,8 @@ from aiohttp import web
 
 from hookline_server.context import SETTINGS
 from hookline_server.engine import ServingEngine
-from hookline_server.handlers.common import check_model, json_response, ready_engine
+from hookline_server.handlers.admission import check_model, ready_engine
+from hookline_server.handlers.common import json_response
 from hookline_server.handlers.conversation import template_defaults
 from hookline_server.openapi.operation import (
     GENERATION_ERRORS,
@@ -26,8 +27,8 @@ from hookline_server.protocol.tokens import (
     check_tokens,
 )
 from hookline_server.protocol.tools import read_tools
-from hookline_server.request_message import read_message
-from hookline_server.tenants import client_of
+from hookline_server.request_body import read_message
+from hookline_server.request_identity import IDENTITY
 
 
 @described(
@@ -46,10 +47,12 @@ async def tokenize(request: web.Request) -> web.Response:
     check_tokenize(body)
     trusted = request.app[SETTINGS].replies.trust_request_chat_template
     check_template(body, is_trusted=trusted)
-    tokens = await _tokens(engine, body, client_of(request), template_defaults(request))
+    tokens = await _tokens(
+        engine, body, request[IDENTITY].client, template_defaults(request)
+    )
     texts = None
     if body.return_token_strs:
-        known = {token: engine.token_text(token) for token in set(tokens)}
+        known = {token: engine.texts.token_text(token) for token in set(tokens)}
         texts = [known[token] for token in tokens]
     return json_response(
         TokenizeResponse(
@@ -75,7 +78,9 @@ async def detokenize(request: web.Request) -> web.Response:
     body = await read_message(request, DetokenizeRequest)
     check_model(engine, body.model)
     check_tokens("tokens", body.tokens, engine.facts.model.vocab_size)
-    return json_response(DetokenizeResponse(prompt=await engine.decode(body.tokens)))
+    return json_response(
+        DetokenizeResponse(prompt=await engine.texts.decode(body.tokens))
+    )
 
 
 async def _tokens(
@@ -85,7 +90,7 @@ async def _tokens(
     defaults: Mapping[str, object],
 ) -> list[int]:
     if body.messages is not None:
-        return await engine.render_chat(
+        return await engine.texts.render_chat(
             template_messages(body.messages),
             variables=template_variables(body, read_tools(body.tools or ()), defaults),
             add_generation_prompt=adds_generation_prompt(body),
@@ -93,7 +98,7 @@ async def _tokens(
             chat_template=body.chat_template,
             client=client,
         )
-    return await engine.encode(
+    return await engine.texts.encode(
         body.prompt or "",
         add_special_tokens=body.add_special_tokens is not False,
         client=client,

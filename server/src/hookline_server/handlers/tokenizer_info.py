@@ -11,6 +11,6 @@ from hookline_server.openapi.operation import Operation, Tag, described
 async def show_tokenizer(request: web.Request) -> web.Response:
     """Returns the configuration of the model's tokenizer, with its chat template."""
     return web.Response(
-        body=msgspec.json.encode(request.app[ENGINE].tokenizer_info),
+        body=msgspec.json.encode(request.app[ENGINE].texts.tokenizer_info),
         content_type="application/json",
     )

@@ -7,10 +7,9 @@ import msgspec
 
 from hookline_server.deadlines import HEADER as TIMEOUT_HEADER
 from hookline_server.deadlines import LONGEST_SECONDS
+from hookline_server.header_options import RANK_HEADER, SESSION_HEADER, SLO_HEADER
 from hookline_server.openapi.operation import Operation
 from hookline_server.openapi.schemas import Schema
-from hookline_server.request_identity import SESSION_HEADER, SLO_HEADER
-from hookline_server.requested_rank import RANK_HEADER
 
 _IN_PATH = re.compile(r"\{(\w+)\}")
 

@@ -7,7 +7,7 @@ import msgspec
 from hookline.exceptions import RequestError
 from hookline.request_limits import MESSAGES, STOP, STOP_LENGTH, TOOLS
 from hookline_server.protocol.anthropic_conversation import InputMessage, TextBlock
-from hookline_server.protocol.generation import GenerationRequest, check_delivery
+from hookline_server.protocol.generation import GenerationRequest, check_generation
 from hookline_server.protocol.parameter_types import (
     CacheSalt,
     StopText,
@@ -127,10 +127,6 @@ class MessagesRequest(CountTokensRequest, frozen=True, kw_only=True):
     session_id: str | None = None
 
     @property
-    def is_streamed(self) -> bool:
-        return bool(self.stream)
-
-    @property
     def kv_transfer_params(self) -> None:
         """Only completions and chats carry them."""
 
@@ -188,7 +184,7 @@ def check(request: MessagesRequest) -> None:
     STOP_LENGTH.check(max(map(len, stop), default=0), param=field)
     if not all(stop):
         raise RequestError(f"{field} must not hold empty strings", param=field)
-    check_delivery(generation_request(request))
+    check_generation(generation_request(request))
 
 
 def _check_format(given: OutputFormat, field: str) -> None:

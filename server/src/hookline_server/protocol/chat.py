@@ -7,12 +7,11 @@ from msgspec import UNSET, Raw, UnsetType
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import DOCUMENTS, LOGPROBS, MESSAGES, TOOLS
-from hookline_server.protocol.generation import GenerationRequest, check_delivery
+from hookline_server.protocol.generation import GenerationRequest, check_generation
 from hookline_server.protocol.message import ChatMessage, assistant_text
 from hookline_server.protocol.parameter_types import ChatTemplate
 from hookline_server.protocol.prompt_end import check_final_message
 from hookline_server.protocol.prompt_logprobs import PromptLogprobsJson
-from hookline_server.protocol.prompt_options import check_prompt_options
 from hookline_server.protocol.request_metrics import ResponseMetrics
 from hookline_server.protocol.schema_notes import (
     Refused,
@@ -29,7 +28,6 @@ from hookline_server.protocol.tool_use import (
 )
 from hookline_server.protocol.tools import FunctionDefinition, ToolDefinition
 from hookline_server.protocol.transfer_params import TransferParams
-from hookline_server.protocol.unsupported import refuse
 from hookline_server.protocol.usage import Usage
 from hookline_server.protocol.wire import Int64
 
@@ -214,9 +212,7 @@ class ChatChunk(msgspec.Struct, kw_only=True):
 
 def check(request: ChatRequest) -> None:
     """Checks the request; raises `RequestError` if it is invalid or not supported."""
-    check_delivery(request)
-    check_prompt_options(request)
-    refuse(request)
+    check_generation(request)
     if not request.messages:
         raise RequestError("messages must not be empty", param="messages")
     check_final_message(request, request.messages)

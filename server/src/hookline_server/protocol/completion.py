@@ -8,9 +8,8 @@ from msgspec import UNSET, Raw, UnsetType
 
 from hookline.exceptions import PromptTooLongError, RequestError
 from hookline.request_limits import CHOICES, LOGPROBS
-from hookline_server.protocol.generation import GenerationRequest, check_delivery
+from hookline_server.protocol.generation import GenerationRequest, check_generation
 from hookline_server.protocol.prompt_logprobs import PromptLogprobsJson
-from hookline_server.protocol.prompt_options import check_prompt_options
 from hookline_server.protocol.request_metrics import ResponseMetrics
 from hookline_server.protocol.schema_notes import (
     Refused,
@@ -19,7 +18,6 @@ from hookline_server.protocol.schema_notes import (
     held,
 )
 from hookline_server.protocol.transfer_params import TransferParams
-from hookline_server.protocol.unsupported import refuse
 from hookline_server.protocol.usage import Usage
 from hookline_server.protocol.wire import Int64
 
@@ -83,9 +81,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
 
 def check(request: CompletionRequest) -> None:
     """Checks the request; raises `RequestError` if it is invalid or not supported."""
-    check_delivery(request)
-    check_prompt_options(request)
-    refuse(request)
+    check_generation(request)
     if request.max_tokens == 0 and not request.echo:
         raise RequestError("max_tokens must be at least 1", param="max_tokens")
     if request.best_of is not None and request.best_of != (request.n or 1):

@@ -7,9 +7,13 @@ import msgspec
 from hookline.exceptions import PromptTooLongError, RequestError
 from hookline.pooling import TASKS, PoolingParams
 from hookline.request_limits import EMBEDDED_INPUTS
-from hookline_server.protocol.generation import check_cache_salt
-from hookline_server.protocol.parameter_types import CacheSalt, LastTokens
-from hookline_server.protocol.prompt_options import AS_MANY_AS_FIT, check_truncation
+from hookline_server.protocol.parameter_types import (
+    AS_MANY_AS_FIT,
+    CacheSalt,
+    LastTokens,
+    check_cache_salt,
+    check_truncation,
+)
 from hookline_server.protocol.schema_notes import bounds
 from hookline_server.protocol.wire import Int64, Name
 
@@ -70,8 +74,8 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.encoding_format == BASE64
 
     @property
-    def is_streamed(self) -> bool:
-        return False
+    def stream(self) -> None:
+        """Vectors come all at once."""
 
     @property
     def kv_transfer_params(self) -> None:
@@ -140,8 +144,10 @@ class PoolingResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 def check(request: EmbeddingRequest) -> None:
     """Checks the options; raises `RequestError` if they are invalid."""
-    check_truncation(request.truncate_prompt_tokens)
-    check_cache_salt(request.cache_salt)
+    if request.truncate_prompt_tokens is not None:
+        check_truncation(request.truncate_prompt_tokens)
+    if request.cache_salt is not None:
+        check_cache_salt(request.cache_salt)
     if request.dimensions is not None and request.dimensions < 1:
         raise RequestError("dimensions must be at least 1", param="dimensions")
     _one_of(request, "encoding_format", ENCODINGS)

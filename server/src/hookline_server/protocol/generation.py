@@ -1,22 +1,22 @@
 """The fields common to both completion endpoints."""
 
-from typing import TypeVar
+from collections.abc import Mapping
 
 import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import (
     LOGPROB_ENTRIES,
+    LOGPROBS,
     PARAMETER_ENTRIES,
     N,
     check_token_lists,
     check_words,
 )
 from hookline.sampling_params import SamplingParams
-from hookline_server.protocol.extra_args import Argument, check_extra_args
+from hookline_server.protocol.extra_args import check_extra_args
 from hookline_server.protocol.parameter_types import (
     HIGHEST_TEMPERATURE,
-    MAX_CACHE_SALT_LENGTH,
     BadWords,
     Count,
     LastTokens,
@@ -24,9 +24,12 @@ from hookline_server.protocol.parameter_types import (
     Never,
     NotNegative,
     TokenIds,
+    check_cache_salt,
+    check_truncation,
 )
 from hookline_server.protocol.structured_outputs import (
     StructuredRequest,
+    asked_structures,
     structured_outputs,
 )
 from hookline_server.protocol.transfer_params import check_transfer_params
@@ -40,7 +43,30 @@ BUDGET_ARGUMENT = "thinking_token_budget"
 DEFAULTS = SamplingParams(max_tokens=None)
 """The parameters of a request that sets none."""
 
-T = TypeVar("T")
+_SAME = (
+    *("n", "min_tokens", "temperature", "top_p", "min_p", "repetition_penalty"),
+    *("presence_penalty", "frequency_penalty", "ignore_eos", "skip_special_tokens"),
+    *("include_stop_str_in_output", "seed", "speculation"),
+)
+"""Fields that the engine's parameters have under the same name and type."""
+
+_LISTS = ("allowed_token_ids", "bad_words", "stop", "stop_token_ids")
+"""Fields that become tuples there."""
+
+HARMLESS: Mapping[str, tuple[object, ...]] = {
+    "modalities": (["text"],),
+}
+"""Values that request no more than the default behaviour."""
+
+WHAT: Mapping[str, str] = {
+    "audio": "audio output",
+    "modalities": "non-text output",
+    "prompt_embeds": "prompt embeddings",
+    "suffix": "completion before a suffix",
+    "use_beam_search": "beam search",
+    "web_search_options": "web search",
+}
+"""Features that are not supported, by the fields that ask for them."""
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,22 +104,14 @@ class GenerationRequest(StructuredRequest, frozen=True, kw_only=True):
         return self.has_usage_chunk and bool(options and options.continuous_usage_stats)
 
 
-def check_cache_salt(salt: str | None) -> None:
-    """Checks its length; raises `RequestError` if it is invalid."""
-    if salt is not None and not 0 < len(salt) <= MAX_CACHE_SALT_LENGTH:
-        raise RequestError(
-            f"cache_salt must have 1 to {MAX_CACHE_SALT_LENGTH} characters",
-            param="cache_salt",
-        )
-
-
-def check_delivery(request: GenerationRequest) -> None:
-    """Checks the options; raises `RequestError` if they are invalid."""
-    if request.stream_options is not None and not request.is_streamed:
+def check_generation(request: GenerationRequest) -> None:
+    """Checks delivery and options; raises `RequestError` if they are invalid."""
+    if request.stream_options is not None and not request.stream:
         raise RequestError(
             "stream_options requires stream to be true", param="stream_options"
         )
-    check_cache_salt(request.cache_salt)
+    if request.cache_salt is not None:
+        check_cache_salt(request.cache_salt)
     if request.kv_transfer_params is not None:
         check_transfer_params(request.kv_transfer_params)
     if request.vllm_xargs is not None:
@@ -103,6 +121,40 @@ def check_delivery(request: GenerationRequest) -> None:
             "thinking_token_budget must be at least 0, or -1 for none",
             param="thinking_token_budget",
         )
+    if request.truncate_prompt_tokens is not None:
+        check_truncation(request.truncate_prompt_tokens)
+    if request.prompt_logprobs is not None:
+        _check_prompt_logprobs(request, request.prompt_logprobs)
+    refuse(request)
+
+
+def _check_prompt_logprobs(request: GenerationRequest, count: int) -> None:
+    if request.stream:
+        raise RequestError(
+            "prompt_logprobs requires stream to be false", param="prompt_logprobs"
+        )
+    if count < 0:
+        raise RequestError(
+            "prompt_logprobs must be at least 0", param="prompt_logprobs"
+        )
+    LOGPROBS.check(count, param="prompt_logprobs")
+
+
+def refuse(request: msgspec.Struct, what: Mapping[str, str] = WHAT) -> None:
+    """Raises `RequestError` if a field requests an unsupported feature.
+
+    Such fields are refused, never ignored.
+
+    Args:
+        request: The request.
+        what: Unsupported features, by the names of the fields that ask for them.
+    """
+    for name in request.__struct_fields__:
+        if name not in what:
+            continue
+        value = getattr(request, name)
+        if value and value not in HARMLESS.get(name, ()):
+            raise RequestError(f"{name}: {what[name]} is not supported", param=name)
 
 
 def check_sizes(
@@ -118,46 +170,33 @@ def check_sizes(
     Raises:
         LimitError: One is too long, or all are for this many prompts.
     """
-    N.check(request.n or 1)
+    if request.n is not None:
+        N.check(request.n)
     stop = [request.stop] if isinstance(request.stop, str) else request.stop or ()
-    check_words(stop, request.bad_words or ())
-    check_token_lists(
-        vocab_size,
-        logit_bias=request.logit_bias or {},
-        allowed_token_ids=request.allowed_token_ids or (),
-        stop_token_ids=request.stop_token_ids or (),
-    )
-    if num_prompts > 1:
-        lists = (
-            request.logit_bias,
-            request.allowed_token_ids,
-            request.stop_token_ids,
-            request.bad_words,
+    if stop or request.bad_words:
+        check_words(stop, request.bad_words or ())
+    allowed, stop_ids = request.allowed_token_ids, request.stop_token_ids
+    if request.logit_bias or allowed or stop_ids:
+        check_token_lists(
+            vocab_size,
+            logit_bias=request.logit_bias or {},
+            allowed_token_ids=allowed or (),
+            stop_token_ids=stop_ids or (),
         )
+    if num_prompts > 1:
+        lists = (request.logit_bias, allowed, stop_ids, request.bad_words)
         entries = sum(len(each) for each in lists if each)
         PARAMETER_ENTRIES.check(entries * num_prompts)
-
-
-def check_logprobs(
-    request: GenerationRequest,
-    params: SamplingParams,
-    max_model_len: int,
-    *,
-    num_prompts: int = 1,
-) -> None:
-    """Checks how many log-probabilities of output a response may have, if not streamed.
-
-    Raises:
-        LimitError: They are too many to be kept until the end.
-    """
-    if not request.is_streamed:
-        check_kept_logprobs(params, max_model_len, num_prompts=num_prompts)
 
 
 def check_kept_logprobs(
     params: SamplingParams, max_model_len: int, *, num_prompts: int = 1
 ) -> None:
-    """Checks how many log-probabilities of output there may be; raises `LimitError`."""
+    """Checks how many log-probabilities of output a response may have as a whole.
+
+    Raises:
+        LimitError: They are too many to be kept until the end.
+    """
     if params.logprobs is None:
         return
     tokens = params.n * min(params.max_tokens or max_model_len, max_model_len)
@@ -178,61 +217,37 @@ def sampling_params(
             f"{request.temperature:g}",
             param="temperature",
         )
-    given: dict[str, object] = {
-        "n": request.n,
-        "max_tokens": max_tokens,
-        "min_tokens": request.min_tokens,
-        "temperature": request.temperature,
-        "top_k": _top_k(request.top_k),
-        "top_p": request.top_p,
-        "min_p": request.min_p,
-        "repetition_penalty": request.repetition_penalty,
-        "presence_penalty": request.presence_penalty,
-        "frequency_penalty": request.frequency_penalty,
-        "logit_bias": _logit_bias(request.logit_bias),
-        "allowed_token_ids": _as_tuple(request.allowed_token_ids),
-        "bad_words": _as_tuple(request.bad_words),
-        "stop": _stop(request.stop),
-        "stop_token_ids": _as_tuple(request.stop_token_ids),
-        "ignore_eos": request.ignore_eos,
-        "include_stop_str_in_output": request.include_stop_str_in_output,
-        "skip_special_tokens": request.skip_special_tokens,
-        "logprobs": logprobs,
-        "prompt_logprobs": prompt_logprobs,
-        "seed": request.seed,
-        "structured_outputs": structured_outputs(request),
-        "speculation": request.speculation,
-        "extra_args": _extra_args(request),
-    }
-    named = {name: value for name, value in given.items() if value is not None}
-    return msgspec.structs.replace(DEFAULTS, **named)
+    given = _given(request)
+    given["max_tokens"] = max_tokens
+    if logprobs is not None:
+        given["logprobs"] = logprobs
+    if prompt_logprobs is not None:
+        given["prompt_logprobs"] = prompt_logprobs
+    if asked := asked_structures(request):
+        given["structured_outputs"] = structured_outputs(asked)
+    return msgspec.structs.replace(DEFAULTS, **given)
 
 
-def _extra_args(request: GenerationRequest) -> dict[str, Argument] | None:
-    budget = request.thinking_token_budget
-    # As in vLLM, -1 sets no budget.
-    if budget is None or budget < 0:
-        return request.vllm_xargs
-    return {**(request.vllm_xargs or {}), BUDGET_ARGUMENT: budget}
-
-
-def _top_k(top_k: int | None) -> int | None:
-    # Clients disable top_k by -1 or 0.
-    return None if top_k in (-1, 0) else top_k
-
-
-def _logit_bias(given: dict[int, float] | None) -> dict[int, float] | None:
-    if not given:
-        return None
-    return {
-        token_id: min(max(bias, -LARGEST_BIAS), LARGEST_BIAS)
-        for token_id, bias in given.items()
-    }
-
-
-def _stop(stop: str | list[str] | None) -> tuple[str, ...] | None:
-    return (stop,) if isinstance(stop, str) else _as_tuple(stop)
-
-
-def _as_tuple(values: list[T] | None) -> tuple[T, ...] | None:
-    return None if values is None else tuple(values)
+def _given(request: GenerationRequest) -> dict[str, object]:
+    """Returns the engine's parameters that need no more than their own field."""
+    given: dict[str, object] = {}
+    for name in _SAME:
+        if (value := getattr(request, name)) is not None:
+            given[name] = value
+    for name in _LISTS:
+        if (value := getattr(request, name)) is not None:
+            given[name] = (value,) if isinstance(value, str) else tuple(value)
+    # Clients disable it by -1 or 0.
+    if request.top_k is not None and request.top_k not in (-1, 0):
+        given["top_k"] = request.top_k
+    if request.logit_bias:
+        given["logit_bias"] = {
+            token_id: min(max(bias, -LARGEST_BIAS), LARGEST_BIAS)
+            for token_id, bias in request.logit_bias.items()
+        }
+    arguments, budget = request.vllm_xargs, request.thinking_token_budget
+    if budget is not None and budget >= 0:  # as in vLLM, -1 sets none
+        arguments = {**(arguments or {}), BUDGET_ARGUMENT: budget}
+    if arguments is not None:
+        given["extra_args"] = arguments
+    return given

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from hookline.exceptions import RequestError
 from hookline.request_limits import (
     BAD_WORDS,
     BAD_WORDS_LENGTH,
@@ -20,6 +21,9 @@ HIGHEST_TEMPERATURE = 2.0
 """OpenAI's limit; beyond it models produce noise."""
 
 MAX_CACHE_SALT_LENGTH = 256
+
+AS_MANY_AS_FIT = -1
+"""Value of `truncate_prompt_tokens`."""
 
 Temperature = Annotated[float, bounds(minimum=0, maximum=HIGHEST_TEMPERATURE)]
 TopP = Annotated[float, bounds(exclusiveMinimum=0, maximum=1)]
@@ -45,3 +49,22 @@ CacheSalt = Annotated[str, bounds(minLength=1, maxLength=MAX_CACHE_SALT_LENGTH)]
 ChatTemplate = Annotated[str, bounds(maxLength=CHAT_TEMPLATE.most)]
 LastTokens = Annotated[Int64, bounds(minimum=-1)]
 TokenBudget = Annotated[Int64, bounds(minimum=-1)]
+
+
+def check_cache_salt(salt: str) -> None:
+    """Checks its length; raises `RequestError` if it is invalid."""
+    if not 0 < len(salt) <= MAX_CACHE_SALT_LENGTH:
+        raise RequestError(
+            f"cache_salt must have 1 to {MAX_CACHE_SALT_LENGTH} characters",
+            param="cache_salt",
+        )
+
+
+def check_truncation(most: int) -> None:
+    """Checks `truncate_prompt_tokens`; raises `RequestError` if it is invalid."""
+    if most < 1 and most != AS_MANY_AS_FIT:
+        raise RequestError(
+            "truncate_prompt_tokens must be at least 1, or -1 for as many as fit into "
+            "the context",
+            param="truncate_prompt_tokens",
+        )

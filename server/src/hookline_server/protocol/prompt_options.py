@@ -1,38 +1,9 @@
 """How much of a prompt is used, and what a response says about its tokens."""
 
-from hookline.exceptions import RequestError
-from hookline.request_limits import LOGPROB_ENTRIES, LOGPROBS, RETURNED_TOKEN_IDS
+from hookline.request_limits import LOGPROB_ENTRIES, RETURNED_TOKEN_IDS
 from hookline.sampling_params import SamplingParams
 from hookline_server.protocol.generation import GenerationRequest
-
-AS_MANY_AS_FIT = -1
-"""Value of `truncate_prompt_tokens`."""
-
-
-def check_truncation(most: int | None) -> None:
-    """Checks `truncate_prompt_tokens`; raises `RequestError` if it is invalid."""
-    if most is not None and most < 1 and most != AS_MANY_AS_FIT:
-        raise RequestError(
-            "truncate_prompt_tokens must be at least 1, or -1 for as many as fit into "
-            "the context",
-            param="truncate_prompt_tokens",
-        )
-
-
-def check_prompt_options(request: GenerationRequest) -> None:
-    """Checks the options; raises `RequestError` if they are invalid."""
-    check_truncation(request.truncate_prompt_tokens)
-    if request.prompt_logprobs is None:
-        return
-    if request.is_streamed:
-        raise RequestError(
-            "prompt_logprobs requires stream to be false", param="prompt_logprobs"
-        )
-    if request.prompt_logprobs < 0:
-        raise RequestError(
-            "prompt_logprobs must be at least 0", param="prompt_logprobs"
-        )
-    LOGPROBS.check(request.prompt_logprobs, param="prompt_logprobs")
+from hookline_server.protocol.parameter_types import AS_MANY_AS_FIT
 
 
 def most_prompt_tokens(
@@ -73,7 +44,7 @@ def check_prompt_tokens(
     """
     if request.return_token_ids:
         RETURNED_TOKEN_IDS.check(num_tokens * copies)
-    if request.is_streamed:
+    if request.stream:
         return
     entries = 0
     if request.prompt_logprobs is not None:

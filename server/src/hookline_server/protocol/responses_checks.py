@@ -2,7 +2,7 @@
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import LOGPROBS, METADATA, METADATA_KEY, METADATA_VALUE
-from hookline_server.protocol.generation import check_delivery
+from hookline_server.protocol.generation import check_generation, refuse
 from hookline_server.protocol.responses_request import (
     FORMATS,
     INCLUDABLE,
@@ -13,7 +13,6 @@ from hookline_server.protocol.responses_request import (
     TextFormat,
     generation_request,
 )
-from hookline_server.protocol.unsupported import refuse
 
 _UNSUPPORTED = {
     "background": "background mode",
@@ -31,7 +30,7 @@ def check(request: ResponsesRequest) -> None:
     _check_input(request)
     _check_numbers(request)
     _check_stream_options(request)
-    check_delivery(generation_request(request))
+    check_generation(generation_request(request))
     _check_words(request)
     _check_metadata(request.metadata or {})
     if request.format is not None:
@@ -60,7 +59,7 @@ def _check_stream_options(request: ResponsesRequest) -> None:
     options, field = request.stream_options, "stream_options"
     if options is None:
         return
-    if not request.is_streamed:
+    if not request.stream:
         raise RequestError(f"{field} requires stream to be true", param=field)
     if options.include_obfuscation:
         field += ".include_obfuscation"

@@ -6,8 +6,7 @@ import msgspec
 
 from hookline.request_limits import LOGPROBS, MESSAGES, TOOLS
 from hookline_server.protocol.generation import GenerationRequest
-from hookline_server.protocol.parameter_types import Never
-from hookline_server.protocol.prompt_options import AS_MANY_AS_FIT
+from hookline_server.protocol.parameter_types import AS_MANY_AS_FIT, Never
 from hookline_server.protocol.responses_items import InputItem
 from hookline_server.protocol.responses_tools import (
     ResponsesChoice,

@@ -45,7 +45,3 @@ class SampledRequest(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     thinking_token_budget: TokenBudget | None = None
     vllm_xargs: dict[str, Argument] | None = None
-
-    @property
-    def is_streamed(self) -> bool:
-        return bool(self.stream)

@@ -1,7 +1,6 @@
 """Structured outputs: `response_format`, `structured_outputs` and vLLM's `guided_*`."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -61,45 +60,42 @@ class StructuredRequest(SampledRequest, frozen=True, kw_only=True):
     guided_whitespace_pattern: str | None = None
 
 
-def structured_outputs(request: StructuredRequest) -> StructuredOutputsParams | None:
-    """Returns what the text has to match; None if it is free.
+def structured_outputs(
+    asked: Mapping[str, Mapping[str, Any]],
+) -> StructuredOutputsParams:
+    """Returns what the text has to match.
+
+    Args:
+        asked: The engine's parameters by the field that asks for them, at least one.
 
     Raises:
         RequestError: Several fields ask for it, or one is malformed or too large.
     """
-    asked = _asked(request)
-    if len(asked) > 1:
+    field, *others = asked
+    if others:
         names = " and ".join(asked)
         raise RequestError(
             f"{names} both ask for a structured output: send one of them",
-            param=list(asked)[1],
+            param=others[0],
         )
-    for given in asked.values():
-        with field_named(request):
-            return StructuredOutputsParams(**given)
-    return None
-
-
-@contextmanager
-def field_named(request: StructuredRequest) -> Iterator[None]:
-    """Replaces the engine's parameter name in an error by the request's field."""
     try:
-        yield
+        return StructuredOutputsParams(**asked[field])
     except RequestError as error:
         if error.param == PARAM:
-            error.param = asking_field(request) or PARAM
+            error.param = field
         raise
 
 
 def asking_field(request: StructuredRequest) -> str | None:
     """Returns the request's field that asks for a structured output, if one does."""
-    return next(iter(_asked(request)), None)
+    return next(iter(asked_structures(request)), None)
 
 
-def _asked(request: StructuredRequest) -> dict[str, dict[str, Any]]:
+def asked_structures(request: StructuredRequest) -> dict[str, dict[str, Any]]:
     """Returns the engine's parameters by the request's field that asks for them."""
     found: dict[str, dict[str, Any]] = {}
-    if (given := _of_format(request.response_format)) is not None:
+    form = request.response_format
+    if form is not None and (given := _of_format(form)) is not None:
         found["response_format"] = given
     if (own := request.structured_outputs) is not None:
         found["structured_outputs"] = _set(msgspec.structs.asdict(own))
@@ -110,8 +106,8 @@ def _asked(request: StructuredRequest) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _of_format(given: ResponseFormat | None) -> dict[str, Any] | None:
-    if given is None or given.type == "text":
+def _of_format(given: ResponseFormat) -> dict[str, Any] | None:
+    if given.type == "text":
         return None
     if given.type == "json_object":
         return {"json_object": True}

@@ -16,6 +16,9 @@ Name = Annotated[str, msgspec.Meta(max_length=256)]
 
 T = TypeVar("T")
 
+MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""Errors of a body that is not JSON, or does not match its struct."""
+
 _MISSING = re.compile(r"Object missing required field `(?P<field>[^`]+)`")
 _PLACE = re.compile(
     r"(?P<what>.*) - at (?:`key` in )?`\$\.?(?P<param>[^`]*)`$", re.DOTALL
@@ -36,12 +39,17 @@ def decode(body: bytes, kind: type[T]) -> T:
     """
     try:
         return msgspec.json.decode(body, type=kind)
-    except msgspec.ValidationError as error:
-        raise _shape_error(str(error)) from error
-    except RecursionError as error:
-        raise RequestError("the body is nested too deeply") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RequestError(f"the body is not valid JSON: {error}") from error
+    except MALFORMED as error:
+        raise request_error(error) from error
+
+
+def request_error(error: Exception) -> RequestError:
+    """Returns what is wrong with a body, of one of the errors in `MALFORMED`."""
+    if isinstance(error, msgspec.ValidationError):
+        return _shape_error(str(error))
+    if isinstance(error, RecursionError):
+        return RequestError("the body is nested too deeply")
+    return RequestError(f"the body is not valid JSON: {error}")
 
 
 def convert(value: object, kind: type[T], place: str) -> T:

@@ -200,7 +200,7 @@ def reply_reading(
         tag = strict_tag(engine, tool, use)
     prompt_end = ""
     if parsers.reasoning is not None:
-        end = b"".join(map(engine.token_bytes, prompt[-_PROMPT_TAIL:]))
+        end = b"".join(map(engine.texts.token_bytes, prompt[-_PROMPT_TAIL:]))
         prompt_end = end.decode("utf-8", "replace")
     return ReplyReading(
         use=use,

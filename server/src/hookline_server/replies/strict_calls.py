@@ -32,7 +32,9 @@ def strict_tag(
     schemas = {tool.name: tool.parameters for tool in use.tools}
     tag = parser.structural_tag(ToolParserContext(tools=schemas), strict)
     if tag is None or any(
-        special in text for special in engine.special_texts for text in _fixed(tag)
+        special in text
+        for special in engine.texts.special_texts
+        for text in _fixed(tag)
     ):
         return None
     return tag

@@ -3,7 +3,6 @@
 A text process handles jobs one by one, in order, and answers each with one reply.
 """
 
-from array import array
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -78,10 +77,6 @@ class Encoded(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
     token_ids: Sequence[bytes]
     seconds: float
-
-    def lists(self) -> list[list[int]]:
-        """Returns the token ids of each text."""
-        return [array("I", each).tolist() for each in self.token_ids]
 
 
 class TooLong(msgspec.Struct, frozen=True, array_like=True, tag=True):

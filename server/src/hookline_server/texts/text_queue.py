@@ -6,20 +6,104 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from hookline.exceptions import EngineDeadError
 from hookline_metrics.front_end_parts import TextQueueName, TextQueueStats
+from hookline_processes.async_channel import AsyncChannel
 from hookline_processes.fair_queue import FairQueue
-from hookline_processes.supervised import Supervised
+from hookline_processes.limits import small_environment
+from hookline_processes.supervised import Output, Supervised
 from hookline_registry import FailureLog
 from hookline_server.texts.errors import TextLimitError, TextQueueFullError
 from hookline_server.texts.messages import Answer, Job, Ready, Reply
-from hookline_server.texts.text_process import TextLimits, TextProcess
 
 START_SECONDS = 60.0
 """Time for a process to load the tokenizer."""
 MAX_WAITING_JOBS = 4096
 MAX_WAITING_CHARS = 64 * 2**20
 _CHECKS_PER_LIMIT = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextLimits:
+    """Limits of a text process.
+
+    Attributes:
+        cpu_seconds: Processor time to tokenize one job's texts.
+        seconds: Time for one job by the clock, however busy the machine is.
+        memory_bytes: Address space for jobs.
+    """
+
+    cpu_seconds: float
+    seconds: float
+    memory_bytes: int
+
+
+class TextProcess:
+    """A running text process; used on the event loop only.
+
+    Attributes:
+        process: The process.
+        channel: Takes jobs.
+    """
+
+    def __init__(
+        self,
+        setup_fd: int,
+        limits: TextLimits,
+        *,
+        take: Callable[[Reply], None],
+        ended: Callable[[str], None],
+    ) -> None:
+        """Starts the process and returns at once.
+
+        Args:
+            setup_fd: File with the `Setup`.
+            limits: Limits of a job.
+            take: Called with each reply, in the order of the jobs.
+            ended: Called once if the process ends by itself or sends what is no reply,
+                with how, in one clause.
+
+        Raises:
+            OSError: It cannot be started.
+        """
+        self.process = Supervised(
+            "hookline_server.texts.process",
+            (setup_fd, limits.cpu_seconds, limits.memory_bytes),
+            name="text process",
+            pass_fds=(setup_fd,),
+            environment=small_environment(),
+            output=Output.NONE,
+        )
+        end = self.process.copy_channel()
+        self.channel: AsyncChannel[Reply] = AsyncChannel(
+            end, msgspec.msgpack.Decoder(Reply)
+        )
+        self._is_killed = False
+        self._hearing = asyncio.create_task(self._hear(take, ended))
+
+    def kill(self) -> None:
+        """Ends the process without calling `ended`; its owner has to reap it."""
+        self._is_killed = True
+        self._hearing.cancel()
+        self.channel.close()
+        self.process.kill()
+
+    async def _hear(
+        self, take: Callable[[Reply], None], ended: Callable[[str], None]
+    ) -> None:
+        try:
+            while (reply := await self.channel.receive()) is not None:
+                take(reply)
+                if self._is_killed:
+                    return
+        except ValueError as error:
+            how = f"it sent what is no reply: {error}"
+        else:
+            how = self.process.end_reason or "it closed its socket"
+        self.kill()
+        ended(how)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +179,7 @@ class TextQueue:
         """Totals since the start, and the number of jobs that wait."""
         return TextQueueStats(
             queue=self._settings.name,
-            waiting=len(self._queue) + len(self._sent),
+            waiting=self._queue.length + len(self._sent),
             jobs=self._totals.jobs,
             seconds=self._totals.seconds,
             exceeded=self._totals.restarts["exceeded"],
@@ -117,32 +201,17 @@ class TextQueue:
             UnicodeEncodeError: A text has characters that are not Unicode's.
         """
         if (
-            len(self._queue) >= MAX_WAITING_JOBS
+            self._queue.length >= MAX_WAITING_JOBS
             or self._waiting_chars + size > MAX_WAITING_CHARS
         ):
             raise TextQueueFullError(MAX_WAITING_JOBS)
         waiting = _Waiting(client, job, size, self._loop.create_future())
-        self._queue.push(client, waiting)
-        self._waiting_chars += size
-        self._pump()
+        if self._queue.length or len(self._sent) >= self._settings.depth:
+            self._queue.push(client, waiting)
+            self._waiting_chars += size
+        else:
+            self._send(waiting)
         return await waiting.answer
-
-    def start(self) -> None:
-        """Starts the process, if it does not run.
-
-        Raises:
-            OSError: It cannot be started.
-        """
-        if self._process is None:
-            self._is_ready = False
-            self._head_since = self._loop.time()
-            self._process = TextProcess(
-                self._setup_fd(),
-                self._settings.limits,
-                take=self._take,
-                ended=self._ended,
-            )
-            self._keep_watch()
 
     async def start_process(self) -> None:
         """Starts the process, and waits until it is ready or has ended.
@@ -150,21 +219,22 @@ class TextQueue:
         Raises:
             OSError: It cannot be started.
         """
-        self.start()
+        if self._process is None:
+            self._start()
         await self._has_begun.wait()
 
     def close(self) -> None:
         """Ends the process; open jobs fail."""
         self._has_begun.set()
         self._end_process()
-        while self._queue:
+        while self._queue.length:
             self._sent.append(self._queue.pop())
         while self._sent:
             if not (answer := self._sent.popleft().answer).done():
                 answer.set_exception(EngineDeadError("it was closed"))
 
     def _pump(self) -> None:
-        while self._queue and len(self._sent) < self._settings.depth:
+        while self._queue.length and len(self._sent) < self._settings.depth:
             waiting = self._queue.pop()
             self._waiting_chars -= waiting.size
             if waiting.answer.done():  # its client has left
@@ -173,9 +243,8 @@ class TextQueue:
 
     def _send(self, waiting: _Waiting) -> None:
         try:
-            self.start()
-            assert self._process is not None
-            self._process.submit(waiting.job)
+            process = self._process or self._start()
+            process.channel.send(waiting.job)
         except OSError as error:
             self._totals.restarts["crashed"] += 1
             self._crashes.log(("cannot be started",), str(error))
@@ -187,7 +256,18 @@ class TextQueue:
         if not self._sent and self._is_ready:
             self._head_since = self._loop.time()
         self._sent.append(waiting)
+        if self._watch is None:
+            self._keep_watch()
+
+    def _start(self) -> TextProcess:
+        """Starts the process; raises `OSError` if it cannot be started."""
+        self._is_ready = False
+        self._head_since = self._loop.time()
+        self._process = process = TextProcess(
+            self._setup_fd(), self._settings.limits, take=self._take, ended=self._ended
+        )
         self._keep_watch()
+        return process
 
     def _take(self, reply: Reply) -> None:
         self._head_since = self._loop.time()
@@ -202,7 +282,8 @@ class TextQueue:
             done.answer.set_result(reply)
         if done.size > self._settings.retire_chars:
             self._replace()
-        self._pump()
+        if self._queue.length:
+            self._pump()
 
     def _ended(self, how: str) -> None:
         """The process ended by itself: at a limit of the kernel or by a crash."""
@@ -239,9 +320,8 @@ class TextQueue:
 
     def _keep_watch(self) -> None:
         """Checks the time now and then, as long as the process has something to do."""
-        if self._watch is None:
-            seconds = self._settings.limits.seconds / _CHECKS_PER_LIMIT
-            self._watch = self._loop.call_later(seconds, self._check_time)
+        seconds = self._settings.limits.seconds / _CHECKS_PER_LIMIT
+        self._watch = self._loop.call_later(seconds, self._check_time)
 
     def _check_time(self) -> None:
         self._watch = None

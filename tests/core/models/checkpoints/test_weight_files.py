@@ -1,6 +1,7 @@
 """Reading a model's safetensors files, whole or one rank's part of each tensor."""
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,6 @@ from hookline_ranks.sharding.plan import ShardingPlan
 from hookline_ranks.sharding.split import Split
 from hookline_testing.essential import essential
 from hookline_testing.oracle import FAMILIES, make_oracle
-
-from ..conftest import Damage
 
 TENSORS = {
     "h.0.rows.weight": torch.arange(24.0).view(6, 4),
@@ -129,7 +128,7 @@ class Config(PreTrainedConfig):
 
 @pytest.mark.parametrize("answers", essential(["", "y\n" * 5], "y\n" * 5))
 def test_code_of_the_folder_is_never_run(
-    configured: Damage,
+    configured: Callable[..., Path],
     answers: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -149,7 +148,9 @@ def test_code_of_the_folder_is_never_run(
     assert not (folder / "executed").exists()
 
 
-def test_known_architecture_needs_no_code_of_the_folder(configured: Damage) -> None:
+def test_known_architecture_needs_no_code_of_the_folder(
+    configured: Callable[..., Path],
+) -> None:
     """The implementation of `transformers` is used, whatever `auto_map` names."""
     folder = configured(
         auto_map={

@@ -13,8 +13,8 @@ from hookline.config import (
     ObserverConfig,
     SchedulerConfig,
 )
-from hookline.frontend.recorders import MetricFamily, MetricHistogram
 from hookline_kv_transfer import KVTransferConfig
+from hookline_metrics import Family, HistogramValue
 from hookline_metrics.config import MetricsConfig
 from hookline_testing.oracle import make_oracle
 
@@ -22,7 +22,7 @@ BLOCK_SIZE = 4
 OWN = "hookline_kv_tier"
 VLLM = "vllm:kv_offload"
 
-Numbers = dict[tuple[str, ...], float | MetricHistogram]
+Numbers = dict[tuple[str, ...], float | HistogramValue]
 
 
 def config_for(folder: Path, disk: Path) -> EngineConfig:
@@ -41,7 +41,7 @@ def config_for(folder: Path, disk: Path) -> EngineConfig:
 
 
 @pytest.fixture(scope="module")
-def families(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MetricFamily]:
+def families(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Family]:
     """After five prompts, three times over."""
     folder = tmp_path_factory.mktemp("offloaded")
     make_oracle("llama", folder)
@@ -56,18 +56,18 @@ def families(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MetricFamily
         return {family.name: family for family in llm.get_metrics()}
 
 
-def numbers(family: MetricFamily) -> Numbers:
+def numbers(family: Family) -> Numbers:
     """The family's samples by its own labels."""
     return {sample.labels[2:]: sample.value for sample in family.samples}
 
 
-def number(family: MetricFamily) -> float:
+def number(family: Family) -> float:
     [value] = numbers(family).values()
     assert isinstance(value, float | int)
     return value
 
 
-def sums(family: MetricFamily) -> dict[tuple[str, ...], float]:
+def sums(family: Family) -> dict[tuple[str, ...], float]:
     """The sums of a family's histograms by its own labels."""
     return {
         labels: value.sum
@@ -76,12 +76,12 @@ def sums(family: MetricFamily) -> dict[tuple[str, ...], float]:
     }
 
 
-def nonzero(family: MetricFamily) -> Numbers:
+def nonzero(family: Family) -> Numbers:
     return {labels: value for labels, value in numbers(family).items() if value}
 
 
 def test_sizes_of_moves_add_up_to_the_moved_bytes(
-    families: dict[str, MetricFamily],
+    families: dict[str, Family],
 ) -> None:
     """By tier and direction, all four of which occur."""
     moved = nonzero(families[f"{OWN}_moved_bytes"])
@@ -91,7 +91,7 @@ def test_sizes_of_moves_add_up_to_the_moved_bytes(
 
 
 def test_times_of_copies_add_up_to_the_moved_seconds(
-    families: dict[str, MetricFamily],
+    families: dict[str, Family],
 ) -> None:
     """Copies of memory wait for no thread."""
     moved = numbers(families[f"{OWN}_moved_seconds"])
@@ -102,7 +102,7 @@ def test_times_of_copies_add_up_to_the_moved_seconds(
         assert times["cpu", direction, "success"] == expected
 
 
-def test_asked_room_is_stored_or_dropped(families: dict[str, MetricFamily]) -> None:
+def test_asked_room_is_stored_or_dropped(families: dict[str, Family]) -> None:
     """Each block that host memory was to keep is there, or there was no room."""
     [(_, num_blocks, block_bytes, tokens)] = [
         labels for labels in numbers(families[f"{OWN}_info"]) if labels[0] == "cpu"
@@ -120,7 +120,7 @@ def test_asked_room_is_stored_or_dropped(families: dict[str, MetricFamily]) -> N
 
 @pytest.mark.parametrize(("kind", "direction"), [("store", "in"), ("load", "out")])
 def test_vllms_names_have_the_same_numbers(
-    families: dict[str, MetricFamily], kind: str, direction: str
+    families: dict[str, Family], kind: str, direction: str
 ) -> None:
     """Those of host memory, under its newer and its older names."""
     own = numbers(families[f"{OWN}_moved_bytes"])["cpu", direction]
@@ -132,7 +132,7 @@ def test_vllms_names_have_the_same_numbers(
     assert sums(families[f"{VLLM}_size"])[(older,)] == own
 
 
-def test_vllms_tiers_have_the_same_numbers(families: dict[str, MetricFamily]) -> None:
+def test_vllms_tiers_have_the_same_numbers(families: dict[str, Family]) -> None:
     """Host memory is the primary tier, and the disk the first secondary one."""
     moved = numbers(families[f"{OWN}_moved_bytes"])
     looked_up = numbers(families[f"{OWN}_lookup_tokens"])
@@ -151,7 +151,7 @@ def test_vllms_tiers_have_the_same_numbers(families: dict[str, MetricFamily]) ->
     assert set(promotions) == {("1:fs", "success")}
 
 
-def test_every_lookup_is_timed(families: dict[str, MetricFamily]) -> None:
+def test_every_lookup_is_timed(families: dict[str, Family]) -> None:
     """As a whole, and in each tier that was asked."""
     [whole] = numbers(families["hookline_kv_transfer_lookup_seconds"]).values()
     tiers = numbers(families[f"{OWN}_lookup_seconds"])
@@ -166,7 +166,7 @@ def test_every_lookup_is_timed(families: dict[str, MetricFamily]) -> None:
 
 @pytest.mark.parametrize("name", ["failed_moves", "moves_in_flight", "moving_ratio"])
 def test_nothing_has_failed_and_memory_rests(
-    families: dict[str, MetricFamily], name: str
+    families: dict[str, Family], name: str
 ) -> None:
     """The disk may still be written to."""
     found = numbers(families[f"{OWN}_{name}"])

@@ -17,7 +17,6 @@ from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import SchedulerConfig
 from hookline.core.engine_core import WAIT
 from hookline.events import StepOutput
-from hookline.finish_cause import Aborted
 from hookline.stats.scheduler_stats import Residue
 from hookline_cpu_offload import OffloadOptions, SchedulerSide, WorkerSide
 from hookline_cpu_offload.options import DiskOptions
@@ -43,12 +42,16 @@ from hookline_testing.connected_core import (
     news_of,
     tokens_by_request,
 )
+from hookline_testing.connected_traffic import (
+    random_prompts,
+    run_alone,
+    run_disturbed,
+)
 from hookline_testing.connectors import DictStore
 from hookline_testing.essential import examples
 from hookline_testing.simulation import engine_request
 
 BLOCK_BYTES = BLOCK * 8
-VOCAB_SIZE = 1000
 
 
 class LosingScheduler(SchedulerSide):
@@ -110,45 +113,17 @@ def engine_with(
     )
 
 
-def some_prompts(source: random.Random, count: int) -> list[list[int]]:
-    """Some begin alike, so that what was evicted is asked for again."""
-    stems = [[source.randrange(3, VOCAB_SIZE) for _ in range(40)] for _ in range(5)]
-    return [
-        [
-            *source.choice(stems)[: source.randint(8, 40)],
-            *(source.randrange(3, VOCAB_SIZE) for _ in range(source.randint(1, 8))),
-        ]
-        for _ in range(count)
-    ]
-
-
 def right_tokens(prompts: list[list[int]]) -> dict[int, list[int]]:
     """Of all prompts, where nothing is ever evicted."""
-    engine = engine_with(OffloadOptions(cpu_bytes_to_use=BLOCK_BYTES), num_blocks=512)
-    for at, prompt in enumerate(prompts):
-        engine.core.add(engine_request(at, prompt, 8))
-    return tokens_by_request(engine.run())
+    options = OffloadOptions(cpu_bytes_to_use=BLOCK_BYTES)
+    return run_alone(engine_with(options, num_blocks=512), prompts)
 
 
-def drive(
-    engine: ConnectedCore, source: random.Random, prompts: list[list[int]]
-) -> list[StepOutput]:
-    """Requests come, and some go, until the engine rests; no tier is ever too full."""
-    coming, outputs = list(enumerate(prompts)), []
-    while coming or engine.core.has_work:
-        while coming and source.random() < 0.4:
-            at, prompt = coming.pop(0)
-            engine.core.add(engine_request(at, prompt, source.randint(1, 8)))
-        if source.random() < 0.05:
-            gone = source.randrange(len(prompts))
-            engine.core.finish([gone], Aborted("gone"))
-        if engine.core.has_work:
-            outputs.append(engine.step())
-            tiers = transfers_of(outputs[-1].stats).tiers
-            assert tiers["cpu"].blocks <= tiers["cpu"].max_blocks
-            assert tiers["cpu"].bytes <= tiers["cpu"].max_bytes
-        assert len(outputs) < 20_000
-    return [*outputs, engine.core.report("test")]
+def check_tiers(output: StepOutput) -> None:
+    """No tier is ever too full."""
+    cpu = transfers_of(output.stats).tiers["cpu"]
+    assert cpu.blocks <= cpu.max_blocks
+    assert cpu.bytes <= cpu.max_bytes
 
 
 def moved_bytes(outputs: Iterable[StepOutput]) -> dict[tuple[str, str], int]:
@@ -197,7 +172,7 @@ def test_nothing_is_wrong_and_nothing_is_left(
 ) -> None:
     """Tiny pools, one slot or many, orders that are lost: thirty requests, twice."""
     source = random.Random(seed)  # noqa: S311 - a test
-    prompts = some_prompts(source, 30)
+    prompts = random_prompts(source, 30, num_stems=5, least_shared=8)
     right = right_tokens(prompts)
     with ExitStack() as stack:
         disk = None
@@ -215,7 +190,8 @@ def test_nothing_is_wrong_and_nothing_is_left(
         stack.callback(engine.core.close)
         moved: Counter[tuple[str, str]] = Counter()
         for _ in range(2):
-            outputs = drive(engine, source, prompts)
+            outputs = run_disturbed(engine, source, prompts, check_tiers)
+            outputs.append(engine.core.report("test"))
 
             for at, found in tokens_by_request(outputs).items():
                 assert found == right[at][: len(found)]

@@ -1,7 +1,6 @@
 """Whatever a connector does: right tokens, all requests end, no block is lost."""
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 
 from hookline.config import SchedulerConfig
 from hookline.events import StepOutput
-from hookline.finish_cause import Aborted
 from hookline.stats.scheduler_stats import Residue
 from hookline_kv_transfer import LoadFailurePolicy
 from hookline_metrics.transfer_stats import transfers_of
@@ -20,55 +18,20 @@ from hookline_testing.connected_core import (
     news_of,
     tokens_by_request,
 )
+from hookline_testing.connected_traffic import (
+    random_prompts,
+    run_alone,
+    run_disturbed,
+)
 from hookline_testing.connectors import DictStore, Faults
 from hookline_testing.essential import examples
-from hookline_testing.simulation import engine_request
-
-VOCAB_SIZE = 1000
 
 
-def drive(
-    engine: ConnectedCore, source: random.Random, prompts: Sequence[list[int]]
-) -> list[StepOutput]:
-    """Requests come, and some go, while the engine runs; until it rests."""
-    coming = list(enumerate(prompts))
-    outputs: list[StepOutput] = []
-    while coming or engine.core.has_work:
-        while coming and source.random() < 0.5:
-            at, prompt = coming.pop(0)
-            engine.core.add(engine_request(at, prompt, source.randint(1, 8)))
-        if source.random() < 0.05:
-            gone = source.randrange(len(prompts))
-            engine.core.finish([gone], Aborted("gone"))
-        if engine.core.has_work:
-            outputs.append(engine.step())
-            stats = outputs[-1].stats
-            staged = (
-                transfers_of(stats).waiting_to_load + transfers_of(stats).loaded_waiting
-            )
-            assert staged <= stats.waiting
-        assert len(outputs) < 20_000
-    return outputs
-
-
-def right_tokens(prompts: Sequence[list[int]]) -> dict[int, list[int]]:
-    """Of all prompts, as they are where nothing is ever loaded."""
-    engine = connected_core(DictStore(max_blocks=0), num_blocks=512)
-    for at, prompt in enumerate(prompts):
-        engine.core.add(engine_request(at, prompt, 8))
-    return tokens_by_request(engine.run())
-
-
-def some_prompts(source: random.Random, count: int) -> list[list[int]]:
-    """Some begin alike, so that blocks are shared, and found, and brought."""
-    stems = [[source.randrange(3, VOCAB_SIZE) for _ in range(40)] for _ in range(4)]
-    return [
-        [
-            *source.choice(stems)[: source.randint(0, 40)],
-            *(source.randrange(3, VOCAB_SIZE) for _ in range(source.randint(1, 8))),
-        ]
-        for _ in range(count)
-    ]
+def check_staged(output: StepOutput) -> None:
+    """Requests that wait for a load are among those that wait."""
+    stats = output.stats
+    transfers = transfers_of(stats)
+    assert transfers.waiting_to_load + transfers.loaded_waiting <= stats.waiting
 
 
 SHARE = st.sampled_from([0.0, 0.0, 0.1, 0.4])
@@ -121,8 +84,9 @@ def test_nothing_is_wrong_and_nothing_is_left(  # noqa: PLR0917 - all are drawn
 ) -> None:
     """Faults, lateness, aborts, preemption, stages: forty requests, twice over."""
     source = random.Random(seed)  # noqa: S311 - a test
-    prompts = some_prompts(source, 40)
-    right = right_tokens(prompts)
+    prompts = random_prompts(source, 40)
+    no_store = connected_core(DictStore(max_blocks=0), num_blocks=512)
+    right = run_alone(no_store, prompts)
     transfer = replace(SHORT, kv_load_failure_policy=policy)
     engine = connected_core(
         store,
@@ -133,7 +97,7 @@ def test_nothing_is_wrong_and_nothing_is_left(  # noqa: PLR0917 - all are drawn
     )
     outputs: list[StepOutput] = []
     for _ in range(2):
-        driven = drive(engine, source, prompts)
+        driven = run_disturbed(engine, source, prompts, check_staged)
         outputs += driven
         tokens = tokens_by_request(driven)
 

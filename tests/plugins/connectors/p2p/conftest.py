@@ -55,12 +55,13 @@ def engines(folder: Path, time: WireTime | None = None) -> Iterator[MakeEngine]:
         def make(
             config: EngineConfig | None = None,
             *,
+            load_timeout_seconds: float = 1.5,
             save_timeout_seconds: float = 2.0,
             **options: object,
         ) -> tuple[DrivenEngine, Wire]:
             transfer = KVTransferConfig(
                 kv_connector="peers",
-                kv_load_timeout_seconds=1.5,
+                kv_load_timeout_seconds=load_timeout_seconds,
                 kv_save_timeout_seconds=save_timeout_seconds,
             )
             config = config or EngineConfig(

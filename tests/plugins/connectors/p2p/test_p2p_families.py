@@ -35,11 +35,11 @@ def passed_on(
     )
     assert taking.address is not None
     to = {"remote_host": taking.address.host, "remote_port": taking.address.port}
-    told = prefilled(producer, PROMPT, PREFILL | (to if mode == "push" else {}))
+    params = prefilled(producer, PROMPT, PREFILL | (to if mode == "push" else {}))
     if mode == "push":
         rest([producer])
 
-    request = consumer.add(PROMPT, OUTPUT_TOKENS, told)
+    request = consumer.add(PROMPT, OUTPUT_TOKENS, params)
     turn_until([producer, consumer], lambda: request in consumer.ended)
 
     _, stats = rest([producer, consumer])

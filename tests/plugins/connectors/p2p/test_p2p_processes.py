@@ -16,6 +16,8 @@ from hookline_testing.driven_engine import DrivenEngine, rest, turn_for, turn_un
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 
 PROMPT = list(range(3, 44))
+PATIENT = {"peer_timeout_seconds": 20.0, "load_timeout_seconds": 40.0}
+"""For a consumer that is to wait for a process, however busy the machine is."""
 
 _CHILD = """
 import json, sys
@@ -85,7 +87,7 @@ def test_paused_producer_continues(
     make_real_engine: MakeEngine, tmp_path: Path
 ) -> None:
     """It stands still for less than the time-out: nothing is lost but time."""
-    consumer, _ = make_real_engine()
+    consumer, _ = make_real_engine(**PATIENT)
     alone = consumer.add(PROMPT, 6)
     rest([consumer])
     consumer.core.reset_prefix_cache()
@@ -108,7 +110,7 @@ def test_killed_consumer(make_real_engine: MakeEngine, tmp_path: Path) -> None:
     """The producer keeps the blocks, and another consumer takes them."""
     # A process is started within the deadline, however busy the machine is.
     producer, wire = make_real_engine(save_timeout_seconds=60.0)
-    consumer, _ = make_real_engine()
+    consumer, _ = make_real_engine(**PATIENT)
     wire.spoil = slowly(0.05)
     told = prefilled(producer, PROMPT)
     producer.turn()  # the deadline runs from here

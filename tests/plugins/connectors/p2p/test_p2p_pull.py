@@ -18,8 +18,8 @@ def test_consumer_continues_the_producers_prompt(make_engine: MakeEngine) -> Non
     alone = producer.add(PROMPT, 6)
     rest([producer])
 
-    told = prefilled(producer, PROMPT, PREFILL)
-    request = consumer.add(PROMPT, 6, told)
+    params = prefilled(producer, PROMPT, PREFILL)
+    request = consumer.add(PROMPT, 6, params)
     took = turn_until([producer, consumer], lambda: request in consumer.ended)
     giving, taking = rest([producer, consumer])
 
@@ -40,9 +40,9 @@ def test_completions_of_one_request_load_side_by_side(make_engine: MakeEngine) -
     alone = producer.add(PROMPT, 6)
     rest([producer])
     wire.spoil = slowly(0.02)
-    told = prefilled(producer, PROMPT)
+    params = prefilled(producer, PROMPT)
 
-    requests = [consumer.add(PROMPT, 6, told) for _ in range(2)]
+    requests = [consumer.add(PROMPT, 6, params) for _ in range(2)]
     turn_until([producer, consumer], lambda: set(requests) <= set(consumer.ended))
 
     giving, taking = rest([producer, consumer])

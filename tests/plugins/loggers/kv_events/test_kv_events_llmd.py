@@ -17,10 +17,10 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
-from hookline.frontend.prompts import TokensPrompt
 from hookline.request import RequestFacts
 from hookline_kv_events import map_wire
 from hookline_kv_events.config import KVEventsConfig, KVEventsEncoding, KVEventsSection
+from hookline_offline.prompts import TokensPrompt
 from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
 from hookline_server.texts.engine import TextEngine

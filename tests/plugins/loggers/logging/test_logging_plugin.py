@@ -1,20 +1,17 @@
 """The logging plugin as Hookline meets it."""
 
-import inspect
 import json
 
-import pluggy
 import pytest
 import structlog
 
 import hookline_logging
-from hookline import hookspecs
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.payloads import LoggerContext
 from hookline_logging import StateLogger, create_stat_logger
 from hookline_logging.options import LineFormat, Options
-from hookline_testing.hook_types import types_of
+from hookline_testing.logger_plugins import DeclaredOptions, assert_hooks_exist
 from hookline_testing.payloads import make_started
 
 
@@ -25,35 +22,16 @@ def context(**options: str) -> LoggerContext:
 
 def test_plugin_agrees_with_the_specs() -> None:
     """The module and its logger implement only hooks there are."""
-    plugins = pluggy.PluginManager("hookline")
-    plugins.add_hookspecs(hookspecs)
-    plugins.register(hookline_logging)
-    plugins.register(create_stat_logger(context=context()))
-
-    plugins.check_pending()
-
-    for plugin in plugins.get_plugins():
-        for caller in plugins.get_hookcallers(plugin) or []:
-            assert caller.spec is not None
-            expected = types_of(caller.spec.function)
-            for implementation in caller.get_hookimpls():
-                found = inspect.get_annotations(implementation.function, eval_str=True)
-                found.pop("return")
-                assert found.items() <= expected.items()
+    assert_hooks_exist(hookline_logging, create_stat_logger(context=context()))
 
 
 def test_options_are_declared_with_their_defaults() -> None:
     """The command line offers the two options, with what holds without them."""
-    declared: dict[str, str | None] = {}
+    declared = DeclaredOptions()
 
-    class Declared:
-        def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
-            assert help
-            declared[key] = default
+    hookline_logging.add_cli_options(declared)
 
-    hookline_logging.add_cli_options(Declared())
-
-    assert declared == {"interval": "5", "format": "auto"}
+    assert declared.defaults == {"interval": "5", "format": "auto"}
     assert Options.read(context()) == Options()
     assert Options.read(context(interval="0.5", format="json")) == Options(
         0.5, LineFormat.JSON

@@ -17,7 +17,6 @@ from hookline.finish_cause import Aborted
 from hookline.front_end_parts import TransportStats
 from hookline.frontend.observing import ObserverAddress
 from hookline.frozen import frozen_map
-from hookline.llm import LLM
 from hookline.payloads import (
     EngineStarted,
     FrontEndChanged,
@@ -33,6 +32,7 @@ from hookline_metrics.front_end_parts import ConnectionStats, ObserverStats
 from hookline_observer.link import OBSERVER
 from hookline_observer.messages import Join, Notices
 from hookline_observer.remote_observers import RemoteObservers
+from hookline_offline.llm import LLM
 from hookline_process_engine.ipc import IpcTransport, ipc_address
 from hookline_process_engine.mailbox import Mailbox
 from hookline_process_engine.transport import Party, Role

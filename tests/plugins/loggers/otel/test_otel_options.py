@@ -8,6 +8,7 @@ from hookline.exceptions import ConfigError
 from hookline.payloads import LoggerContext
 from hookline_otel.endpoint import Endpoint, OtlpProtocol
 from hookline_otel.options import HELP, Options, Semconv
+from hookline_testing.logger_plugins import DeclaredOptions
 
 URL = "http://collector:4317"
 GRPC, HTTP = OtlpProtocol
@@ -25,17 +26,14 @@ def read(environment: dict[str, str] | None = None, /, **options: str) -> Option
 
 def test_options_are_declared_with_their_defaults() -> None:
     """The command line offers every option, with what holds without it."""
-    declared: dict[str, str | None] = {}
+    declared = DeclaredOptions()
 
-    class Declared:
-        def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
-            assert help
-            declared[key] = default
+    hookline_otel.add_cli_options(declared)
 
-    hookline_otel.add_cli_options(Declared())
-
-    assert declared.keys() == HELP.keys()
-    given = {key: value for key, value in declared.items() if value is not None}
+    assert declared.defaults.keys() == HELP.keys()
+    given = {
+        key: value for key, value in declared.defaults.items() if value is not None
+    }
     assert read(traces_endpoint=URL, **given) == read(traces_endpoint=URL)
 
 

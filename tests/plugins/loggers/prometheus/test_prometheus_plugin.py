@@ -1,6 +1,5 @@
 """The prometheus plugin as Hookline meets it."""
 
-import inspect
 import os
 import shutil
 import subprocess
@@ -23,7 +22,7 @@ from hookline_metrics.config import MetricsConfig
 from hookline_prometheus import PrometheusLogger, create_stat_logger
 from hookline_prometheus.options import HELP, Options
 from hookline_testing.collected_routes import CollectedRoutes
-from hookline_testing.hook_types import types_of
+from hookline_testing.logger_plugins import DeclaredOptions, assert_hooks_exist
 from hookline_testing.payloads import RECORD, make_started, make_state, make_step
 
 MakeLogger = Callable[..., PrometheusLogger]
@@ -83,18 +82,7 @@ def manager(*plugins: object) -> pluggy.PluginManager:
 
 def test_plugin_agrees_with_the_specs() -> None:
     """The module and its logger implement only hooks there are."""
-    plugins = manager(hookline_prometheus, create())
-
-    plugins.check_pending()
-
-    for plugin in plugins.get_plugins():
-        for caller in plugins.get_hookcallers(plugin) or []:
-            assert caller.spec is not None
-            expected = types_of(caller.spec.function)
-            for implementation in caller.get_hookimpls():
-                found = inspect.get_annotations(implementation.function, eval_str=True)
-                found.pop("return")
-                assert found.items() <= expected.items()
+    assert_hooks_exist(hookline_prometheus, create())
 
 
 def test_hooks_reach_the_page() -> None:
@@ -155,22 +143,17 @@ def test_configuration_chooses_the_dialects(dialects: tuple[str, ...]) -> None:
 
 def test_options_are_declared_with_their_defaults() -> None:
     """The command line offers the option, with what holds without it."""
-    declared: dict[str, str] = {}
+    declared = DeclaredOptions()
 
-    class Declared:
-        def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
-            assert help
-            assert default
-            declared[key] = default
+    hookline_prometheus.add_cli_options(declared)
 
-    hookline_prometheus.add_cli_options(Declared())
-
-    assert declared == {
+    assert declared.defaults == {
         "created_series": "false",
         "native_histogram_bucket_factor": "1.1",
         "native_histogram_max_buckets": "160",
     }
-    context = LoggerContext(name="prometheus", config=EngineConfig(), options=declared)
+    options = {key: value for key, value in declared.defaults.items() if value}
+    context = LoggerContext(name="prometheus", config=EngineConfig(), options=options)
     assert Options.read(context) == Options()
 
 

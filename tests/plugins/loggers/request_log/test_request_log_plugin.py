@@ -1,17 +1,14 @@
 """The request log as Hookline meets it."""
 
 import dataclasses
-import inspect
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import pluggy
 import pytest
 
 import hookline_request_log
-from hookline import hookspecs
 from hookline.config import EngineConfig, ObserverConfig
 from hookline.events import ClockPair, StepOutput
 from hookline.exceptions import ConfigError
@@ -21,7 +18,7 @@ from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline_request_log import LostLinesError, RequestLogger, create_stat_logger
 from hookline_request_log.options import DEFAULTS, Options
-from hookline_testing.hook_types import types_of
+from hookline_testing.logger_plugins import DeclaredOptions, assert_hooks_exist
 from hookline_testing.payloads import (
     FACTS,
     FINISHED,
@@ -66,35 +63,16 @@ def logger(path: Path) -> Iterator[RequestLogger]:
 
 def test_plugin_agrees_with_the_specs() -> None:
     """The module and its logger implement only hooks there are."""
-    plugins = pluggy.PluginManager("hookline")
-    plugins.add_hookspecs(hookspecs)
-    plugins.register(hookline_request_log)
-    plugins.register(create_stat_logger(context=context()))
-
-    plugins.check_pending()
-
-    for plugin in plugins.get_plugins():
-        for caller in plugins.get_hookcallers(plugin) or []:
-            assert caller.spec is not None
-            expected = types_of(caller.spec.function)
-            for implementation in caller.get_hookimpls():
-                found = inspect.get_annotations(implementation.function, eval_str=True)
-                found.pop("return")
-                assert found.items() <= expected.items()
+    assert_hooks_exist(hookline_request_log, create_stat_logger(context=context()))
 
 
 def test_options_are_declared_with_their_defaults() -> None:
     """The command line offers each option, with what holds without it."""
-    declared: dict[str, str | None] = {}
+    declared = DeclaredOptions()
 
-    class Declared:
-        def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
-            assert help
-            declared[key] = default
+    hookline_request_log.add_cli_options(declared)
 
-    hookline_request_log.add_cli_options(Declared())
-
-    assert declared == DEFAULTS
+    assert declared.defaults == DEFAULTS
     options = Options.read(context())
     assert options.path is None
     assert options.max_prompt_tokens is None

@@ -118,7 +118,7 @@ class Driven:
         """Takes everything in until no request is open and the time is over."""
         end = time.monotonic() + seconds
         deadline = Deadline(WAIT_SECONDS)
-        while self.front_end.num_unconfirmed or time.monotonic() < end:
+        while self.front_end.engines.num_unconfirmed or time.monotonic() < end:
             assert deadline.is_ahead
             self.take(0.02)
 
@@ -213,7 +213,7 @@ def test_a_death_ends_the_requests_of_its_engine_only(
         later = [driven.submit() for _ in range(2)]
         driven.drive()
         first, second = driven.front_end.engines
-        failure = driven.front_end.failure
+        failure = driven.front_end.engines.failure
         break_engine(client._driven[0].core)
         driven.submit()
         driven.drive()
@@ -229,7 +229,7 @@ def test_a_death_ends_the_requests_of_its_engine_only(
         assert isinstance(news, RequestOutput if index == 0 else EngineDeadError)
     assert later == [0, 0]
     assert failure is None
-    assert driven.front_end.failure == "RuntimeError: the device fell off"
+    assert driven.front_end.engines.failure == "RuntimeError: the device fell off"
     assert second.accounting.finished == {"error": 2}
     assert second.stats.totals.received == 2
     assert first.accounting.finished == {"length": 4, "error": 1}
@@ -254,7 +254,7 @@ def test_a_killed_process_leaves_the_other(
         client._launched[0].signal(number)
         driven.drive()
         kinds = [type(driven.news[number][-1]) for number in range(4)]
-        assert driven.front_end.failure is None
+        assert driven.front_end.engines.failure is None
         assert number.name in (driven.front_end.engines[0].failure or "")
         assert driven.submit(max_tokens=2) == 1
         driven.drive()

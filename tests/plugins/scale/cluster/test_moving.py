@@ -123,7 +123,7 @@ class Cluster:
     def drive(self) -> None:
         """Takes messages until no request is open."""
         for _ in range(MOST_MESSAGES):
-            if not self.front_end.num_unconfirmed:
+            if not self.front_end.engines.num_unconfirmed:
                 return
             self.take(1)
         raise AssertionError("requests are left")
@@ -144,7 +144,7 @@ class Cluster:
 
     def assert_books_balance(self, received: int) -> None:
         """In each engine, in the front end, in the metrics, and in sum."""
-        assert self.front_end.residue == 0
+        assert self.front_end.engines.residue == 0
         total = 0
         for engine in self.front_end.engines:
             books, index = engine.accounting, str(engine.index)
@@ -220,7 +220,7 @@ def test_untouched_requests_move(start: StartCluster, *, messages: int) -> None:
     cluster.take(messages)
 
     cluster.end(0)
-    assert cluster.front_end.residue == 0
+    assert cluster.front_end.engines.residue == 0
     cluster.drive()
 
     for number in range(4):

@@ -119,5 +119,5 @@ async def start_engine(nodes: Nodes) -> AsyncIterator[StartEngine]:
 
     for engine in engines:
         await asyncio.wait_for(engine.close(), 30)
-        assert engine._front_end.residue == 0
-        assert engine._front_end.num_unconfirmed == 0
+        assert engine._front_end.engines.residue == 0
+        assert engine._front_end.engines.num_unconfirmed == 0

@@ -1,6 +1,5 @@
 """With trees of drafts output is what it is without, and costs fewer steps."""
 
-import random
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -32,6 +31,7 @@ from hookline_kernels import Platform
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
 from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing.oracle_prompts import mixed_prompts
 from hookline_testing.proposers import ScriptedProposer, ScriptedTreeProposer
 
 SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
@@ -59,15 +59,6 @@ MODES = {
 }
 
 
-def prompts() -> list[list[int]]:
-    """Nine prompts of 1 to 60 tokens, some with a common beginning."""
-    source = random.Random(3)  # noqa: S311 - a test
-    common = [source.randrange(320) for _ in range(40)]
-    lengths = (1, 2, 15, 16, 17, 33, 60)
-    alone = [[source.randrange(320) for _ in range(length)] for length in lengths]
-    return [*alone, [*common, 5, 6, 7], [*common, 8]]
-
-
 @pytest.fixture(
     scope="module", params=essential(sorted(FAMILIES), "gemma2", "gpt-oss", "llama")
 )
@@ -85,13 +76,13 @@ def config_for(folder: Path, mode: str) -> EngineConfig:
 
 def check(speculating_llm: SpeculatingLLM, oracle: Oracle, mode: str) -> float:
     """Runs all prompts twice over; gives the accepted share of the output."""
-    expected = [oracle.greedy(prompt, OUTPUT_TOKENS) for prompt in prompts()]
-    known = [[*p, *text] for p, text in zip(prompts(), expected, strict=True)]
+    expected = [oracle.greedy(prompt, OUTPUT_TOKENS) for prompt in mixed_prompts()]
+    known = [[*p, *text] for p, text in zip(mixed_prompts(), expected, strict=True)]
     proposer = ScriptedTreeProposer(known, TREE, errors=0.2)
 
     with speculating_llm(config_for(oracle.folder, mode), proposer) as llm:
-        first = llm.generate(prompts(), GREEDY)
-        again = llm.generate(prompts(), GREEDY)
+        first = llm.generate(mixed_prompts(), GREEDY)
+        again = llm.generate(mixed_prompts(), GREEDY)
         stats = llm.front_end.engines[0].stats
         assert_conserved(llm)
 
@@ -124,7 +115,7 @@ def test_batches_of_every_size_are_left_as_they_are(
     speculating_llm: SpeculatingLLM, llama: Oracle, count: int
 ) -> None:
     """1 to 8 requests side by side, with trees that are right half of the time."""
-    many = [prompts()[index % 7] + [index] for index in range(count)]
+    many = [mixed_prompts()[index % 7] + [index] for index in range(count)]
     expected = [llama.greedy(prompt, OUTPUT_TOKENS) for prompt in many]
     known = [[*prompt, *tokens] for prompt, tokens in zip(many, expected, strict=True)]
     proposer = ScriptedTreeProposer(known, TREE, errors=0.5)
@@ -140,15 +131,15 @@ def test_accepted_paths_can_be_read_from_the_prefix_cache(
     speculating_llm: SpeculatingLLM, llama: Oracle
 ) -> None:
     """What was moved to its place is what a prompt that goes on from there needs."""
-    whole = [llama.greedy(prompt, 2 * OUTPUT_TOKENS) for prompt in prompts()]
-    known = [[*p, *text] for p, text in zip(prompts(), whole, strict=True)]
+    whole = [llama.greedy(prompt, 2 * OUTPUT_TOKENS) for prompt in mixed_prompts()]
+    known = [[*p, *text] for p, text in zip(mixed_prompts(), whole, strict=True)]
     proposer = ScriptedTreeProposer(known, TREE)
     longer = [text[:-OUTPUT_TOKENS] for text in known]
     config = replace(MODES["batched"], cache=CacheConfig(block_size=4))
     config = replace(config, model=ModelConfig(model=str(llama.folder)))
 
     with speculating_llm(config, proposer) as llm:
-        llm.generate(prompts(), GREEDY)
+        llm.generate(mixed_prompts(), GREEDY)
         outputs = llm.generate(longer, GREEDY)
         assert_conserved(llm)
 
@@ -165,7 +156,7 @@ def test_right_paths_save_steps(speculating_llm: SpeculatingLLM, llama: Oracle) 
     Where fewer may still be said, the tree is cut below what is of use, and where the
     context ends, at the last place.
     """
-    prompt = prompts()[2]
+    prompt = mixed_prompts()[2]
     known = [[*prompt, *llama.greedy(prompt, OUTPUT_TOKENS)]]
     config = config_for(llama.folder, "batched")
     limited = replace(
@@ -190,7 +181,7 @@ def test_positions_are_counted_by_depth(
     speculating_llm: SpeculatingLLM, llama: Oracle
 ) -> None:
     """Whichever nodes of a depth are accepted."""
-    prompt = prompts()[2]
+    prompt = mixed_prompts()[2]
     known = [[*prompt, *llama.greedy(prompt, OUTPUT_TOKENS)]]
     proposer = ScriptedTreeProposer(known, (None, None, None, 0, 1, 2))
 

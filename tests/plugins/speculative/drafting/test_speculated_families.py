@@ -1,6 +1,5 @@
 """Greedy output is `transformers`' own, whatever the drafts are."""
 
-import random
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -22,6 +21,7 @@ from hookline_drafting import Proposer
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
 from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle
+from hookline_testing.oracle_prompts import mixed_prompts
 from hookline_testing.proposers import RandomProposer, ScriptedProposer
 
 SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
@@ -50,18 +50,10 @@ MODES = {
 KINDS = ("right", "half-right", "random")
 
 
-def prompts() -> list[list[int]]:
-    """Nine prompts of 1 to 60 tokens, some with a common beginning."""
-    source = random.Random(3)  # noqa: S311 - a test
-    common = [source.randrange(320) for _ in range(40)]
-    lengths = (1, 2, 15, 16, 17, 33, 60)
-    alone = [[source.randrange(320) for _ in range(length)] for length in lengths]
-    return [*alone, [*common, 5, 6, 7], [*common, 8]]
-
-
 def texts(oracle: Oracle) -> list[list[int]]:
     return [
-        [*prompt, *oracle.greedy(prompt, OUTPUT_TOKENS + 5)] for prompt in prompts()
+        [*prompt, *oracle.greedy(prompt, OUTPUT_TOKENS + 5)]
+        for prompt in mixed_prompts()
     ]
 
 
@@ -91,12 +83,12 @@ def check(speculating_llm: SpeculatingLLM, oracle: Oracle, name: str, mode: str)
     known = texts(oracle)
     expected = [
         text[len(prompt) : len(prompt) + OUTPUT_TOKENS]
-        for prompt, text in zip(prompts(), known, strict=True)
+        for prompt, text in zip(mixed_prompts(), known, strict=True)
     ]
     config = config_for(oracle.folder, mode)
     with speculating_llm(config, proposers(known)[name]) as llm:
-        first = llm.generate(prompts(), GREEDY)
-        again = llm.generate(prompts(), GREEDY)
+        first = llm.generate(mixed_prompts(), GREEDY)
+        again = llm.generate(mixed_prompts(), GREEDY)
         stats = llm.front_end.engines[0].stats
         assert_conserved(llm)
 
@@ -123,7 +115,7 @@ def test_every_family_is_left_as_it_is(
     accepted = check(speculating_llm, family, name, "batched")
 
     if name != "random":
-        assert accepted > len(prompts()) * OUTPUT_TOKENS * 0.2
+        assert accepted > len(mixed_prompts()) * OUTPUT_TOKENS * 0.2
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -142,7 +134,7 @@ def test_batches_of_every_size_are_left_as_they_are(
     speculating_llm: SpeculatingLLM, llama: Oracle, count: int
 ) -> None:
     """1 to 32 requests side by side, half of their drafts being wrong."""
-    many = [prompts()[index % 7] + [index] for index in range(count)]
+    many = [mixed_prompts()[index % 7] + [index] for index in range(count)]
     expected = [llama.greedy(prompt, OUTPUT_TOKENS) for prompt in many]
     known = [[*prompt, *tokens] for prompt, tokens in zip(many, expected, strict=True)]
     proposer = ScriptedProposer(known, errors=0.5)
@@ -158,7 +150,7 @@ def test_right_drafts_save_steps(
     speculating_llm: SpeculatingLLM, llama: Oracle
 ) -> None:
     """With drafts that are always right a step brings five tokens, not one."""
-    prompt = prompts()[2]
+    prompt = mixed_prompts()[2]
     known = [[*prompt, *llama.greedy(prompt, OUTPUT_TOKENS)]]
     proposer = ScriptedProposer(known)
 

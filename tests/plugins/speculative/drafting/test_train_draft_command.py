@@ -54,8 +54,8 @@ def test_trained_heads_are_right_more_often(
 
     status = train(llama.folder, tmp_path / "out", *more)
 
-    *lines, told, usage = capsys.readouterr().out.splitlines()
-    mean = float(told.split()[-1])
+    *lines, result, usage = capsys.readouterr().out.splitlines()
+    mean = float(result.split()[-1])
     chosen = json.loads(usage.split("'")[1])
     params = SamplingParams(temperature=0.0, max_tokens=24)
     prompts = [[token] for token in range(100, 108)]

@@ -92,15 +92,15 @@ def plain() -> Plain:
         target: TargetModel,
         table: Sides,
         text: list[int],
-        told: torch.Tensor,
+        states: torch.Tensor,
         *,
         count: int,
     ) -> tuple[torch.Tensor, list[int]]:
         """Features [count, width], and what is drafted.
 
-        `told` is of all tokens but the last.
+        `states` are of all tokens but the last.
         """
-        features = head.fused(told)
+        features = head.fused(states)
         following = torch.tensor(text[1:])
         found, own = [], []
         for _ in range(count):

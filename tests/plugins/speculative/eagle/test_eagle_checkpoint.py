@@ -1,7 +1,6 @@
 """Heads are read in the formats in which they are published, and written in them."""
 
 import json
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from hookline.exceptions import ConfigError
 from hookline_eagle.checkpoint import load_head, save_head
 from hookline_eagle.head import Head
 from hookline_eagle.rotary import angle_table
+from hookline_testing.running_pickle import running_pickle
 
 MakeHead = Callable[..., Head]
 
@@ -258,13 +258,6 @@ def test_other_weights_are_one_clear_error(name: str, tmp_path: Path) -> None:
     assert caught.value.option == "speculative-config"
 
 
-class Sly:
-    """Runs a command when it is unpickled."""
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return exec, ("raise SystemExit('it ran')",)
-
-
 def test_damaged_and_hostile_files_are_one_clear_error(tmp_path: Path) -> None:
     """Missing weights, cut ones, and a pickle that would run code."""
     folder = tmp_path / "a"
@@ -274,7 +267,7 @@ def test_damaged_and_hostile_files_are_one_clear_error(tmp_path: Path) -> None:
     (folder / "config.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"neither model\.safetensors"):
         load_head(folder)
-    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Sly(), protocol=2))
+    (folder / "pytorch_model.bin").write_bytes(running_pickle())
     with pytest.raises(ConfigError, match="cannot be read"):
         load_head(folder)
     (folder / "model.safetensors").write_bytes(b"short")

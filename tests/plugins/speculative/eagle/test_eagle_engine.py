@@ -1,6 +1,5 @@
 """Greedy output with an EAGLE head is the output without, for every family."""
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise, product
@@ -21,8 +20,10 @@ from hookline.exceptions import ConfigError
 from hookline_eagle.checkpoint import save_head
 from hookline_eagle.head import Head
 from hookline_testing import assert_conserved
+from hookline_testing.drafted_output import count_drafts
 from hookline_testing.essential import essential
 from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing.oracle_prompts import short_prompts
 
 MakeHead = Callable[..., Head]
 
@@ -39,15 +40,6 @@ MODES = {
 }
 
 
-def prompts(count: int = 6) -> list[list[int]]:
-    source = random.Random(3)  # noqa: S311 - a test
-    common = [source.randrange(320) for _ in range(20)]
-    return [
-        [*common[: 5 * (index % 5)], *(source.randrange(320) for _ in range(index + 1))]
-        for index in range(count)
-    ]
-
-
 def config_for(
     folder: Path, head: Path, mode: str, drafts: int = 4, **options: object
 ) -> EngineConfig:
@@ -62,21 +54,6 @@ def config_for(
     return replace(MODES[mode], model=model, speculative=speculative)
 
 
-def check(oracle: Oracle, config: EngineConfig, many: list[list[int]]) -> int:
-    """Compares all outputs with the oracle's; gives how many drafts there were."""
-    with LLM.from_config(config) as llm:
-        outputs = llm.generate(many, GREEDY)
-        again = llm.generate(many, GREEDY)
-        stats = llm.front_end.engines[0].stats
-        assert_conserved(llm)
-
-    expected = [oracle.greedy(prompt, TOKENS) for prompt in many]
-    assert [output.outputs[0].token_ids for output in outputs] == expected
-    assert [output.outputs[0].token_ids for output in again] == expected
-    assert stats.totals.residue == type(stats.totals.residue)()
-    return sum(output.outputs[0].draft_tokens for output in outputs)
-
-
 @pytest.mark.parametrize("name", essential(sorted(FAMILIES), "gemma2", "llama"))
 def test_every_family_is_left_as_it_is(
     name: str, tmp_path: Path, make_head: MakeHead
@@ -88,7 +65,7 @@ def test_every_family_is_left_as_it_is(
 
     for kind in ("eagle", "eagle3"):
         config = config_for(oracle.folder, tmp_path / kind, "batched")
-        assert check(oracle, config, prompts()) > TOKENS
+        assert count_drafts(oracle, config, short_prompts(), TOKENS) > TOKENS
 
 
 @pytest.mark.slow
@@ -102,12 +79,12 @@ def test_ranks_share_no_head(
     """One of two ranks has the head, and the whole embedding that it shares."""
     oracle = make_oracle(name, tmp_path / "model")
     is_third = kind == "eagle3"
-    told = THIRD if is_third else ROTARY
-    save_head(tmp_path / kind, make_head(third=is_third), told, name)
+    head_config = THIRD if is_third else ROTARY
+    save_head(tmp_path / kind, make_head(third=is_third), head_config, name)
     config = config_for(oracle.folder, tmp_path / kind, "preempted")
     config = replace(config, parallel=ParallelConfig(tensor_parallel_size=2))
 
-    assert check(oracle, config, prompts()) > TOKENS
+    assert count_drafts(oracle, config, short_prompts(), TOKENS) > TOKENS
 
 
 @pytest.mark.slow
@@ -129,12 +106,12 @@ def test_the_last_stage_has_the_head(  # noqa: PLR0917 - four of them are parame
 ) -> None:
     """It reads the embedding, and gets the features of layers in other stages."""
     oracle = make_oracle(name, tmp_path / "model")
-    told = THIRD if is_third else ROTARY
-    save_head(tmp_path / "eagle", make_head(third=is_third), told, name)
+    head_config = THIRD if is_third else ROTARY
+    save_head(tmp_path / "eagle", make_head(third=is_third), head_config, name)
     config = config_for(oracle.folder, tmp_path / "eagle", mode)
     config = replace(config, parallel=ParallelConfig(pipeline_parallel_size=stages))
 
-    assert check(oracle, config, prompts()) > TOKENS
+    assert count_drafts(oracle, config, short_prompts(), TOKENS) > TOKENS
 
 
 @pytest.mark.parametrize(
@@ -154,7 +131,7 @@ def test_every_mode_is_left_as_it_is(
     """1 to 32 requests, in chunks and with blocks that do not suffice."""
     config = config_for(llama.folder, head_folder, mode)
 
-    assert check(llama, config, prompts(count)) > 0
+    assert count_drafts(llama, config, short_prompts(count), TOKENS) > 0
 
 
 def echo(head: Head) -> Head:
@@ -191,7 +168,7 @@ def test_drafts_may_go_beyond_a_request_s_blocks(
     """One draft needs no extra block, thirty need several of four tokens."""
     config = config_for(llama.folder, head_folder, "preempted", drafts)
 
-    assert check(llama, config, prompts(3)) > 0
+    assert count_drafts(llama, config, short_prompts(3), TOKENS) > 0
 
 
 def test_sampled_drafts_leave_a_greedy_request_alone(
@@ -202,7 +179,7 @@ def test_sampled_drafts_leave_a_greedy_request_alone(
         llama.folder, head_folder, "batched", draft_sample_method="probabilistic"
     )
     sampled = SamplingParams(temperature=0.7, seed=3, max_tokens=TOKENS)
-    many = prompts()
+    many = short_prompts()
 
     with LLM.from_config(config) as llm:
         outputs = llm.generate(many, [GREEDY, sampled] * 3)
@@ -248,4 +225,6 @@ def test_as_many_drafts_as_pay_leave_output_as_it_is(
     assert config.speculative is not None
     speculative = {**config.speculative, "num_speculative_tokens": "auto"}
 
-    check(llama, replace(config, speculative=speculative), prompts(5))
+    count_drafts(
+        llama, replace(config, speculative=speculative), short_prompts(5), TOKENS
+    )

@@ -136,7 +136,7 @@ def check(oracle: Oracle, noting: Noting, plain: Plain) -> int:
             target,
             table,
             text,
-            told(oracle, head, text[:-1]),
+            target_states(oracle, head, text[:-1]),
             count=len(before) + 1,
         )
         assert own[: len(before)] == before
@@ -144,7 +144,7 @@ def check(oracle: Oracle, noting: Noting, plain: Plain) -> int:
     return len(noting.said)
 
 
-def told(oracle: Oracle, head: Head, tokens: list[int]) -> torch.Tensor:
+def target_states(oracle: Oracle, head: Head, tokens: list[int]) -> torch.Tensor:
     with torch.inference_mode():
         output = oracle.model(torch.tensor([tokens]), output_hidden_states=True)
     states: list[torch.Tensor] = [each[0] for each in output.hidden_states]
@@ -234,13 +234,17 @@ def test_chains_of_training_are_those_of_whole_sequences(
     table = torch.randn(320, 64, generator=generator)
     target = TargetModel(hidden_size=64, vocab_size=320, embedding=table, output=table)
     tokens = torch.randint(0, 320, (2, 20), generator=generator)
-    told = torch.randn(2, 20, head.shape.fused_size if third else 64)
+    target_states = torch.randn(2, 20, head.shape.fused_size if third else 64)
     angles = angle_table({"rope_theta": 10000.0}, 16, 40, table[:0])
 
-    found = guesses(Chains(head, target, tokens, told, angles), head, target, 4)
+    found = guesses(
+        Chains(head, target, tokens, target_states, angles), head, target, 4
+    )
 
     for row in range(2):
         for start in range(15):
             text = tokens[row, : start + 2].tolist()
-            _, own = plain(head, target, angles, text, told[row, : start + 1], count=4)
+            _, own = plain(
+                head, target, angles, text, target_states[row, : start + 1], count=4
+            )
             assert found[:, row, start].tolist() == own

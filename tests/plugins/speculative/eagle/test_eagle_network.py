@@ -92,14 +92,14 @@ def test_a_head_equals_the_published_network(
     head = make_head(third=third, norms_residual=norms_residual)
     generator = torch.Generator().manual_seed(3)
     embedded = torch.randn(LENGTH, 64, generator=generator)
-    told = torch.randn(LENGTH, 192 if third else 64, generator=generator)
+    states = torch.randn(LENGTH, 192 if third else 64, generator=generator)
     table = angle_table({"rope_theta": 10000.0}, 16, LENGTH, embedded[:0])
 
-    features = head.fused(told)
+    features = head.fused(states)
     said = head(embedded, features, angles_at(torch.arange(LENGTH), table), causal)
     logits = head.logits(output_of(target()), said)
 
-    expected = published(head, embedded, head.fc(told) if third else told)
+    expected = published(head, embedded, head.fc(states) if third else states)
     torch.testing.assert_close(said, expected, rtol=1e-4, atol=1e-4)
     if third:
         expected_logits = copied(head.norm)(expected) @ head.lm_head.weight.T

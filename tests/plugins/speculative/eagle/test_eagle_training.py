@@ -40,8 +40,8 @@ def test_trained_head_is_right_more_often(
     more = [f"--data={data}", "--continue-data"] if source == "continued" else []
 
     status = train(llama.folder, tmp_path / "out", *more)
-    *lines, told, usage = capsys.readouterr().out.splitlines()
-    mean = float(told.split()[-1])
+    *lines, result, usage = capsys.readouterr().out.splitlines()
+    mean = float(result.split()[-1])
     chosen = json.loads(usage.split("'")[1])
     params = SamplingParams(temperature=0.0, max_tokens=24)
     prompts = [[token] for token in range(100, 108)]

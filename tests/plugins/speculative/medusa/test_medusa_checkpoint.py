@@ -1,7 +1,6 @@
 """Heads are read in the format in which they are published, and written in it."""
 
 import json
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from torch import nn
 from hookline.exceptions import ConfigError
 from hookline_medusa.checkpoint import load_heads, save_heads
 from hookline_medusa.heads import Head, SharedOutput, likeliest
+from hookline_testing.running_pickle import running_pickle
 
 MakeHeads = Callable[..., tuple[Head, ...]]
 
@@ -130,13 +130,6 @@ def test_other_weights_are_one_clear_error(name: str, tmp_path: Path) -> None:
     assert caught.value.option == "speculative-config"
 
 
-class Sly:
-    """Runs a command when it is unpickled."""
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return exec, ("raise SystemExit('it ran')",)
-
-
 def test_damaged_and_hostile_files_are_one_clear_error(tmp_path: Path) -> None:
     """Missing weights, cut ones, and a pickle that would run code."""
     folder = tmp_path / "a"
@@ -146,7 +139,7 @@ def test_damaged_and_hostile_files_are_one_clear_error(tmp_path: Path) -> None:
     (folder / "config.json").write_text("{}")
     with pytest.raises(ConfigError, match="neither medusa_lm_head"):
         load_heads(folder)
-    (folder / "medusa_lm_head.pt").write_bytes(pickle.dumps(Sly(), protocol=2))
+    (folder / "medusa_lm_head.pt").write_bytes(running_pickle())
     with pytest.raises(ConfigError, match="cannot be read"):
         load_heads(folder)
     (folder / "medusa_lm_head.safetensors").write_bytes(b"short")

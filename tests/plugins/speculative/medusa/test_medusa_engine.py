@@ -1,6 +1,5 @@
 """Greedy output with Medusa heads is the output without, for every family."""
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise, product
@@ -21,9 +20,10 @@ from hookline.config import (
 from hookline.exceptions import ConfigError
 from hookline_medusa.checkpoint import save_heads
 from hookline_medusa.heads import Head
-from hookline_testing import assert_conserved
+from hookline_testing.drafted_output import count_drafts
 from hookline_testing.essential import essential
 from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing.oracle_prompts import short_prompts
 
 MakeHeads = Callable[..., tuple[Head, ...]]
 
@@ -36,15 +36,6 @@ MODES = {
     ),
     "preempted": EngineConfig(cache=CacheConfig(block_size=4, num_kv_blocks=24)),
 }
-
-
-def prompts(count: int = 6) -> list[list[int]]:
-    source = random.Random(3)  # noqa: S311 - a test
-    common = [source.randrange(320) for _ in range(20)]
-    return [
-        [*common[: 5 * (index % 5)], *(source.randrange(320) for _ in range(index + 1))]
-        for index in range(count)
-    ]
 
 
 def config_for(folder: Path, heads: Path, mode: str, drafts: int = 4) -> EngineConfig:
@@ -65,13 +56,13 @@ def with_tree(config: EngineConfig) -> EngineConfig:
     """Drafts of a tree, whose number is optional; CPUs alone verify trees."""
     speculative = config.speculative
     assert speculative is not None
-    told = {
+    options = {
         **speculative,
         "num_speculative_tokens": None,
         "medusa_choices": TREE,
     }
     on_cpu = replace(config.executor, device=Device.CPU)
-    return replace(config, speculative=told, executor=on_cpu)
+    return replace(config, speculative=options, executor=on_cpu)
 
 
 def copying_heads(oracle: Oracle) -> tuple[Head, ...]:
@@ -80,21 +71,6 @@ def copying_heads(oracle: Oracle) -> tuple[Head, ...]:
     width = output.shape[1]
     blocks = ((torch.zeros(width, width), None),)
     return tuple(Head(blocks, None if index % 2 else output) for index in range(4))
-
-
-def check(oracle: Oracle, config: EngineConfig, many: list[list[int]]) -> int:
-    """Compares all outputs with the oracle's; gives how many drafts there were."""
-    with LLM.from_config(config) as llm:
-        outputs = llm.generate(many, GREEDY)
-        again = llm.generate(many, GREEDY)
-        stats = llm.front_end.engines[0].stats
-        assert_conserved(llm)
-
-    expected = [oracle.greedy(prompt, TOKENS) for prompt in many]
-    assert [output.outputs[0].token_ids for output in outputs] == expected
-    assert [output.outputs[0].token_ids for output in again] == expected
-    assert stats.totals.residue == type(stats.totals.residue)()
-    return sum(output.outputs[0].draft_tokens for output in outputs)
 
 
 @pytest.mark.parametrize("name", essential(sorted(FAMILIES), "gemma2", "llama"))
@@ -108,7 +84,7 @@ def test_every_family_is_left_as_it_is(
 
     for kind in ("random", "copying"):
         config = config_for(oracle.folder, tmp_path / kind, "batched")
-        assert check(oracle, config, prompts()) > TOKENS
+        assert count_drafts(oracle, config, short_prompts(), TOKENS) > TOKENS
 
 
 @pytest.mark.exhaustive
@@ -119,8 +95,9 @@ def test_ranks_share_no_heads(has_tree: bool, tmp_path: Path) -> None:
     save_heads(tmp_path / "copying", copying_heads(oracle), "llama")
     config = config_for(oracle.folder, tmp_path / "copying", "batched")
     config = replace(config, parallel=ParallelConfig(tensor_parallel_size=2))
+    config = with_tree(config) if has_tree else config
 
-    assert check(oracle, with_tree(config) if has_tree else config, prompts()) > TOKENS
+    assert count_drafts(oracle, config, short_prompts(), TOKENS) > TOKENS
 
 
 @pytest.mark.slow
@@ -137,8 +114,9 @@ def test_stages_verify_what_the_last_one_drafts(
     save_heads(tmp_path / "copying", copying_heads(oracle), "llama")
     config = config_for(oracle.folder, tmp_path / "copying", mode)
     config = replace(config, parallel=ParallelConfig(pipeline_parallel_size=stages))
+    config = with_tree(config) if has_tree else config
 
-    assert check(oracle, with_tree(config) if has_tree else config, prompts()) > TOKENS
+    assert count_drafts(oracle, config, short_prompts(), TOKENS) > TOKENS
 
 
 @pytest.mark.parametrize("mode", essential(sorted(MODES), "batched"))
@@ -149,7 +127,7 @@ def test_every_mode_is_left_as_it_is(
     """1 to 32 requests, in chunks and with blocks that do not suffice."""
     config = config_for(llama.folder, heads_folder, mode)
 
-    assert check(llama, config, prompts(count)) > 0
+    assert count_drafts(llama, config, short_prompts(count), TOKENS) > 0
 
 
 @pytest.mark.parametrize("name", essential(sorted(FAMILIES), "gemma2", "llama"))
@@ -159,7 +137,7 @@ def test_trees_leave_every_family_as_it_is(name: str, tmp_path: Path) -> None:
     save_heads(tmp_path / "copying", copying_heads(oracle), name)
     config = config_for(oracle.folder, tmp_path / "copying", "batched")
 
-    assert check(oracle, with_tree(config), prompts()) > TOKENS
+    assert count_drafts(oracle, with_tree(config), short_prompts(), TOKENS) > TOKENS
 
 
 @pytest.mark.parametrize("mode", essential(sorted(MODES), "batched"))
@@ -170,7 +148,7 @@ def test_trees_leave_every_mode_as_it_is(
     """1 to 8 requests, in chunks and with blocks that do not suffice."""
     config = config_for(llama.folder, heads_folder, mode)
 
-    assert check(llama, with_tree(config), prompts(count)) > 0
+    assert count_drafts(llama, with_tree(config), short_prompts(count), TOKENS) > 0
 
 
 def test_tree_cannot_be_left_to_the_engine(llama: Oracle, heads_folder: Path) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 from tqdm import tqdm
 
 from hookline.config.options import check_options, option
-from hookline.llm import LLM
 from hookline.outputs import RequestOutput
 from hookline_bench.offline import (
     exactly,
@@ -27,6 +26,7 @@ from hookline_bench.percentiles import (
 from hookline_bench.phase_times import phase_fields
 from hookline_bench.random_prompts import Prompt, PromptShape, id_prompts
 from hookline_bench.result_file import write_json
+from hookline_offline.llm import LLM
 from hookline_server.cli.output import say
 
 DESCRIPTION = "Measures the latency of one batch of requests, offline."

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from hookline.config.options import check_options, option, section
-from hookline.llm import LLM
 from hookline.outputs import RequestOutput
 from hookline_bench.offline import exactly, opened, read_offline, vocabulary
 from hookline_bench.options import (
@@ -21,6 +20,7 @@ from hookline_bench.options import (
 from hookline_bench.phase_times import phase_fields
 from hookline_bench.random_prompts import PromptShape, id_prompts
 from hookline_bench.result_file import write_json
+from hookline_offline.llm import LLM
 from hookline_server.cli.output import say
 
 DESCRIPTION = "Measures requests and tokens per second, offline."

@@ -17,7 +17,7 @@ from hookline_server.handlers.common import json_response
 from hookline_server.handlers.health import Health, live
 from hookline_server.leftovers import close_if_long
 from hookline_server.request_body import HANDLER_ARGS
-from hookline_server.request_ids import echo_request_id
+from hookline_server.request_identity import echo_request_id
 from hookline_server.sending import send
 
 PASSED_ON = ("/v1/{path:.+}", "/tokenize", "/detokenize", "/version")

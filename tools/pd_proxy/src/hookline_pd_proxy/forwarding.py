@@ -12,7 +12,7 @@ from hookline_pd_proxy.numbers import Numbers
 from hookline_pd_proxy.pool import Pool
 from hookline_pd_proxy.upstream import Answer, Message, UnreachableError, Upstream
 from hookline_server.api_error import ApiError, error_body
-from hookline_server.request_ids import request_id
+from hookline_server.request_identity import identity_of
 from hookline_server.sse import DONE, event
 
 NO_INSTANCE = "no_instance"
@@ -65,7 +65,7 @@ class Forwarding:
                         return await self._pass(answer)
             except UnreachableError as error:
                 failure = ApiError(502, str(error), code=UNREACHABLE)
-                logger.warning("%s: %s", request_id(self._request), error)
+                logger.warning("%s: %s", identity_of(self._request).request_id, error)
         raise failure
 
     async def end_broken(self, error: ApiError) -> web.StreamResponse:
@@ -75,7 +75,7 @@ class Forwarding:
         """
         response = self.response
         assert response is not None
-        logger.warning("%s: %s", request_id(self._request), error)
+        logger.warning("%s: %s", identity_of(self._request).request_id, error)
         if response.content_type == "text/event-stream":
             # Ends what may be half an event.
             await response.write(b"\n\n" + event(error_body(error)) + DONE)

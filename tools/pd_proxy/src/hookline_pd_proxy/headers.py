@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from hookline_server.auth.permissions import ROUTER_KEY
-from hookline_server.request_ids import request_id
+from hookline_server.request_identity import identity_of
 
 Headers = list[tuple[str, str]]
 """Names and values in order; a name can occur several times."""
@@ -42,7 +42,7 @@ def request_headers(request: web.Request, instance_key: str | None) -> Headers:
     stands beside the client's, whose tenant and limits count.
     """
     headers = _passed(request.headers, OWN_OF_REQUESTS)
-    headers.append((ID, request_id(request)))
+    headers.append((ID, identity_of(request).request_id))
     if instance_key is not None:
         headers.append((ROUTER_KEY, instance_key))
     return headers

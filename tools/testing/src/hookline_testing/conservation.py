@@ -1,8 +1,8 @@
 """Asserts an engine's conservation laws, at the end of engine tests."""
 
 from hookline.core.commands import ResetPrefixCache
-from hookline.llm import LLM
 from hookline.stats.scheduler_stats import Residue, SchedulerStats
+from hookline_offline.llm import LLM
 
 
 def assert_conserved(llm: LLM, timeout_seconds: float = 10.0) -> None:
@@ -13,7 +13,7 @@ def assert_conserved(llm: LLM, timeout_seconds: float = 10.0) -> None:
     """
     front_end = llm.front_end
     llm.call(ResetPrefixCache(), timeout_seconds=timeout_seconds)
-    assert front_end.residue == 0
+    assert front_end.engines.residue == 0
     for engine in front_end.engines:
         _assert_empty(engine.stats)
 

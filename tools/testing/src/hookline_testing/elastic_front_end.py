@@ -86,8 +86,8 @@ class ElasticFrontEnd:
         """Takes everything in until all requests have ended and nobody leaves."""
         for _ in range(MOST_TURNS):
             self.take()
-            state = self.scaling.state
-            if not (self.front_end.num_unconfirmed or state.leaving or state.starting):
+            state, are_open = self.scaling.state, self.front_end.engines.num_unconfirmed
+            if not (are_open or state.leaving or state.starting):
                 return
         raise AssertionError(f"{self.scaling.state} goes on")
 

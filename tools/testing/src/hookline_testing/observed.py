@@ -104,14 +104,9 @@ class ObservedEngine:
             facts=RequestFacts(priority=priority),
         )
         self.send(Add(request, request_ids[1:]))
-        return self._outputs.add(
-            request,
-            self.news.append,
-            request_ids,
-            arrived_at=self._here.now(),
-            engine_index=0,
-            is_streamed=True,
-        )
+        client = ClientRequest(request, self.news.append, is_streamed=True)
+        self._outputs.add(client, request_ids, self._here.now())
+        return client
 
     def abort(self, request: ClientRequest, cause: str = "client") -> None:
         """Aborts a request, as if its client disconnected now."""

@@ -135,15 +135,15 @@ def make_state(
     )
 
 
-def make_output(at: int = 0, **told: object) -> StepOutput:
+def make_output(at: int = 0, **given: object) -> StepOutput:
     """Makes an output of a step by hand, from its own fields and its events."""
     names = StepEvents.__struct_fields__
-    events: dict[str, Any] = {name: told.pop(name) for name in names if name in told}
+    events: dict[str, Any] = {name: given.pop(name) for name in names if name in given}
     return StepOutput(
         0,
         at,
         "step",
         SchedulerStats(),
         events=StepEvents(**events),
-        **told,  # type: ignore[arg-type]
+        **given,  # type: ignore[arg-type]
     )

@@ -115,10 +115,10 @@ def scraping(
 def _port(started: subprocess.Popen[str], log: Path) -> int:
     """The port that Prometheus took, once it answers queries."""
     deadline = Deadline(START_SECONDS)
-    while "Server is ready" not in (told := log.read_text()):
-        assert started.poll() is None, told
-        assert deadline.is_ahead, told
+    while "Server is ready" not in (log_text := log.read_text()):
+        assert started.poll() is None, log_text
+        assert deadline.is_ahead, log_text
         time.sleep(0.1)
-    found = re.search(r"address=127\.0\.0\.1:([1-9]\d*)", told)
-    assert found is not None, told
+    found = re.search(r"address=127\.0\.0\.1:([1-9]\d*)", log_text)
+    assert found is not None, log_text
     return int(found[1])

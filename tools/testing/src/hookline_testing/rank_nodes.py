@@ -36,8 +36,8 @@ class LoopbackNodes:
     def start(self, enlisted: RankEnlistment) -> None:
         """Implements `RankNodes`."""
         process = Supervised(_MODULE, [enlisted.rank], name=f"rank {enlisted.rank}")
-        told = msgspec.structs.replace(enlisted, address=self.address)
-        process.send_bytes(told.packed())
+        addressed = msgspec.structs.replace(enlisted, address=self.address)
+        process.send_bytes(addressed.packed())
         self.running[enlisted.rank] = process
 
     def take_end(self) -> RankEnded | None:

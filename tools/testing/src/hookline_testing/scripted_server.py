@@ -11,7 +11,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from typing import Self, TypeVar, cast
 
 import msgspec
 from aiohttp.test_utils import TestClient, TestServer
@@ -305,6 +305,10 @@ class FakeEngine:
 
     def capability(self, kind: type[T]) -> T | None:
         return cast("T", self.scaling) if kind is EngineNumber else None
+
+    @property
+    def texts(self) -> Self:
+        return self
 
     @property
     def is_ready(self) -> bool:

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,6 +16,8 @@ from hookline.core.engine_core import EngineCore
 from hookline.core.engine_facts import engine_facts
 from hookline.core.making import make_scheduler_parts
 from hookline.startup_timer import StartupTimer
+from hookline.worker.executor import ExecutorContext
+from hookline.worker.executor_factory import load_executor_factory
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.sharing import keep_step
 from hookline_ranks.processes.ring import make_bell
@@ -64,8 +65,9 @@ def sharing_engines(
 
 def _core(config: EngineConfig, links: ExpertLinks) -> EngineCore:
     clock = SystemClock()
-    timer, adapt = StartupTimer(clock), partial(keep_step, links)
-    executor = build_executor(config, clock, timer, adapt=adapt)
+    factory = keep_step(links, load_executor_factory(config.executor_name))
+    context = ExecutorContext(config=config, clock=clock, timer=StartupTimer(clock))
+    executor = build_executor(factory, context)
     facts = engine_facts(config, executor.shape)
     parts = make_scheduler_parts(config, executor.shape, clock)
     return EngineCore(config, executor, clock, facts, parts)
@@ -89,4 +91,4 @@ def run_together(engines: Sequence[DrivenEngine]) -> None:
                 threading.Event().wait(0.0005)
 
     with ThreadPoolExecutor(len(engines), "engine") as pool:
-        list(pool.map(partial(drive), range(len(engines))))
+        list(pool.map(drive, range(len(engines))))

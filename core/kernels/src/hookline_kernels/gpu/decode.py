@@ -13,12 +13,16 @@ import torch
 from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 from hookline_kernels.gpu.walking import (
+    PagedHead,
+    Scoring,
     averages,
     first_state,
+    load_rows,
     row_numbers,
     rows_aligned,
     score_factors,
     step_of,
+    store_rows,
     walk,
 )
 
@@ -210,59 +214,32 @@ def _decode_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     members = tl.arange(0, group_pad)
     heads = kv_head * group + members
     is_head = members < group
-    key_dims = tl.arange(0, key_pad)
-    rows = tl.load(
-        query
-        + sequence * query_token
-        + heads[:, None] * query_head
-        + key_dims[None, :],
-        mask=is_head[:, None] & (key_dims < key_width)[None, :],
-        other=0.0,
-    )
-    sink = row_numbers(sinks, heads, is_head, has_sinks, float("-inf"))
-    largest, total = first_state(sink, split == 0, has_sinks)
-    largest, total, sums = walk(
-        rows,
-        largest,
-        total,
-        tl.zeros([group_pad, value_pad], tl.float32),
+    query_at = query + sequence * query_token + heads[:, None] * query_head
+    slope = row_numbers(slopes, heads, is_head, sloped, 0.0)
+    keys, values = keys + kv_head * key_head, values + kv_head * value_head
+    state = walk(
+        load_rows(query_at, is_head, key_width, key_pad),
+        first_state(sinks, heads, is_head, split == 0, has_sinks, value_pad),
         tl.zeros([group_pad], tl.int32) + (length - 1),
         begin,
         tl.minimum(begin + share, length),
         tables + sequence * table_row,
-        keys + kv_head * key_head,
-        key_block,
-        key_token,
-        key_dim,
-        values + kv_head * value_head,
-        value_block,
-        value_token,
-        value_dim,
-        window,
-        inner,
-        outer,
-        row_numbers(slopes, heads, is_head, sloped, 0.0),
+        PagedHead(keys, key_block, key_token, key_dim, key_width),
+        PagedHead(values, value_block, value_token, value_dim, value_width),
+        Scoring(window, inner, outer, slope, capped, sloped),
         masked=True,
         windowed=False,
-        capped=capped,
-        sloped=sloped,
-        key_width=key_width,
-        value_width=value_width,
         block_size=block_size,
         step=step,
     )
-    averaged = averages(total, sums)
-    dims = tl.arange(0, value_pad)
-    mask = is_head[:, None] & (dims < value_width)[None, :]
     if splits == 1:
-        at = sequence * output_token + heads[:, None] * output_head + dims[None, :]
-        tl.store(output + at, averaged.to(output.dtype.element_ty), mask=mask)
+        at = output + sequence * output_token + heads[:, None] * output_head
     else:
-        all_heads = tl.num_programs(1) * group
-        places = (sequence * all_heads + heads) * splits + split
-        at = places[:, None] * value_width + dims[None, :]
-        tl.store(partial_sums + at, averaged, mask=mask)
-        tl.store(partial_logs + places, largest + tl.log2(total), mask=is_head)
+        places = (sequence * tl.num_programs(1) * group + heads) * splits + split
+        at = partial_sums + places[:, None] * value_width
+        logs = state.largest + tl.log2(state.total)
+        tl.store(partial_logs + places, logs, mask=is_head)
+    store_rows(at, averages(state), is_head, value_width)
 
 
 @kernel

@@ -10,12 +10,17 @@ import torch
 from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 from hookline_kernels.gpu.walking import (
+    PagedHead,
+    Scoring,
+    SoftmaxState,
     averages,
     first_state,
+    load_rows,
     row_numbers,
     rows_aligned,
     score_factors,
     step_of,
+    store_rows,
     walk,
 )
 
@@ -150,64 +155,69 @@ def _prefill_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     tokens = first + row // group
     heads = kv_head * group + row % group
     is_row = (row < tile_tokens * group) & (tokens < count)
-    key_dims = tl.arange(0, key_pad)
-    queries = tl.load(
-        query
-        + (start + tokens)[:, None] * query_token
-        + heads[:, None] * query_head
-        + key_dims[None, :],
-        mask=is_row[:, None] & (key_dims < key_width)[None, :],
-        other=0.0,
-    )
+    at = (start + tokens)[:, None]
+    query_at = query + at * query_token + heads[:, None] * query_head
+    slope = row_numbers(slopes, heads, is_row, sloped, 0.0)
     cached = length - count
-    positions = cached + tokens
-    end = tl.minimum(cached + first + tile_tokens, length)
+    keys, values = keys + kv_head * key_head, values + kv_head * value_head
+    state = _walk_causally(
+        load_rows(query_at, is_row, key_width, key_pad),
+        first_state(sinks, heads, is_row, is_row, has_sinks, value_pad),
+        cached + tokens,
+        cached + first,
+        tl.minimum(cached + first + tile_tokens, length),
+        tables + request * table_row,
+        PagedHead(keys, key_block, key_token, key_dim, key_width),
+        PagedHead(values, value_block, value_token, value_dim, value_width),
+        Scoring(window, inner, outer, slope, capped, sloped),
+        windowed=windowed,
+        block_size=block_size,
+        step=step,
+    )
+    output_at = output + at * output_token + heads[:, None] * output_head
+    store_rows(output_at, averages(state), is_row, value_width)
+
+
+@kernel
+def _walk_causally(  # noqa: PLR0917 - a kernel takes no keywords
+    queries: tl.tensor,
+    state: SoftmaxState,
+    positions: tl.tensor,
+    first: tl.tensor,
+    end: tl.tensor,
+    table: tl.tensor,
+    keys: PagedHead,
+    values: PagedHead,
+    scoring: Scoring,
+    windowed: tl.constexpr,
+    block_size: tl.constexpr,
+    step: tl.constexpr,
+) -> SoftmaxState:
+    """Walks over the context of rows, of which the first is at position `first`.
+
+    Arguments and what is returned are those of `walk`.
+    """
     # Tokens that all rows attend to come first, without masks.
     begin = first * 0
-    border = (cached + first + 1) // step * step
+    border = (first + 1) // step * step
     if windowed:
-        begin = tl.maximum(cached + first + 1 - window, 0) // step * step
+        begin = tl.maximum(first + 1 - scoring.window, 0) // step * step
         border = begin
-    sink = row_numbers(sinks, heads, is_row, has_sinks, float("-inf"))
-    largest, total = first_state(sink, is_row, has_sinks)
-    slope = row_numbers(slopes, heads, is_row, sloped, 0.0)
-    sums = tl.zeros([rows, value_pad], tl.float32)
     for masked in tl.static_range(2):
         if masked or not windowed:
-            largest, total, sums = walk(
+            state = walk(
                 queries,
-                largest,
-                total,
-                sums,
+                state,
                 positions,
                 border if masked else begin,
                 end if masked else border,
-                tables + request * table_row,
-                keys + kv_head * key_head,
-                key_block,
-                key_token,
-                key_dim,
-                values + kv_head * value_head,
-                value_block,
-                value_token,
-                value_dim,
-                window,
-                inner,
-                outer,
-                slope,
+                table,
+                keys,
+                values,
+                scoring,
                 masked=masked,
                 windowed=windowed,
-                capped=capped,
-                sloped=sloped,
-                key_width=key_width,
-                value_width=value_width,
                 block_size=block_size,
                 step=step,
             )
-    dims = tl.arange(0, value_pad)
-    at = (start + tokens)[:, None] * output_token + heads[:, None] * output_head
-    tl.store(
-        output + at + dims[None, :],
-        averages(total, sums).to(output.dtype.element_ty),
-        mask=is_row[:, None] & (dims < value_width)[None, :],
-    )
+    return state

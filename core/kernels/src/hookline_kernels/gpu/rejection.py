@@ -73,6 +73,73 @@ def _excess(  # noqa: PLR0917 - a kernel takes no keywords
 
 
 @kernel
+def _first_rejected(  # noqa: PLR0917 - a kernel takes no keywords
+    start: tl.tensor,
+    end: tl.tensor,
+    draft_tokens: tl.tensor,
+    drafts: tl.tensor,
+    draft_row: tl.tensor,
+    draft_token: tl.tensor,
+    targets: tl.tensor,
+    target_row: tl.tensor,
+    target_token: tl.tensor,
+    accept_points: tl.tensor,
+    certain: tl.constexpr,
+) -> tl.tensor:
+    """Returns the index of the first draft that is rejected, and a token.
+
+    Args:
+        start: Index of the request's first draft.
+        end: Index behind its last draft.
+        draft_tokens: Of all requests.
+        drafts: Draft probabilities, not read if `certain`; then their strides.
+        draft_row: Stride of drafts.
+        draft_token: Stride of tokens.
+        targets: Target probabilities, those of a draft in the row of its index.
+        target_row: Stride of rows.
+        target_token: Stride of tokens.
+        accept_points: Uniform numbers, one a draft.
+        certain: Whether each draft token has all of the draft's probability.
+
+    Returns:
+        The index, `end` if all are accepted; and the token of the draft that was looked
+        at last, 0 without drafts.
+    """
+    at = start
+    draft = tl.full([], 0, tl.int64)
+    is_accepted = start < end
+    while is_accepted:
+        draft = tl.load(draft_tokens + at).to(tl.int64)
+        target = tl.load(targets + at * target_row + draft * target_token)
+        point = tl.load(accept_points + at).to(tl.float64)
+        drafted = tl.full([], 1.0, tl.float64)
+        if not certain:
+            drafted = tl.load(drafts + at * draft_row + draft * draft_token)
+            drafted = drafted.to(tl.float64)
+        is_kept = point * drafted < target.to(tl.float64)
+        at += is_kept.to(tl.int64)
+        is_accepted = is_kept & (at < end)
+    return at, draft
+
+
+@kernel
+def _sum_of_row(
+    row: tl.tensor,
+    token_stride: tl.tensor,
+    vocab_size: tl.tensor,
+    tile: tl.constexpr,
+) -> tl.tensor:
+    """Returns the sum of a row of probabilities in float64."""
+    total = tl.full([], 0, tl.float64)
+    for begin in range(0, vocab_size, tile):
+        tokens = begin + tl.arange(0, tile)
+        at = row + tokens.to(tl.int64) * token_stride
+        weights = tl.load(at, mask=tokens < vocab_size, other=0.0)
+        total += tl.sum(weights.to(tl.float64), 0)
+    return total
+
+
+@kernel
 def _reject_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     draft_tokens: tl.tensor,
     draft_starts: tl.tensor,
@@ -94,20 +161,19 @@ def _reject_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     request = tl.program_id(0).to(tl.int64)
     start = tl.load(draft_starts + request).to(tl.int64)
     end = tl.load(draft_starts + request + 1).to(tl.int64)
-    at = start
-    draft = tl.full([], 0, tl.int64)
-    is_accepted = start < end
-    while is_accepted:
-        draft = tl.load(draft_tokens + at).to(tl.int64)
-        target = tl.load(targets + (at + request) * target_row + draft * target_token)
-        point = tl.load(accept_points + at).to(tl.float64)
-        drafted = tl.full([], 1.0, tl.float64)
-        if not certain:
-            drafted = tl.load(drafts + at * draft_row + draft * draft_token)
-            drafted = drafted.to(tl.float64)
-        is_kept = point * drafted < target.to(tl.float64)
-        at += is_kept.to(tl.int64)
-        is_accepted = is_kept & (at < end)
+    at, draft = _first_rejected(
+        start,
+        end,
+        draft_tokens,
+        drafts,
+        draft_row,
+        draft_token,
+        targets + request * target_row,
+        target_row,
+        target_token,
+        accept_points,
+        certain,
+    )
     tl.store(num_accepted + request, at - start)
 
     targets += (at + request) * target_row
@@ -131,11 +197,7 @@ def _reject_kernel(  # noqa: PLR0917 - a kernel takes no keywords
         total += tl.sum(weights.to(tl.float64), 0)
     if total == 0:  # equal up to rounding
         subtracts = subtracts & (total > 0)
-        for begin in range(0, vocab_size, tile):
-            tokens = begin + tl.arange(0, tile)
-            at_token = targets + tokens.to(tl.int64) * target_token
-            weights = tl.load(at_token, mask=tokens < vocab_size, other=0.0)
-            total += tl.sum(weights.to(tl.float64), 0)
+        total = _sum_of_row(targets, target_token, vocab_size, tile)
     target_sum = tl.load(next_points + request).to(tl.float64) * total
     running = tl.full([], 0, tl.float64)
     found = tl.full([], 2147483647, tl.int32)

@@ -6,6 +6,7 @@ values, both relative to it. Scores are in powers of two, which the hardware com
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 
@@ -16,129 +17,226 @@ _STAGED_BYTES = 1 << 16
 """Bytes of keys and values that two stages keep in shared memory."""
 
 
+class SoftmaxState(NamedTuple):
+    """What is known of rows after some tokens.
+
+    Attributes:
+        largest: [rows] float32; the maximum score.
+        total: [rows] float32; the sum of the weights.
+        sums: [rows, padded value width] float32; the weighted sum of the values.
+    """
+
+    largest: tl.tensor
+    total: tl.tensor
+    sums: tl.tensor
+
+
+class PagedHead(NamedTuple):
+    """Where the paged cache has the keys, or the values, of one KV head.
+
+    Attributes:
+        start: The head's first number.
+        block: Stride of blocks.
+        token: Stride of tokens.
+        dim: Stride of numbers.
+        width: Size of a key or value, a constant.
+    """
+
+    start: tl.tensor
+    block: tl.tensor
+    token: tl.tensor
+    dim: tl.tensor
+    width: tl.constexpr
+
+
+class Scoring(NamedTuple):
+    """How scores come of products; `score_factors` and `row_numbers` return parts.
+
+    Attributes:
+        window: Tokens that a row attends to, the one at its position included.
+        inner: Factor of the products.
+        outer: Factor of the capped scores.
+        slopes: [rows] float32; factors of the distance to a row's position.
+        capped: Whether the soft cap applies, a constant.
+        sloped: Whether the slopes apply, a constant.
+    """
+
+    window: tl.tensor
+    inner: tl.tensor
+    outer: tl.tensor
+    slopes: tl.tensor
+    capped: tl.constexpr
+    sloped: tl.constexpr
+
+
 @kernel
 def walk(  # noqa: PLR0917 - a kernel takes no keywords
     query: tl.tensor,
-    largest: tl.tensor,
-    total: tl.tensor,
-    sums: tl.tensor,
+    state: SoftmaxState,
     positions: tl.tensor,
     begin: tl.tensor,
     end: tl.tensor,
     table: tl.tensor,
-    keys: tl.tensor,
-    key_block: tl.tensor,
-    key_token: tl.tensor,
-    key_dim: tl.tensor,
-    values: tl.tensor,
-    value_block: tl.tensor,
-    value_token: tl.tensor,
-    value_dim: tl.tensor,
-    window: tl.tensor,
-    inner: tl.tensor,
-    outer: tl.tensor,
-    slopes: tl.tensor,
+    keys: PagedHead,
+    values: PagedHead,
+    scoring: Scoring,
     masked: tl.constexpr,
     windowed: tl.constexpr,
-    capped: tl.constexpr,
-    sloped: tl.constexpr,
-    key_width: tl.constexpr,
-    value_width: tl.constexpr,
     block_size: tl.constexpr,
     step: tl.constexpr,
-) -> tl.tensor:
+) -> SoftmaxState:
     """Processes tokens `begin` … `end` − 1 of one request and one KV head.
 
     Args:
         query: [rows, padded key width] of the keys' dtype.
-        largest: [rows] float32, of the state.
-        total: [rows] float32, of the state.
-        sums: [rows, padded value width] float32, of the state.
+        state: Of the tokens before.
         positions: [rows]; a row attends to no token behind its position.
         begin: First token.
         end: Behind the last token.
         table: The request's blocks.
-        keys: The head's keys; then their strides.
-        key_block: Stride of blocks.
-        key_token: Stride of tokens.
-        key_dim: Stride of numbers.
-        values: The head's values; then their strides.
-        value_block: Stride of blocks.
-        value_token: Stride of tokens.
-        value_dim: Stride of numbers.
-        window: Tokens that a row attends to, the one at its position included.
-        inner: Factor of the products; see `score_factors`.
-        outer: Factor of the capped scores.
-        slopes: [rows] float32, of `row_numbers`.
+        keys: The head's keys.
+        values: The head's values.
+        scoring: Makes scores of products.
         masked: Whether a row does not attend to all of the tokens, or `end` − `begin`
             is not a multiple of `step`.
-        windowed: Whether `window` applies.
-        capped: Whether the soft cap applies.
-        sloped: Whether the slopes apply.
-        key_width: Width of a key.
-        value_width: Width of a value.
+        windowed: Whether the window applies.
         block_size: Tokens in a block of the cache.
         step: Tokens processed at a time.
 
     Returns:
-        The new state: largest, total and sums.
+        The new state.
     """
-    key_pad: tl.constexpr = query.shape[1]
-    value_pad: tl.constexpr = sums.shape[1]
-    key_dims = tl.arange(0, key_pad)
-    value_dims = tl.arange(0, value_pad)
+    largest, total, sums = state
     for start in range(begin, end, step):
         tokens = start + tl.arange(0, step)
         exists = tokens < end
         blocks = tl.load(table + tokens // block_size, mask=exists, other=0)
         blocks = blocks.to(tl.int64)
         offsets = tokens % block_size
-        key_at = blocks * key_block + offsets * key_token
-        key_tile = tl.load(
-            keys + key_at[None, :] + key_dims[:, None] * key_dim,
-            mask=exists[None, :] & (key_dims < key_width)[:, None],
-            other=0.0,
-        )
-        scores = tl.dot(query, key_tile, input_precision="ieee") * inner
-        if capped:
-            # tanh by an exponential that cannot overflow
-            power = tl.exp2(-2.0 * 1.4426950408889634 * tl.abs(scores))
-            bent = (1.0 - power) / (1.0 + power)
-            scores = tl.where(scores < 0, -bent, bent) * outer
-        if sloped:
-            distances = (tokens[None, :] - positions[:, None]).to(tl.float32)
-            scores += slopes[:, None] * distances
+        key_tile = _load_keys(keys, blocks, offsets, exists, query.shape[1])
+        scores = _scores(query, key_tile, tokens, positions, scoring)
         if masked:
             seen = exists[None, :] & (tokens[None, :] <= positions[:, None])
             if windowed:
-                seen = seen & (tokens[None, :] > positions[:, None] - window)
+                seen = seen & (tokens[None, :] > positions[:, None] - scoring.window)
             scores = tl.where(seen, scores, float("-inf"))
-        value_at = blocks * value_block + offsets * value_token
-        value_tile = tl.load(
-            values + value_at[:, None] + value_dims[None, :] * value_dim,
-            mask=exists[:, None] & (value_dims < value_width)[None, :],
-            other=0.0,
-        )
-        peak = tl.maximum(largest, tl.max(scores, 1))
-        # Before its first token a row has no finite maximum, and all weights are 0.
-        shift = tl.where(peak == float("-inf"), 0.0, peak)
-        weights = tl.exp2(scores - shift[:, None])
-        kept = tl.exp2(largest - shift)
-        total = total * kept + tl.sum(weights, 1)
-        sums = tl.dot(
-            weights.to(value_tile.dtype),
-            value_tile,
-            sums * kept[:, None],
-            input_precision="ieee",
-        )
-        largest = peak
-    return largest, total, sums
+        value_tile = _load_values(values, blocks, offsets, exists, sums.shape[1])
+        largest, total, sums = _folded(largest, total, sums, scores, value_tile)
+    return SoftmaxState(largest, total, sums)
 
 
 @kernel
-def averages(total: tl.tensor, sums: tl.tensor) -> tl.tensor:
+def _load_keys(
+    keys: PagedHead,
+    blocks: tl.tensor,
+    offsets: tl.tensor,
+    exists: tl.tensor,
+    padded: tl.constexpr,
+) -> tl.tensor:
+    """Returns the keys of one step, [padded width, step]; 0 where there are none."""
+    dims = tl.arange(0, padded)
+    at = blocks * keys.block + offsets * keys.token
+    return tl.load(
+        keys.start + at[None, :] + dims[:, None] * keys.dim,
+        mask=exists[None, :] & (dims < keys.width)[:, None],
+        other=0.0,
+    )
+
+
+@kernel
+def _load_values(
+    values: PagedHead,
+    blocks: tl.tensor,
+    offsets: tl.tensor,
+    exists: tl.tensor,
+    padded: tl.constexpr,
+) -> tl.tensor:
+    """Returns the values of one step, [step, padded width]; 0 where there are none."""
+    dims = tl.arange(0, padded)
+    at = blocks * values.block + offsets * values.token
+    return tl.load(
+        values.start + at[:, None] + dims[None, :] * values.dim,
+        mask=exists[:, None] & (dims < values.width)[None, :],
+        other=0.0,
+    )
+
+
+@kernel
+def _scores(
+    query: tl.tensor,
+    keys: tl.tensor,
+    tokens: tl.tensor,
+    positions: tl.tensor,
+    scoring: Scoring,
+) -> tl.tensor:
+    """Returns the scores [rows, step] of tokens [step], in powers of two."""
+    scores = tl.dot(query, keys, input_precision="ieee") * scoring.inner
+    if scoring.capped:
+        # tanh by an exponential that cannot overflow
+        power = tl.exp2(-2.0 * 1.4426950408889634 * tl.abs(scores))
+        bent = (1.0 - power) / (1.0 + power)
+        scores = tl.where(scores < 0, -bent, bent) * scoring.outer
+    if scoring.sloped:
+        distances = (tokens[None, :] - positions[:, None]).to(tl.float32)
+        scores += scoring.slopes[:, None] * distances
+    return scores
+
+
+@kernel
+def _folded(
+    largest: tl.tensor,
+    total: tl.tensor,
+    sums: tl.tensor,
+    scores: tl.tensor,
+    values: tl.tensor,
+) -> tl.tensor:
+    """Returns the state with the scores [rows, step] and the values of one step."""
+    peak = tl.maximum(largest, tl.max(scores, 1))
+    # Before its first token a row has no finite maximum, and all weights are 0.
+    shift = tl.where(peak == float("-inf"), 0.0, peak)
+    weights = tl.exp2(scores - shift[:, None])
+    kept = tl.exp2(largest - shift)
+    total = total * kept + tl.sum(weights, 1)
+    sums = tl.dot(
+        weights.to(values.dtype),
+        values,
+        sums * kept[:, None],
+        input_precision="ieee",
+    )
+    return peak, total, sums
+
+
+@kernel
+def load_rows(
+    starts: tl.tensor, is_row: tl.tensor, width: tl.constexpr, padded: tl.constexpr
+) -> tl.tensor:
+    """Returns the numbers of rows, [rows, padded]; 0 behind `width` and for no row.
+
+    Args:
+        starts: [rows, 1]; pointers to the rows' first numbers.
+        is_row: [rows]; whether there is such a row.
+        width: Numbers of a row, which are next to each other.
+        padded: A power of two that is at least as large.
+    """
+    dims = tl.arange(0, padded)
+    mask = is_row[:, None] & (dims < width)[None, :]
+    return tl.load(starts + dims[None, :], mask=mask, other=0.0)
+
+
+@kernel
+def store_rows(
+    starts: tl.tensor, numbers: tl.tensor, is_row: tl.tensor, width: tl.constexpr
+) -> None:
+    """Writes [rows, padded] numbers to where `load_rows` would read them."""
+    dims = tl.arange(0, numbers.shape[1])
+    mask = is_row[:, None] & (dims < width)[None, :]
+    tl.store(starts + dims[None, :], numbers.to(starts.dtype.element_ty), mask=mask)
+
+
+@kernel
+def averages(state: SoftmaxState) -> tl.tensor:
     """Returns the weighted averages of the values; 0 for rows without tokens."""
-    return sums / tl.where(total > 0, total, 1.0)[:, None]
+    return state.sums / tl.where(state.total > 0, state.total, 1.0)[:, None]
 
 
 @kernel
@@ -158,17 +256,33 @@ def row_numbers(
 
 
 @kernel
-def first_state(
-    sinks: tl.tensor, is_first: tl.tensor, given: tl.constexpr
-) -> tl.tensor:
-    """Returns the maximum and the sum of a state that begins with a sink, if given."""
-    largest = tl.full(sinks.shape, float("-inf"), tl.float32)
-    total = tl.zeros(sinks.shape, tl.float32)
+def first_state(  # noqa: PLR0917 - a kernel takes no keywords
+    sinks: tl.tensor,
+    heads: tl.tensor,
+    is_row: tl.tensor,
+    is_first: tl.tensor,
+    given: tl.constexpr,
+    value_pad: tl.constexpr,
+) -> SoftmaxState:
+    """Returns the rows' state before the first token; it begins with sinks if `given`.
+
+    Args:
+        sinks: Of all heads.
+        heads: [rows]; index of each row's head.
+        is_row: [rows]; whether there is such a row.
+        is_first: [rows] or one; whether its sink belongs to this state.
+        given: Whether there are sinks.
+        value_pad: Padded value width.
+    """
+    sink = row_numbers(sinks, heads, is_row, given, float("-inf"))
+    largest = tl.full(sink.shape, float("-inf"), tl.float32)
+    total = tl.zeros(sink.shape, tl.float32)
     if given:
-        is_sink = is_first & (sinks > float("-inf"))
-        largest = tl.where(is_sink, sinks, largest)
+        is_sink = is_first & (sink > float("-inf"))
+        largest = tl.where(is_sink, sink, largest)
         total = tl.where(is_sink, 1.0, total)
-    return largest, total
+    sums = tl.zeros([sink.shape[0], value_pad], tl.float32)
+    return SoftmaxState(largest, total, sums)
 
 
 def score_factors(scale: float, softcap: float | None) -> tuple[float, float]:

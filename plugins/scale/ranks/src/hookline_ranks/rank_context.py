@@ -16,7 +16,7 @@ from hookline.worker.sampling.sampler import StepSampler
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_models.checkpoints.model_part import ModelPart
 from hookline_ranks.gathered_forward import GatheredForward
-from hookline_ranks.rank_parts import RankParts
+from hookline_ranks.parallel_groups import ParallelGroups
 from hookline_ranks.sharding.rank_part import RankDivider
 from hookline_ranks.sharding.rank_reduction import RankReduction
 from hookline_ranks.stages.stage import ONLY, Stage
@@ -27,19 +27,19 @@ from hookline_ranks.stages.stage_runner import PassingForward, StageRunner
 class DividedRankContext(RankContext):
     """The context of one of several ranks."""
 
-    def __init__(self, config: EngineConfig, parts: RankParts) -> None:
-        """Joins a rank's sides.
+    def __init__(self, config: EngineConfig, groups: ParallelGroups) -> None:
+        """Creates the context of a rank that has joined its groups.
 
         Args:
             config: The rank's configuration.
-            parts: What lies between it and the others.
+            groups: The groups of ranks to which it belongs.
         """
-        parallel, self._parts = config.parallel, parts
+        parallel, self._groups = config.parallel, groups
         self.is_alone = parallel.world_size == 1 and not config.spreads_experts
         self._stage = Stage(parallel.stage, parallel.pipeline_parallel_size)
         self._has_whole_experts = parallel.enable_expert_parallel
         self._reduce: RankReduction | None = None
-        if (group := parts.group) is not None:
+        if (group := groups.tensor) is not None:
             self.num_sharers = group.size
         self.has_whole_tables = group is None and self._stage == ONLY
 
@@ -60,19 +60,19 @@ class DividedRankContext(RankContext):
 
         If one rank must look into steps, none replays them: all do as it does.
         """
-        parts = self._parts
-        if parts.experts is not None:
-            parts.experts.leave()
-        if parts.group is not None:
-            self._reduce = RankReduction(parts.group, is_recorded=not looks_inside)
+        groups = self._groups
+        if groups.experts is not None:
+            groups.experts.leave()
+        if groups.tensor is not None:
+            self._reduce = RankReduction(groups.tensor, is_recorded=not looks_inside)
 
     def divide(self, config: PreTrainedConfig) -> ModelPart:
         """Implements `RankContext`."""
-        parts, has_whole = self._parts, self._has_whole_experts
+        groups, has_whole = self._groups, self._has_whole_experts
         divider = RankDivider(
             reduce=self._reduce,
-            count_expert_tokens=parts.count_expert_tokens if has_whole else None,
-            expert_group=parts.experts,
+            count_expert_tokens=groups.count_expert_tokens if has_whole else None,
+            expert_group=groups.experts,
             stage=self._stage,
         )
         return divider(config)
@@ -87,12 +87,12 @@ class DividedRankContext(RankContext):
         """Implements `RankContext`."""
         if self._reduce is not None:
             self._reduce.join()
-        if self._parts.experts is not None:
-            self._parts.experts.open(model.hidden_size, model.dtype)
+        if self._groups.experts is not None:
+            self._groups.experts.open(model.hidden_size, model.dtype)
 
     def link_stages(self, model: LoadedModel, feature_layers: tuple[int, ...]) -> None:
         """Implements `RankContext`."""
-        if (stages := self._parts.stages) is None:
+        if (stages := self._groups.stages) is None:
             return
         passed = PassedFeatures.of(feature_layers, model.own_layers)
         stages.open(model.hidden_size, model.dtype, passed)
@@ -102,26 +102,26 @@ class DividedRankContext(RankContext):
 
     def join(self) -> None:
         """Implements `RankContext`."""
-        if self._parts.experts is not None:
-            self._parts.experts.join()
+        if self._groups.experts is not None:
+            self._groups.experts.join()
 
     def leave(self) -> None:
         """Implements `RankContext`."""
-        if self._parts.experts is not None:
-            self._parts.experts.leave()
+        if self._groups.experts is not None:
+            self._groups.experts.leave()
 
     # -- a step ------------------------------------------------------------------
 
     def feed(self, feed: Feed) -> Feed:
         """Implements `RankContext`."""
-        stages = self._parts.stages
+        stages = self._groups.stages
         if stages is None or not stages.has_before:
             return feed
         return LinkedFeed(feed, stages)
 
     def share_samples(self, sampler: StepSampler) -> StepSampler:
         """Implements `RankContext`."""
-        return self._parts.share_samples(sampler)
+        return self._groups.share_samples(sampler)
 
     def passing_runner(
         self,
@@ -133,7 +133,7 @@ class DividedRankContext(RankContext):
         extensions: FollowedRows | None,
     ) -> StageRunner | None:
         """Implements `RankContext`."""
-        stages = self._parts.stages
+        stages = self._groups.stages
         if stages is None or not stages.has_after:
             return None
         assert isinstance(forward, PassingForward)
@@ -157,19 +157,19 @@ class DividedRankContext(RankContext):
     def _end_step(self, result: StepResult) -> StepResult:
         """Adds what has passed between ranks to a step's result."""
         forward_ns = result.execution.forward_ns
-        if (stages := self._parts.stages) is not None:
+        if (stages := self._groups.stages) is not None:
             forward_ns += stages.forward_ns
         return result.with_execution(forward_ns=forward_ns, rank_use=self._use())
 
     def assist(self) -> RankUse:
         """Implements `RankContext`."""
-        assert self._parts.experts is not None
-        self._parts.experts.assist()
+        assert self._groups.experts is not None
+        self._groups.experts.assist()
         return self._use()
 
     def _use(self) -> RankUse:
         """Looks at what passed between ranks since the last call."""
-        group, experts = self._parts.group, self._parts.experts
+        group, experts = self._groups.tensor, self._groups.experts
         use = NO_RANKS if experts is None else experts.end_step()
         if group is None:
             return use

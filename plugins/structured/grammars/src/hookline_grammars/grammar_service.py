@@ -162,7 +162,7 @@ class GrammarService:
         """Waits for the next grammar; returns None once the service is closed."""
         with self._condition:
             while True:
-                self._condition.wait_for(lambda: self._is_closed or len(self._queue))
+                self._condition.wait_for(lambda: self._is_closed or self._queue.length)
                 if self._is_closed:
                     return None
                 key, spec = self._queue.pop()

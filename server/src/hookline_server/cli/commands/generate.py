@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import hookline
 from hookline.config import EngineConfig
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.sampling_params import SamplingParams
@@ -69,7 +68,9 @@ def _read(path: str) -> str:
 def _generate(
     config: EngineConfig, prompts: list[str], params: SamplingParams
 ) -> list[RequestOutput]:
-    llm = hookline.LLM.from_config(config)
+    from hookline_offline.llm import LLM  # noqa: PLC0415 - it imports torch
+
+    llm = LLM.from_config(config)
     try:
         show = len(prompts) > 1 and sys.stderr.isatty()
         return llm.generate(prompts, params, use_tqdm=show)

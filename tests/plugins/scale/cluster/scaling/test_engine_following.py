@@ -114,7 +114,7 @@ class SecondaryClient:
     def drive(self) -> None:
         """Takes everything in until all requests have ended."""
         for _ in range(MOST_TURNS):
-            if not self.front_end.num_unconfirmed:
+            if not self.front_end.engines.num_unconfirmed:
                 return
             self.turn()
         raise AssertionError("requests go on")
@@ -264,7 +264,7 @@ def test_what_comes_of_an_engine_that_was_left_is_ignored(
     secondary.front_end.on_message(EngineLeft(1))
 
     assert secondary.indices == [0]
-    assert secondary.front_end.failure is None
+    assert secondary.front_end.engines.failure is None
 
 
 def test_an_engine_that_dies_while_it_drains_is_forgotten(
@@ -284,7 +284,7 @@ def test_an_engine_that_dies_while_it_drains_is_forgotten(
     assert secondary.ends == [EngineDeadError]
     assert secondary.client.left == []
     assert secondary.indices == [0]
-    assert secondary.front_end.residue == 0
+    assert secondary.front_end.engines.residue == 0
 
 
 def test_requests_of_an_engine_that_is_gone_do_not_hang(

@@ -173,7 +173,7 @@ def test_a_death_while_draining_ends_its_requests(elastic: ElasticFrontEnd) -> N
     assert [each.index for each in elastic.front_end.engines] == [0]
     assert elastic.totals("hookline_requests_received") == {"0": 1.0, "1": 1.0}
     assert sum(elastic.totals("hookline_requests_finished").values()) == 2
-    assert elastic.front_end.residue == 0
+    assert elastic.front_end.engines.residue == 0
 
 
 def test_an_engine_that_never_gets_ready_is_given_up(elastic: ElasticFrontEnd) -> None:

@@ -26,8 +26,8 @@ from hookline.worker.rank_context import RankContext
 from hookline_kernels import CPU
 from hookline_models.loading.loader import load
 from hookline_ranks.experts.whole_experts import CountTokens
+from hookline_ranks.parallel_groups import ParallelGroups, StepExperts, StepGroup
 from hookline_ranks.rank_context import DividedRankContext
-from hookline_ranks.rank_parts import RankParts, StepExperts, StepGroup
 from hookline_testing.rank_threads import on_ranks, thread_groups
 
 BLOCK, BLOCKS = 16, 4
@@ -121,10 +121,10 @@ def load_rank(
 
     Experts are whole if what they compute is counted, or engines share them.
     """
-    parts = RankParts(group=group, experts=experts)
+    groups = ParallelGroups(tensor=group, experts=experts)
     parallel = ParallelConfig()
     if count_expert_tokens is not None and group is not None:
-        parts = replace(parts, count_expert_tokens=count_expert_tokens)
+        groups = replace(groups, count_expert_tokens=count_expert_tokens)
         parallel = ParallelConfig(
             tensor_parallel_size=group.size, enable_expert_parallel=True
         )
@@ -134,7 +134,7 @@ def load_rank(
         executor=ExecutorConfig(kernels=kernels),
         parallel=parallel,
     )
-    ranks = DividedRankContext(config, parts)
+    ranks = DividedRankContext(config, groups)
     loaded = load(
         config,
         CPU,

@@ -1,6 +1,5 @@
 """Engines with several ranks give the output of `transformers`, in all modes."""
 
-import random
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -12,6 +11,7 @@ from hookline import LLM, SamplingParams
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
 from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing.oracle_prompts import mixed_prompts
 
 pytestmark = pytest.mark.slow
 
@@ -41,15 +41,6 @@ EXPERTS = {"deepseek-v2", "deepseek-v3", "gpt-oss", "mixtral", "qwen3-moe"}
 """Families with experts, two of which are chosen for each token."""
 
 
-def prompts() -> list[list[int]]:
-    """Nine prompts of 1 to 60 tokens, some with a common beginning."""
-    source = random.Random(3)  # noqa: S311 - a test
-    common = [source.randrange(320) for _ in range(40)]
-    lengths = (1, 2, 15, 16, 17, 33, 60)
-    alone = [[source.randrange(320) for _ in range(length)] for length in lengths]
-    return [*alone, [*common, 5, 6, 7], [*common, 8]]
-
-
 @pytest.fixture(scope="module")
 def family(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -71,11 +62,11 @@ def family(
 )
 def test_greedy_output_equals_generate(family: Oracle, mode: str, size: int) -> None:
     """Each family gives the oracle's tokens in each mode, twice over."""
-    expected = [family.greedy(prompt, COUNT) for prompt in prompts()]
+    expected = [family.greedy(prompt, COUNT) for prompt in mixed_prompts()]
 
     with LLM(str(family.folder), tensor_parallel_size=size, **MODES[mode]) as llm:
-        first = llm.generate(prompts(), GREEDY, use_tqdm=False)
-        again = llm.generate(prompts(), GREEDY, use_tqdm=False)
+        first = llm.generate(mixed_prompts(), GREEDY, use_tqdm=False)
+        again = llm.generate(mixed_prompts(), GREEDY, use_tqdm=False)
         stats = llm.front_end.engines[0].stats
         assert_conserved(llm)
 
@@ -103,11 +94,13 @@ def counted(llm: LLM, name: str) -> list[float]:
 )
 def test_whole_experts_give_the_same(family: Oracle, mode: str) -> None:
     """Each family, in each mode; ranks count all tokens of their experts once."""
-    expected = [family.greedy(prompt, COUNT) for prompt in prompts()]
+    expected = [family.greedy(prompt, COUNT) for prompt in mixed_prompts()]
     options = MODES[mode] | {"tensor_parallel_size": 2, "enable_expert_parallel": True}
 
     with LLM(str(family.folder), **options) as llm:
-        found = [llm.generate(prompts(), GREEDY, use_tqdm=False) for _ in range(2)]
+        found = [
+            llm.generate(mixed_prompts(), GREEDY, use_tqdm=False) for _ in range(2)
+        ]
         assert_conserved(llm)
         by_rank = counted(llm, "hookline_expert_tokens")
         tokens = sum(counted(llm, "hookline_scheduled_tokens"))

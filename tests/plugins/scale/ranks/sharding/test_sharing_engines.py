@@ -1,6 +1,5 @@
 """Processes of engines that share experts give the output of `transformers`."""
 
-import random
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -12,6 +11,7 @@ from hookline import LLM, SamplingParams
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle, make_oracle
+from hookline_testing.oracle_prompts import mixed_prompts
 
 pytestmark = pytest.mark.slow
 
@@ -45,15 +45,6 @@ MODES: Mapping[str, dict[str, Any]] = {
 FAMILIES = ("deepseek-v2", "gpt-oss", "mixtral", "qwen3-moe")
 
 
-def prompts() -> list[list[int]]:
-    """Nine prompts of 1 to 60 tokens, some with a common beginning."""
-    source = random.Random(3)  # noqa: S311 - a test
-    common = [source.randrange(320) for _ in range(40)]
-    lengths = (1, 2, 15, 16, 17, 33, 60)
-    alone = [[source.randrange(320) for _ in range(length)] for length in lengths]
-    return [*alone, [*common, 5, 6, 7], [*common, 8]]
-
-
 @pytest.fixture(scope="module")
 def family(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -80,7 +71,7 @@ def counted(llm: LLM, name: str) -> list[float]:
 )
 def test_greedy_output_equals_generate(family: Oracle, mode: str) -> None:
     """Twice over, and a single prompt, for which one engine has no work."""
-    expected = [family.greedy(prompt, COUNT) for prompt in prompts()]
+    expected = [family.greedy(prompt, COUNT) for prompt in mixed_prompts()]
     options: dict[str, Any] = {
         "data_parallel_size": 2,
         "enable_expert_parallel": True,
@@ -92,8 +83,10 @@ def test_greedy_output_equals_generate(family: Oracle, mode: str) -> None:
     }
 
     with LLM(str(family.folder), **options) as llm:
-        found = [llm.generate(prompts(), GREEDY, use_tqdm=False) for _ in range(2)]
-        [single] = llm.generate([prompts()[5]], GREEDY, use_tqdm=False)
+        found = [
+            llm.generate(mixed_prompts(), GREEDY, use_tqdm=False) for _ in range(2)
+        ]
+        [single] = llm.generate([mixed_prompts()[5]], GREEDY, use_tqdm=False)
         llm.reset_prefix_cache()  # whose answers have the engines' latest totals
         assert_conserved(llm)
         by_rank = counted(llm, "hookline_expert_tokens")

@@ -17,8 +17,8 @@ from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import CPU
 from hookline_models.loading.loader import load
+from hookline_ranks.parallel_groups import ParallelGroups
 from hookline_ranks.rank_context import DividedRankContext
-from hookline_ranks.rank_parts import RankParts
 from hookline_ranks.stages.stage_links import PassedFeatures
 from hookline_ranks.stages.stage_runner import PassingForward
 from hookline_testing.essential import essential
@@ -47,7 +47,7 @@ def load_stage(folder: Path, kernels: Kernels, parallel: ParallelConfig) -> Load
         CPU,
         StartupTimer(SystemClock()),
         extensions=FollowedRows([Reader()] if is_last else []),
-        ranks=DividedRankContext(config, RankParts()),
+        ranks=DividedRankContext(config, ParallelGroups()),
     )
     may_compile = kernels is not Kernels.TORCH
     cache = PagedCache(loaded.layers, 2, BLOCK, loaded.dtype, may_compile=may_compile)

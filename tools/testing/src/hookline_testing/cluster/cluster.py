@@ -168,8 +168,8 @@ class Cluster:
     def _audit(self) -> None:
         """Checks that received is finished and in flight, everywhere and in sum."""
         fronts = [each.front_end for each in self.front_ends]
-        self.tally.residue += any(each.residue for each in fronts)
-        in_flight = sum(each.num_unconfirmed for each in fronts)
+        self.tally.residue += any(each.engines.residue for each in fronts)
+        in_flight = sum(each.engines.num_unconfirmed for each in fronts)
         ended = sum(each.engines.num_ended for each in fronts)
         is_open = sum(self.tally.open_by_engine)
         self.tally.residue += self._arrived != ended + in_flight

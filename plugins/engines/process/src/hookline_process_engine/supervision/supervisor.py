@@ -127,7 +127,7 @@ class Supervisor(RequestEnding):
         cause = Failed(str(error))
         for request in engine.outputs.open_requests:
             ids = engine.outputs.abort(request, cause)
-            request.deliver_error(error)
+            request.deliver(error)
             self._engines.send(engine, Finish(ids, cause))
 
     # -- deaths ------------------------------------------------------------------
@@ -247,11 +247,11 @@ def resubmit(
     request, account = completion.request, completion.account
     again = msgspec.structs.replace(
         request.inner,
-        request_id=completion.request_id,
-        completion_index=completion.index,
+        request_id=account.request_id,
+        completion_index=account.index,
         eos_token_ids=engine.facts.model.eos_token_ids,
         timeout_seconds=seconds_until(request.ends_at, engines.clock.now()),
         is_moved=account.is_moved,
     )
-    engine.sent(1, account.arrived_at)
+    engine.vitals.unheard.append(account.group.arrived_at)
     engines.send(engine, Add(again))

@@ -5,7 +5,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -112,8 +112,6 @@ class ConnectedRanks:
         self._inboxes: list[deque[bytes]] = [deque() for _ in range(world)]
         self._failure: RankError | None = None
         self._ending: threading.Thread | None = None
-        self._suspects: dict[int, float] = {}
-        self._num_ended, self._probes_end, self._next_probe = 0, 0.0, 0.0
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(ToExecutor)
         self.orders = self
@@ -126,6 +124,7 @@ class ConnectedRanks:
         except BaseException:
             nodes.close()
             raise
+        self._connections = _Connections(self._hub, self._hellos)
         try:
             self._start(config, secret)
             self._await_hellos(config)
@@ -256,20 +255,12 @@ class ConnectedRanks:
             self._fail(RankError(ended.rank, ended.reason))
             return
         now = time.monotonic()
-        if self._num_ended != self._hub.num_ended:
-            self._num_ended = self._hub.num_ended
-            self._probes_end = now + _PROBING_SECONDS
-        if self._next_probe < now < self._probes_end:
-            self._next_probe = now + _PROBE_SECONDS
+        if self._connections.must_probe(now):
             self._send_all(Probe())
-            for rank in self._hellos:
-                if self._hub.lost(_party(rank)) is not None:
-                    self._suspects.setdefault(rank, now)
-        for rank, since in self._suspects.items():
-            if now - since > _REASON_SECONDS:
-                host = self._hellos[rank].host
-                self._fail(RankError(rank, f"the connection to {host} is lost"))
-                return
+            self._connections.look(now)
+        if (rank := self._connections.find_lost(now)) is not None:
+            host = self._hellos[rank].host
+            self._fail(RankError(rank, f"the connection to {host} is lost"))
 
     def _fail(self, failure: RankError) -> None:
         """Ends all ranks; what they have said before is kept."""
@@ -281,6 +272,48 @@ class ConnectedRanks:
         )
         self._ending.start()
         self._hub.close()
+
+
+class _Connections:
+    """Finds out which rank's connection is lost.
+
+    Once any connection has ended, messages are sent over all of them for a while: that
+    of a machine that is gone shows it only then.
+    """
+
+    def __init__(self, hub: TcpHub, ranks: Iterable[int]) -> None:
+        """Has lost none.
+
+        Args:
+            hub: Has the connections.
+            ranks: Those that are connected; may grow.
+        """
+        self._hub, self._ranks = hub, ranks
+        self._lost_since: dict[int, float] = {}
+        self._num_ended, self._probes_end, self._next_probe = 0, 0.0, 0.0
+
+    def must_probe(self, now: float) -> bool:
+        """Returns whether to send a probe to all ranks, and to look at them then."""
+        if self._num_ended != self._hub.num_ended:
+            self._num_ended = self._hub.num_ended
+            self._probes_end = now + _PROBING_SECONDS
+        if not self._next_probe < now < self._probes_end:
+            return False
+        self._next_probe = now + _PROBE_SECONDS
+        return True
+
+    def look(self, now: float) -> None:
+        """Notes the ranks whose connection is lost now."""
+        for rank in self._ranks:
+            if self._hub.lost(_party(rank)) is not None:
+                self._lost_since.setdefault(rank, now)
+
+    def find_lost(self, now: float) -> int | None:
+        """Returns a rank that was lost so long ago that its machine must have said."""
+        for rank, since in self._lost_since.items():
+            if now - since > _REASON_SECONDS:
+                return rank
+        return None
 
 
 class _Answers:

@@ -30,7 +30,7 @@ from hookline_cluster.ranks.rank_messages import (
 from hookline_process_engine.transport import Party, Role
 
 if TYPE_CHECKING:  # it needs torch, which a rank imports once it is told to
-    from hookline_ranks.rank_parts import RankParts
+    from hookline_ranks.parallel_groups import ParallelGroups
 
 CONNECT_SECONDS = 60.0
 """Time in which a rank must have reached the executor, which is there already."""
@@ -84,21 +84,21 @@ class ConnectedEnd:
         self.end_step()
         self._send(Answered(message))
 
-    def parts(self, config: EngineConfig) -> "RankParts":
+    def join_groups(self, config: EngineConfig) -> "ParallelGroups":
         """Implements `RankEnd`: meets the others where the first rank says."""
+        from hookline_ranks.parallel_groups import ParallelGroups  # noqa: PLC0415
         from hookline_ranks.processes.gloo import host_store, reach_store  # noqa: PLC0415
-        from hookline_ranks.processes.gloo_parts import parts_over_gloo  # noqa: PLC0415
-        from hookline_ranks.rank_parts import RankParts  # noqa: PLC0415
+        from hookline_ranks.processes.groups_over_gloo import groups_over_gloo  # noqa: PLC0415
 
         if config.parallel.world_size == 1:
-            return RankParts()
+            return ParallelGroups()
         address = self._enlisted.address
         hosted = host_store(address) if self.rank == 0 else None
         if hosted is not None:
             self._store = StoreOpened(address, hosted.port)
             self._send(self._store)
         found = self._await_store()
-        return parts_over_gloo(
+        return groups_over_gloo(
             config,
             reach_store(found.address, found.port),
             address=address,

@@ -12,6 +12,7 @@ does not depend on the longest step.
 
 import ctypes
 import math
+from typing import NamedTuple
 
 import torch
 
@@ -31,6 +32,8 @@ _LINE = 8
 """Words of a cache line: each rank's number has its own."""
 _HEAD = _PAGE
 """Bytes of an engine's head: tokens of its step, experts for each, dtype of weights."""
+_FLOAT = torch.float32
+"""Of results, and of the weights as they pass."""
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 """Of the weights of experts' results, by their number in a head."""
 
@@ -66,42 +69,16 @@ class ExpertMemory:
         """
         meeting = import_compiled("hookline_kernels.cpu.meeting")
         self._place = place
-        float_bytes = torch.float32.itemsize
-        self.rows = max(1, min(max_tokens, SLOT_BYTES // (width * float_bytes)))
-        sizes = _Sizes(meeting.HEAD_BYTES)
-        counts = sizes.reserve(place.size * _LINE * _WORD)
-        sources = [
-            (
-                sizes.reserve(_HEAD),
-                sizes.reserve(self.rows * MOST_CHOSEN * _WORD),
-                sizes.reserve(self.rows * MOST_CHOSEN * float_bytes),
-                sizes.reserve(self.rows * width * dtype.itemsize),
-            )
-            for _ in range(place.engines)
-        ]
-        shape = (place.size, place.engines, self.rows, width)
-        results = sizes.reserve(math.prod(shape) * float_bytes)
-        self._memory = SharedMemory(sizes.total, descriptor)
+        layout = _Layout(
+            place, width, dtype, max_tokens=max_tokens, start=meeting.HEAD_BYTES
+        )
+        self.rows = layout.rows
+        self._memory = SharedMemory(layout.total, descriptor)
         view = self._memory.view
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(view))
-        flat = torch.frombuffer(view, dtype=torch.uint8)
-
-        def part(start: int, kind: torch.dtype, *shape: int) -> torch.Tensor:
-            end = start + math.prod(shape) * kind.itemsize
-            return flat[start:end].view(kind).view(shape)
-
-        end = counts + place.size * _LINE * _WORD
-        self._counts = view[counts:end].cast("q")
-        self._sources = [
-            _Source(
-                view[head : head + _HEAD].cast("q"),
-                part(chosen, torch.int64, self.rows, MOST_CHOSEN),
-                part(weights, torch.float32, self.rows, MOST_CHOSEN),
-                part(hidden, dtype, self.rows, width),
-            )
-            for head, chosen, weights, hidden in sources
-        ]
-        self._results = part(results, torch.float32, *shape)
+        self._counts = layout.counts.words(view)
+        self._sources = [each.of(view) for each in layout.sources]
+        self._results = layout.results.tensor(view)
 
     # -- tokens ------------------------------------------------------------------
 
@@ -144,17 +121,91 @@ class ExpertMemory:
         return tuple(self._counts[::_LINE])
 
 
-class _Sizes:
-    """Lays out parts of memory, each from the beginning of a page on."""
+class _Part(NamedTuple):
+    """Where a tensor, or words, are in the memory.
 
-    def __init__(self, start: int) -> None:
+    Attributes:
+        start: Its first byte.
+        dtype: Data type of its numbers.
+        shape: Its shape.
+    """
+
+    start: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    @property
+    def end(self) -> int:
+        """Byte behind it."""
+        return self.start + math.prod(self.shape) * self.dtype.itemsize
+
+    def words(self, view: memoryview) -> memoryview:
+        """Returns its words, which are int64."""
+        return view[self.start : self.end].cast("q")
+
+    def tensor(self, view: memoryview) -> torch.Tensor:
+        """Returns the tensor, in the memory."""
+        flat = torch.frombuffer(view, dtype=torch.uint8)
+        return flat[self.start : self.end].view(self.dtype).view(self.shape)
+
+
+class _SourceParts(NamedTuple):
+    """Where the rows of an engine are."""
+
+    head: _Part
+    chosen: _Part
+    weights: _Part
+    hidden: _Part
+
+    def of(self, view: memoryview) -> "_Source":
+        """Returns the rows."""
+        return _Source(
+            self.head.words(view),
+            self.chosen.tensor(view),
+            self.weights.tensor(view),
+            self.hidden.tensor(view),
+        )
+
+
+class _Layout:
+    """Lays out the memory; each part begins with a page.
+
+    Attributes:
+        rows: Most rows of an engine that pass in a round.
+        counts: How many pairs each rank has computed, each in a line of its own.
+        sources: The rows of each engine.
+        results: Of each rank for each engine's rows.
+        total: Size of the memory in bytes.
+    """
+
+    def __init__(
+        self,
+        place: ExpertPlace,
+        width: int,
+        dtype: torch.dtype,
+        *,
+        max_tokens: int,
+        start: int,
+    ) -> None:
+        """Lays out what `ExpertMemory` describes, from byte `start` on."""
         self.total = start
+        self.rows = max(1, min(max_tokens, SLOT_BYTES // (width * _FLOAT.itemsize)))
+        self.counts = self._part(torch.int64, place.size * _LINE)
+        self.sources = [
+            _SourceParts(
+                self._part(torch.int64, _HEAD // _WORD),
+                self._part(torch.int64, self.rows, MOST_CHOSEN),
+                self._part(_FLOAT, self.rows, MOST_CHOSEN),
+                self._part(dtype, self.rows, width),
+            )
+            for _ in range(place.engines)
+        ]
+        self.results = self._part(_FLOAT, place.size, place.engines, self.rows, width)
 
-    def reserve(self, size: int) -> int:
-        """Returns where the next part begins."""
-        start = self.total
-        self.total += -(-size // _PAGE) * _PAGE
-        return start
+    def _part(self, dtype: torch.dtype, *shape: int) -> _Part:
+        part = _Part(self.total, dtype, shape)
+        self.total += -(-(part.end - part.start) // _PAGE) * _PAGE
+        return part
 
 
 class _Source:

@@ -65,8 +65,8 @@ def _as_only_rank(context: ExecutorContext, links: ExpertLinks) -> ExecutorConte
 
 def _ranks_of(links: ExpertLinks, config: EngineConfig) -> "RankContext":
     from hookline_ranks.experts.shared_experts import SharedExperts  # noqa: PLC0415
+    from hookline_ranks.parallel_groups import ParallelGroups  # noqa: PLC0415
     from hookline_ranks.rank_context import DividedRankContext  # noqa: PLC0415
-    from hookline_ranks.rank_parts import RankParts  # noqa: PLC0415
 
     experts = SharedExperts.of_rank(config, links)
-    return DividedRankContext(config, RankParts(experts=experts))
+    return DividedRankContext(config, ParallelGroups(experts=experts))

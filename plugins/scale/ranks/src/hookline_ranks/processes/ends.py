@@ -7,7 +7,7 @@ from hookline.config import EngineConfig
 from hookline.exceptions import RankError
 
 if TYPE_CHECKING:  # it needs torch, which a rank imports once it is told to
-    from hookline_ranks.rank_parts import RankParts
+    from hookline_ranks.parallel_groups import ParallelGroups
 
 
 class MessageWriter(Protocol):
@@ -109,7 +109,7 @@ class RankEnd(Protocol):
     @property
     def answers(self) -> MessageWriter: ...
 
-    def parts(self, config: EngineConfig) -> "RankParts":
+    def join_groups(self, config: EngineConfig) -> "ParallelGroups":
         """Meets the other ranks; called once, by all of them.
 
         Args:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -125,45 +126,29 @@ class ExecutorLinks:
             experts: The engine's links to others that share its experts.
         """
         world = parallel.world_size
-        bells = [make_bell() for _ in range(world)]
-        answer_bells = [make_bell() for _ in range(world)]
-        size = parallel.tensor_parallel_size
-        token_bells = tuple(make_bell() for _ in range(size - 1))
-        orders = SharedMemory(ring_bytes(world))
-        answers = [SharedMemory(ring_bytes(1)) for _ in range(world)]
-        tokens = SharedMemory(ring_bytes(size - 1))
-        self.orders = RingWriter(orders, bells)
+        orders = _Ring.make(world)
+        answers = [_Ring.make(1) for _ in range(world)]
+        tokens = _Ring.make(parallel.tensor_parallel_size - 1)
+        stages = _StageMemory(parallel)
+        rings = [orders, *answers, tokens]
+        self._memory = [each.memory for each in rings]
+        self._unnamed = stages.memory
+        self._bells = [*(bell for each in rings for bell in each.bells), *stages.bells]
+        self.orders = RingWriter(orders.memory, orders.bells)
         self.answers: Sequence[RingReader] = [
-            RingReader(*each) for each in zip(answers, answer_bells, strict=True)
+            RingReader(each.memory, each.bells[0]) for each in answers
         ]
-        groups = [make_memory() for _ in range(parallel.pipeline_parallel_size)]
-        self._memory = [orders, *answers, tokens]
         self.expert_counts: ExpertCounts | None = None
         counts = None
         if parallel.enable_expert_parallel and experts is None:
             self._memory.append(shared := SharedMemory(counts_bytes(world)))
             self.expert_counts, counts = ExpertCounts(shared), shared.descriptor
-        paths = [
-            StagePath(ring=make_memory(), bell=make_bell(), states=make_memory())
-            for _ in range(world - size)
-        ]
-        self._unnamed = [*groups, *(each for path in paths for each in path.memory)]
-        path_bells = [path.bell for path in paths]
-        self._bells = [*bells, *answer_bells, *token_bells, *path_bells]
         self.ranks: Sequence[RankLinks] = [
-            RankLinks(
-                rank=rank,
-                world_size=world,
-                output_rank=parallel.output_rank,
-                orders=orders.descriptor,
-                orders_bell=bells[rank],
-                answers=answers[rank].descriptor,
-                answers_bell=answer_bells[rank],
-                tokens=tokens.descriptor,
-                token_bells=token_bells,
-                group=groups[rank // size],
-                before=paths[rank - size] if rank >= size else None,
-                after=paths[rank] if rank < world - size else None,
+            stages.links_of(
+                rank,
+                orders=orders,
+                answers=answers[rank],
+                tokens=tokens,
                 expert_counts=counts,
                 experts=experts,
             )
@@ -182,3 +167,78 @@ class ExecutorLinks:
         self.close_inherited()
         while self._bells:
             os.close(self._bells.pop())
+
+
+class _Ring(NamedTuple):
+    """A ring's memory, and a bell for each of its readers, in their order."""
+
+    memory: SharedMemory
+    bells: tuple[int, ...]
+
+    @classmethod
+    def make(cls, readers: int) -> Self:
+        bells = tuple(make_bell() for _ in range(readers))
+        return cls(SharedMemory(ring_bytes(readers)), bells)
+
+
+class _StageMemory:
+    """What the ranks of pipeline stages share, and the executor does not map."""
+
+    def __init__(self, parallel: ParallelConfig) -> None:
+        """Makes a group's memory for each stage, and paths between the stages."""
+        self._parallel = parallel
+        self._size = parallel.tensor_parallel_size
+        self._groups = [make_memory() for _ in range(parallel.pipeline_parallel_size)]
+        self._paths = [
+            StagePath(ring=make_memory(), bell=make_bell(), states=make_memory())
+            for _ in range(parallel.world_size - self._size)
+        ]
+
+    @property
+    def memory(self) -> list[int]:
+        """All descriptors of memory."""
+        paths = (each for path in self._paths for each in path.memory)
+        return [*self._groups, *paths]
+
+    @property
+    def bells(self) -> list[int]:
+        """The bells of all paths."""
+        return [path.bell for path in self._paths]
+
+    def links_of(
+        self,
+        rank: int,
+        *,
+        orders: _Ring,
+        answers: _Ring,
+        tokens: _Ring,
+        expert_counts: int | None,
+        experts: ExpertLinks | None,
+    ) -> RankLinks:
+        """Returns all links of a rank, those between stages included.
+
+        Args:
+            rank: Index of the rank.
+            orders: The ring of orders.
+            answers: The ring of the rank's own answers.
+            tokens: The ring of sampled tokens.
+            expert_counts: Memory of what experts have computed.
+            experts: The engine's links to others that share its experts.
+        """
+        first_of_last = self._parallel.world_size - self._size
+        return RankLinks(
+            rank=rank,
+            world_size=self._parallel.world_size,
+            output_rank=self._parallel.output_rank,
+            orders=orders.memory.descriptor,
+            orders_bell=orders.bells[rank],
+            answers=answers.memory.descriptor,
+            answers_bell=answers.bells[0],
+            tokens=tokens.memory.descriptor,
+            token_bells=tokens.bells,
+            group=self._groups[rank // self._size],
+            before=self._paths[rank - self._size] if rank >= self._size else None,
+            after=self._paths[rank] if rank < first_of_last else None,
+            expert_counts=expert_counts,
+            experts=experts,
+        )

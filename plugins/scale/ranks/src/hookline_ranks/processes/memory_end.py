@@ -8,7 +8,7 @@ from hookline_ranks.processes.ring import RingReader, RingWriter, ring_bytes
 from hookline_ranks.processes.shared_memory import SharedMemory
 
 if TYPE_CHECKING:  # it needs torch, which a rank imports once it is told to
-    from hookline_ranks.rank_parts import RankParts
+    from hookline_ranks.parallel_groups import ParallelGroups
 
 
 class MemoryEnd:
@@ -26,11 +26,11 @@ class MemoryEnd:
         answers = SharedMemory(ring_bytes(1), links.answers)
         self.answers = RingWriter(answers, [links.answers_bell])
 
-    def parts(self, config: EngineConfig) -> "RankParts":
+    def join_groups(self, config: EngineConfig) -> "ParallelGroups":
         """Implements `RankEnd`; the memory is there already."""
-        from hookline_ranks.processes.memory_parts import parts_of  # noqa: PLC0415
+        from hookline_ranks.processes.groups_over_memory import groups_over_memory  # noqa: PLC0415
 
-        return parts_of(config, self._links)
+        return groups_over_memory(config, self._links)
 
     def end_step(self) -> None:
         """Does nothing: the executor reads the memory of the counts."""

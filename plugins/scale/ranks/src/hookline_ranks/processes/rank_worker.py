@@ -41,4 +41,4 @@ def make_worker(
         timer=timer,
         extensions=load_extensions(config, is_rank=True),
     )
-    return build_worker(context, DividedRankContext(config, end.parts(config)))
+    return build_worker(context, DividedRankContext(config, end.join_groups(config)))

@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from hookline import LLM, SamplingParams
+from hookline import SamplingParams
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.models.description import describe
 from hookline.tokenizer import Tokenizer
 from hookline_drafting.training.settings import TrainingSettings
+from hookline_offline.llm import LLM
 
 Rows = list[list[int]]
 

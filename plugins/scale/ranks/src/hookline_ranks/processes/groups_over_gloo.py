@@ -1,4 +1,4 @@
-"""What ranks of several machines have of each other, over gloo."""
+"""The groups of ranks of several machines, over gloo."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,20 +8,20 @@ from torch._C._distributed_c10d import Store
 from hookline.config import EngineConfig
 from hookline.worker.sampling.sampler import StepSampler
 from hookline_ranks.experts.whole_experts import CountTokens
+from hookline_ranks.parallel_groups import ParallelGroups
 from hookline_ranks.processes.gloo import meet
 from hookline_ranks.processes.gloo_group import GlooGroup
 from hookline_ranks.processes.gloo_stages import GlooStages
-from hookline_ranks.rank_parts import RankParts
 from hookline_ranks.shared_samples import FollowingSampler, SharingSampler
 
 
-def parts_over_gloo(
+def groups_over_gloo(
     config: EngineConfig,
     store: Store,
     *,
     address: str,
     count_expert_tokens: CountTokens,
-) -> RankParts:
+) -> ParallelGroups:
     """Meets the other ranks of an engine; returns once all have met.
 
     Args:
@@ -35,21 +35,21 @@ def parts_over_gloo(
     """
     parallel = config.parallel
     size, stages = parallel.tensor_parallel_size, parallel.pipeline_parallel_size
-    parts = RankParts(count_expert_tokens=count_expert_tokens)
+    groups = ParallelGroups(count_expert_tokens=count_expert_tokens)
     if size > 1:
         name = f"stage {parallel.stage}"
         sharers = meet(store, name, parallel.tensor_rank, size, address=address)
         group = GlooGroup(sharers, parallel.rank)
-        parts = replace(parts, group=group)
+        groups = replace(groups, tensor=group)
         if parallel.stage == stages - 1:
-            parts = replace(parts, share_samples=_sharing(group))
+            groups = replace(groups, share_samples=_sharing(group))
     if stages > 1:
         everyone = meet(
             store, "all", parallel.rank, parallel.world_size, address=address
         )
         links = GlooStages(everyone, stride=size, num_slots=stages)
-        parts = replace(parts, stages=links)
-    return parts
+        groups = replace(groups, stages=links)
+    return groups
 
 
 def _sharing(group: GlooGroup) -> Callable[[StepSampler], StepSampler]:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 
 import msgspec
 from tqdm import tqdm
@@ -23,21 +23,25 @@ from hookline.exceptions import (
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.front_end import FrontEnd
-from hookline.frontend.pooling_output import PoolingRequestOutput, pooling_output
-from hookline.frontend.prompts import (
-    ParsedPrompt,
-    Prompt,
-    parse_prompts,
-    per_prompt,
-)
-from hookline.frontend.recorders import MetricFamily, load_recorder
+from hookline.frontend.observing import RecorderContext
 from hookline.frontend.starting import start_front_end
 from hookline.outputs import RequestOutput
+from hookline.plugins.calling import call_plugin
+from hookline.plugins.kinds import RECORDER
 from hookline.pooling import PoolingParams
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import NO_SAMPLING, SamplingParams
 from hookline.step import SleepLevel
 from hookline.tokenizer import ChatMessage
+from hookline_metrics import Family, Recorder
+from hookline_offline.pooling_output import PoolingRequestOutput, pooling_output
+from hookline_offline.prompts import (
+    ParsedPrompt,
+    Prompt,
+    parse_prompts,
+    per_prompt,
+)
+from hookline_registry import installed
 
 _WAIT_SECONDS = 1.0
 R = TypeVar("R")
@@ -88,7 +92,7 @@ class LLM:
     def _start(self, config: EngineConfig, *, collect_metrics: bool) -> None:
         if config.server_option:
             raise ConfigError(config.server_option, "is for servers")
-        self._recorder = load_recorder(config) if collect_metrics else None
+        self._recorder = _load_recorder(config) if collect_metrics else None
         self._front_end = start_front_end(config, self._recorder)
         self._clock = SystemClock()
 
@@ -216,7 +220,7 @@ class LLM:
         """Returns the model's `transformers` tokenizer."""
         return self._front_end.tokenizer.inner
 
-    def get_metrics(self) -> tuple[MetricFamily, ...]:
+    def get_metrics(self) -> tuple[Family, ...]:
         """Returns all metrics as of now, in the configured dialects.
 
         Raises:
@@ -340,18 +344,31 @@ class LLM:
             bar.close()
             for request in requests:
                 self._front_end.abort(request, "interrupted")
-        if self._front_end.failure is not None:
-            raise EngineDeadError(self._front_end.failure)
+        if self._front_end.engines.failure is not None:
+            raise EngineDeadError(self._front_end.engines.failure)
         if errors:  # one of several engines died
             raise errors[0]
         return [results[index] for index in range(len(prepared))]
 
     def _drive(self) -> None:
         """Processes engine outputs until all requests have ended."""
-        while self._front_end.num_unconfirmed:
+        while self._front_end.engines.num_unconfirmed:
             self._take(_WAIT_SECONDS)
 
     def _take(self, timeout_seconds: float) -> None:
         received = self._front_end.engines.client.receive(timeout_seconds)
         if received is not None:
             self._front_end.on_message(received)
+
+
+def _load_recorder(config: EngineConfig) -> Recorder | None:
+    """Returns what records metrics, or None if no distribution does.
+
+    Raises:
+        ConfigError: The configuration of the metrics is invalid, or the plugin broken.
+    """
+    if not installed(RECORDER.group):
+        return None
+    context = RecorderContext(config=config)
+    made = call_plugin(RECORDER, "metrics", context, option="metrics")
+    return cast("Recorder | None", made)

@@ -1,4 +1,4 @@
-"""One rank's side of what lies between ranks."""
+"""The groups of ranks to which one rank belongs, as it calls them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -63,11 +63,11 @@ def _ignore(_tokens: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankParts:
-    """One rank's side of what lies between ranks; by default there is nothing.
+class ParallelGroups:
+    """The groups of ranks to which one rank belongs; by default it is alone.
 
     Attributes:
-        group: The ranks that share this rank's layers; None if there is no other.
+        tensor: The ranks that share this rank's layers; None if there is no other.
         share_samples: Makes the sampler of this rank's steps of the sampler that reads
             logits, so that all ranks get the same tokens.
         stages: Links to the pipeline stages before and after; None without stages.
@@ -77,7 +77,7 @@ class RankParts:
             engine has all experts.
     """
 
-    group: StepGroup | None = None
+    tensor: StepGroup | None = None
     share_samples: Callable[[StepSampler], StepSampler] = _own
     stages: StageLinks | None = None
     count_expert_tokens: CountTokens = _ignore

@@ -13,8 +13,8 @@ from hookline import (
     SamplingParams,
 )
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
-from hookline.frontend.prompts import Prompt
 from hookline.request import FinishReason
+from hookline_offline.prompts import Prompt
 from hookline_testing.oracle import Oracle
 
 PROMPTS: list[str | list[int]] = ["def add(a, b):", [5, 6, 7], "x = 1\n", [44] * 30]
