@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hookline.core.commands import Add, Command, EngineMessage
+from hookline.engine.commands import Add, Command, EngineMessage
 from hookline.events import StepOutput
 from hookline.frozen import plain
 from hookline.request import GenerateRequest

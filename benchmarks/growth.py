@@ -25,8 +25,8 @@ from line_plot import line_plot
 
 from hookline.clock import SystemClock
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
-from hookline.core.building import build_core
-from hookline.core.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore
+from hookline.engine_setup.building import build_core
 from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams

@@ -30,13 +30,13 @@ from hookline.config import (
     ModelConfig,
     Quantization,
 )
-from hookline.models.description import find_folder
-from hookline.models.forward_batch import ForwardBatch
+from hookline.engine.decoder.forward_batch import ForwardBatch
+from hookline.engine.worker.followed_rows import FollowedRows
+from hookline.engine.worker.loaded_model import LoadedModel
+from hookline.engine.worker.paged_cache import PagedCache
+from hookline.model_description import find_folder
 from hookline.startup_timer import StartupTimer
 from hookline.tokenizer import Tokenizer
-from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.loaded_model import LoadedModel
-from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import CPU
 from hookline_models.loading.loader import load
 

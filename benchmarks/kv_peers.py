@@ -34,9 +34,9 @@ from bench_models import NAMES, write_models
 from hookline.clock import SystemClock
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline.config.extensions import KV_TRANSFER
-from hookline.core.building import build_core
-from hookline.core.commands import Add
-from hookline.core.engine_loop import EngineLoop
+from hookline.engine.commands import Add
+from hookline.engine.engine_loop import EngineLoop
+from hookline.engine_setup.building import build_core
 from hookline.events import StepOutput
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams

@@ -27,7 +27,7 @@ from bench_models import NAMES, write_models
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, Quantization
-from hookline.models.description import describe, find_folder
+from hookline.model_description import describe, find_folder
 from hookline.tokenizer import Tokenizer
 from hookline_models.checkpoints.loading import load_model
 

@@ -31,7 +31,7 @@ from typing import BinaryIO
 from coverage_schemas import Case, every, made, read
 from coverage_sides import Sides, Verdict, context_of
 
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 
 SIDES = ("hookline", "xgrammar", "llguidance")
 COMPILE_SECONDS = 3.0

@@ -43,7 +43,7 @@ def test_every_package_has_a_row(structure: ModuleType, rendered: str) -> None:
     rows = row.findall(rendered)
     found = {name: (int(layer), purpose) for layer, name, purpose in rows}
 
-    for layers in (contracts.house, contracts.core):
+    for layers in (contracts.house, contracts.core, contracts.engine):
         for height, names in enumerate(reversed(layers), 1):
             for name in names:
                 layer, purpose = found[name]

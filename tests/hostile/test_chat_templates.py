@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline_testing.server_process import Server, serving
 
 pytestmark = pytest.mark.hostile

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 
 pytestmark = pytest.mark.hostile
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.hostile
 MODULE = "hookline_cluster.ranks.connected_rank_process"
 EXECUTOR = """
 from hookline_cluster.ranks.connected_ranks import ConnectedRanks
-from hookline.worker.executor_factory import (RUNS_MODEL, ExecutorFactory)
+from hookline.engine_setup.executor_factory import (RUNS_MODEL, ExecutorFactory)
 from hookline_ranks.processes.executor import RanksExecutor
 
 make_nodes = []

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import zmq
 
-from hookline.core.commands import SCHEMA_VERSION
+from hookline.engine.commands import SCHEMA_VERSION
 from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import Server, serving
 

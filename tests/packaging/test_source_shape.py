@@ -30,7 +30,7 @@ LONG_CONSTRUCTORS = {
 """Constructors of more lines than `MOST_CONSTRUCTOR_LINES`."""
 COMPLETED_LATER = {
     # What completes them needs them: the phases of the start, and a handshake.
-    "core/src/hookline/core/building.py EngineCore.facts",
+    "core/src/hookline/engine_setup/building.py EngineCore.facts",
     (
         "plugins/connectors/kv_transfer/src/hookline_kv_transfer/worker_side.py "
         "KVBlocks.layout"

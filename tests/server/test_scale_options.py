@@ -6,7 +6,7 @@ import pytest
 
 from hookline import LLM
 from hookline.config import EngineConfig
-from hookline.core.engine_facts import config_hash
+from hookline.engine_setup.engine_facts import config_hash
 from hookline.exceptions import ConfigError
 from hookline_cluster.config import ClusterConfig, EngineRange
 from hookline_server.cli import main

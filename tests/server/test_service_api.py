@@ -3,7 +3,7 @@
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from hookline.core.commands import (
+from hookline.engine.commands import (
     IsSleeping,
     ResetPrefixCache,
     Sleep,

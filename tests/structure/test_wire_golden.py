@@ -13,7 +13,7 @@ from typing import cast
 import msgspec
 from msgspec import inspect
 
-from hookline.core.commands import SCHEMA_VERSION
+from hookline.engine.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline_cluster.clients.messages import (
     AttachDetails,

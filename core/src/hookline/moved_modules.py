@@ -44,10 +44,10 @@ def read_moved() -> Moved:
 
 def new_name(name: str) -> str | None:
     """Returns the new name of a module, or None if it has not moved."""
-    for old, new in read_moved().modules.items():
-        if name == old or name.startswith(f"{old}."):
-            return new + name.removeprefix(old)
-    return None
+    modules, old = read_moved().modules, name
+    while old and old not in modules:
+        old = old.rpartition(".")[0]
+    return modules[old] + name.removeprefix(old) if old else None
 
 
 def moved_name(module: str, name: str) -> object:

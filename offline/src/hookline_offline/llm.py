@@ -12,8 +12,8 @@ from transformers import PreTrainedTokenizerBase
 
 from hookline.clock import SystemClock
 from hookline.config.engine import EngineConfig
-from hookline.core.commands import EngineCommand, ResetPrefixCache, Sleep, WakeUp
-from hookline.core.failure import FailureBarrier
+from hookline.engine.commands import EngineCommand, ResetPrefixCache, Sleep, WakeUp
+from hookline.engine_setup.failure import FailureBarrier
 from hookline.exceptions import (
     CommandTimeoutError,
     ConfigError,

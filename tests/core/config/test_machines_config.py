@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hookline.config import EngineConfig, ParallelConfig
-from hookline.core.engine_facts import config_hash
+from hookline.engine_setup.engine_facts import config_hash
 from hookline.exceptions import ConfigError
 from hookline_background_compiling.config import BackgroundCompilingConfig
 from hookline_cluster.config.cluster import ClusterConfig, local_engines

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from hookline.config import EngineConfig, ModelConfig
-from hookline.core.engine_facts import config_hash
+from hookline.engine_setup.engine_facts import config_hash
 from hookline_metrics.config import MetricsConfig
 
 CONFIG = EngineConfig(kv_transfer={"kv_connector": "cpu_offload"})
@@ -43,7 +43,7 @@ def test_another_process_finds_the_same_hash() -> None:
     """
     program = (
         "from hookline.config import EngineConfig\n"
-        "from hookline.core.engine_facts import config_hash\n"
+        "from hookline.engine_setup.engine_facts import config_hash\n"
         "print(config_hash(EngineConfig()))"
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import SchedulerConfig
-from hookline.core.commands import (
+from hookline.engine.commands import (
     Add,
     Call,
     Command,
@@ -15,7 +15,7 @@ from hookline.core.commands import (
     Reply,
     ResetPrefixCache,
 )
-from hookline.core.engine_loop import EngineLoop
+from hookline.engine.engine_loop import EngineLoop
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
 from hookline.request import FinishReason

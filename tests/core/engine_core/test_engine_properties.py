@@ -13,12 +13,12 @@ from hypothesis.stateful import (
 )
 
 from hookline.config import CacheConfig, HashAlgorithm, Policy, SchedulerConfig
-from hookline.core.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.worker.executor import Executor
 from hookline.events import StepOutput, StepRecord
 from hookline.finish_cause import Aborted
 from hookline.request import FinishReason
 from hookline.stats.scheduler_stats import Residue
-from hookline.worker.executor import Executor
 from hookline_testing.cache_check import CacheCheckingExecutor
 from hookline_testing.essential import examples
 from hookline_testing.simulation import (

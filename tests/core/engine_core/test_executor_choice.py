@@ -6,13 +6,13 @@ import pytest
 
 from hookline import LLM, ConfigError, SamplingParams
 from hookline.config import EngineConfig, ExecutorConfig, ModelConfig
-from hookline.worker.executor_factory import RUNS_MODEL, load_executor_factory
+from hookline.engine_setup.executor_factory import RUNS_MODEL, load_executor_factory
 from hookline_testing import PluginSite
 from hookline_testing.oracle import Oracle
 
 GROUP = "hookline.executors"
 COUNTING = """
-from hookline.worker.executor_factory import ExecutorFactory
+from hookline.engine_setup.executor_factory import ExecutorFactory
 from hookline_simulated.factory import create as create_simulated
 
 built = []

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig
-from hookline.core.commands import Finish
+from hookline.engine.commands import Finish
 from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Aborted, Failed, Rejected, StoppedByString
 from hookline.outputs import RequestOutput

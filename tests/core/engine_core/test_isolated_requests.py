@@ -7,8 +7,8 @@ import pytest
 
 from hookline.clock import SystemClock, VirtualClock
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
-from hookline.core.building import build_core
-from hookline.core.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore
+from hookline.engine_setup.building import build_core
 from hookline.finish_cause import Failed, LengthReached
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams

@@ -6,8 +6,8 @@ import pytest
 
 from hookline.clock import NANOSECONDS, SystemClock
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
-from hookline.core.building import build_core
-from hookline.core.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore
+from hookline.engine_setup.building import build_core
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request, run_to_end
 

@@ -9,7 +9,8 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import CacheConfig, Policy, SchedulerConfig
-from hookline.core.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.worker.executor import DeferredStep, Executor, StartedStep
 from hookline.events import NewTokens, Preempted, Scheduled, StepOutput, StepRecord
 from hookline.finish_cause import Aborted, FinishCause, StoppedByToken
 from hookline.frontend.timeline import Timeline
@@ -18,7 +19,6 @@ from hookline.request import FinishReason, GenerateRequest, TokenLogprobs
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import Residue
 from hookline.step import StepPlan, StepResult
-from hookline.worker.executor import DeferredStep, Executor, StartedStep
 from hookline_metrics.saturation import Saturation
 from hookline_testing.cache_check import CacheCheckingExecutor
 from hookline_testing.observed import ObservedEngine

@@ -3,7 +3,7 @@
 import msgspec
 
 from hookline import SamplingParams
-from hookline.core.commands import Add
+from hookline.engine.commands import Add
 from hookline.request import GenerateRequest
 
 LONG = SamplingParams(

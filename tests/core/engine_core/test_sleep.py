@@ -6,7 +6,7 @@ import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import SchedulerConfig
-from hookline.core.commands import (
+from hookline.engine.commands import (
     Add,
     Call,
     Command,
@@ -20,12 +20,12 @@ from hookline.core.commands import (
     SleepState,
     WakeUp,
 )
-from hookline.core.engine_loop import EngineLoop
+from hookline.engine.engine_loop import EngineLoop
+from hookline.engine.worker.executor import Executor
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
 from hookline.stats.scheduler_stats import Residue
 from hookline.step import SleepLevel
-from hookline.worker.executor import Executor
 from hookline_testing.simulation import engine_request, simulated_core
 
 AWAKE = SleepState(None)

@@ -4,7 +4,7 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig, ExecutorConfig, ModelConfig
-from hookline.core.building import build_core
+from hookline.engine_setup.building import build_core
 from hookline.startup_timer import StartupPhase, StartupTimer
 from hookline_testing.oracle import Oracle
 

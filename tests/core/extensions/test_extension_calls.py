@@ -11,18 +11,18 @@ from typing import Any
 
 import msgspec
 
+from hookline.engine.scheduler.extension import SchedulerExtensions, SchedulerSide
+from hookline.engine.scheduler.plan_builder import PlanBuilder
+from hookline.engine.worker.extension import WorkerSide, WorkerStep
+from hookline.engine.worker.followed_rows import FollowedRows
 from hookline.events import Finished
 from hookline.finish_cause import Embedded, StoppedByToken
 from hookline.frozen import plain
 from hookline.payloads import EngineFacts
 from hookline.request import GenerateRequest, Request
 from hookline.sampling_params import SamplingParams
-from hookline.scheduler.extension import SchedulerExtensions, SchedulerSide
-from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.sections import NO_SECTIONS, Section
 from hookline.step import AdmittedSequence, StepPlan, StepResult
-from hookline.worker.extension import WorkerSide, WorkerStep
-from hookline.worker.followed_rows import FollowedRows
 from hookline_testing.simulation import simulated_core
 
 

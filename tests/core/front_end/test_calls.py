@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import pytest
 
 from hookline import AsyncEngine, SamplingParams
-from hookline.core.commands import Reply, ResetPrefixCache
+from hookline.engine.commands import Reply, ResetPrefixCache
 from hookline.exceptions import (
     CommandError,
     CommandTimeoutError,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
-from hookline.core.commands import (
+from hookline.engine.commands import (
     EngineCommand,
     ResetPrefixCache,
     Sleep,

@@ -16,7 +16,7 @@ from hookline.frontend.text_bounds import (
     TextBounds,
     bytes_per_token,
 )
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline.tokenizer import Tokenizer, byte_level_alphabet
 
 LONGEST = "xyz" * 7

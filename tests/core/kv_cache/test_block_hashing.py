@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 
 from hookline.config import HashAlgorithm
-from hookline.kv_cache.hashing import BlockHasher
+from hookline.engine.kv_cache.hashing import BlockHasher
 
 ALGORITHMS = pytest.mark.parametrize("algorithm", list(HashAlgorithm))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
-from hookline.kv_cache.block_pool import BlockPool
+from hookline.engine.kv_cache.block_pool import BlockPool
 from hookline_testing.slow_evictions import SlowEvictions
 
 

@@ -5,10 +5,10 @@ import pytest
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.config.engine import EngineConfig
-from hookline.core.making import make_scheduler_parts
+from hookline.engine.kv_cache.block_pool import BlockPool
+from hookline.engine_setup.making import make_scheduler_parts
+from hookline.engine_setup.residency import MeasuredBlockPool
 from hookline.exceptions import ConfigError
-from hookline.kv_cache.block_pool import BlockPool
-from hookline.kv_cache.residency import MeasuredBlockPool
 from hookline.stats.step_work import BlockEviction
 from hookline.step import ModelShape
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
@@ -31,6 +31,11 @@ class Measured:
         self.clock.sleep(nanoseconds / NANOSECONDS)
 
 
+def drained(pool: BlockPool) -> list[BlockEviction]:
+    measured, pool.measured = pool.measured, []
+    return measured
+
+
 def test_eviction_has_lifetime_and_idle_time() -> None:
     """A block held for 5 s and free for 7 s lived 12 s, of which it was idle 7 s."""
     measured = Measured()
@@ -41,7 +46,7 @@ def test_eviction_has_lifetime_and_idle_time() -> None:
 
     measured.take()
 
-    assert measured.pool.drain_evictions() == [BlockEviction(12, 7, ())]
+    assert drained(measured.pool) == [BlockEviction(12, 7, ())]
 
 
 def test_gaps_lie_between_the_moments_when_requests_took_it() -> None:
@@ -59,7 +64,7 @@ def test_gaps_lie_between_the_moments_when_requests_took_it() -> None:
 
     measured.take()
 
-    assert measured.pool.drain_evictions() == [BlockEviction(13, 0, (3, 10))]
+    assert drained(measured.pool) == [BlockEviction(13, 0, (3, 10))]
 
 
 def test_only_the_last_four_uses_count() -> None:
@@ -75,7 +80,7 @@ def test_only_the_last_four_uses_count() -> None:
 
     measured.take()
 
-    assert measured.pool.drain_evictions() == [BlockEviction(63, 32, (4, 8, 16))]
+    assert drained(measured.pool) == [BlockEviction(63, 32, (4, 8, 16))]
 
 
 def test_idle_begins_when_the_last_holder_leaves() -> None:
@@ -90,7 +95,7 @@ def test_idle_begins_when_the_last_holder_leaves() -> None:
 
     measured.take()
 
-    assert measured.pool.drain_evictions() == [BlockEviction(51, 1, (0,))]
+    assert drained(measured.pool) == [BlockEviction(51, 1, (0,))]
 
 
 def test_each_lifetime_is_reported_once() -> None:
@@ -102,10 +107,10 @@ def test_each_lifetime_is_reported_once() -> None:
         measured.pool.free([block_id])
     measured.take()
 
-    evictions = measured.pool.drain_evictions()
+    evictions = drained(measured.pool)
 
     assert [each.lifetime for each in evictions] == [10, 20, 30]
-    assert measured.pool.drain_evictions() == []
+    assert drained(measured.pool) == []
 
 
 def test_uncached_block_is_not_an_eviction() -> None:
@@ -118,7 +123,7 @@ def test_uncached_block_is_not_an_eviction() -> None:
     measured.wait(2)
     measured.take()
 
-    assert measured.pool.drain_evictions() == [BlockEviction(2, 2, ())]
+    assert drained(measured.pool) == [BlockEviction(2, 2, ())]
 
 
 def test_reset_is_not_an_eviction() -> None:
@@ -131,7 +136,7 @@ def test_reset_is_not_an_eviction() -> None:
     measured.pool.free([held])
     measured.pool.allocate(2)
 
-    assert measured.pool.drain_evictions() == []
+    assert drained(measured.pool) == []
 
 
 def test_block_under_way_outlives_a_reset() -> None:
@@ -146,7 +151,7 @@ def test_block_under_way_outlives_a_reset() -> None:
 
     measured.take()
 
-    assert measured.pool.drain_evictions() == [BlockEviction(5, 1, ())]
+    assert drained(measured.pool) == [BlockEviction(5, 1, ())]
 
 
 def test_configured_share_is_sampled() -> None:
@@ -161,7 +166,7 @@ def test_configured_share_is_sampled() -> None:
             measured.pool.free(taken)
             sizes.append(len(measured.pool._lives))
         assert max(sizes) <= 100
-        return [each.lifetime for each in measured.pool.drain_evictions()]
+        return [each.lifetime for each in drained(measured.pool)]
 
     first, again = told(), told()
 
@@ -203,7 +208,7 @@ def test_off_is_the_plain_pool(share: float, pool: type[BlockPool]) -> None:
     cache = make_scheduler_parts(config, shape, VirtualClock()).cache
 
     assert type(cache.pool) is pool
-    assert (cache.measured is None) == (share == 0.0)
+    assert isinstance(cache.pool, MeasuredBlockPool) == (share > 0.0)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hookline.config import SchedulerConfig
-from hookline.core.engine_core import WAIT
+from hookline.engine.engine_core import WAIT
 from hookline.events import (
     BlocksRemoved,
     BlocksStored,

@@ -6,7 +6,7 @@ import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, HashAlgorithm
-from hookline.kv_cache.manager import KVCacheManager
+from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.request import Request
 from hookline_testing.simulation import engine_request
 

@@ -14,8 +14,8 @@ from hypothesis.stateful import (
 
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, HashAlgorithm
-from hookline.kv_cache.manager import KVCacheManager
-from hookline.kv_cache.residency import MeasuredBlockPool
+from hookline.engine.kv_cache.manager import KVCacheManager
+from hookline.engine_setup.residency import MeasuredBlockPool
 from hookline.request import Request
 from hookline_testing.essential import examples
 from hookline_testing.simulation import engine_request
@@ -82,10 +82,10 @@ class CacheMachine(RuleBasedStateMachine):
         self.sample = sample
         self.evictions = 0
         self.clock = VirtualClock()
-        measured = None
+        pool = None
         if sample > 0:
-            measured = MeasuredBlockPool(num_blocks, share=sample, clock=self.clock)
-        self.cache = KVCacheManager(config, num_blocks, self.clock, measured=measured)
+            pool = MeasuredBlockPool(num_blocks, share=sample, clock=self.clock)
+        self.cache = KVCacheManager(config, num_blocks, self.clock, pool=pool)
         self.plain = PlainPool(num_blocks)
         self.tables: dict[int, list[int]] = {}
         self.requests: dict[int, Request] = {}
@@ -172,10 +172,10 @@ class CacheMachine(RuleBasedStateMachine):
         """As many as there were, or a share of them; none lasts longer than time."""
         if not hasattr(self, "cache"):
             return
-        measured = self.cache.measured
-        told = [] if measured is None else measured.drain_evictions()
-        self.evictions += len(told)
-        for eviction in told:
+        pool = self.cache.pool
+        measured, pool.measured = pool.measured, []
+        self.evictions += len(measured)
+        for eviction in measured:
             used = eviction.idle + sum(eviction.reuse_gaps)
             assert 0 <= eviction.idle <= eviction.lifetime <= self.clock.now()
             assert used <= eviction.lifetime

@@ -9,8 +9,8 @@ import torch
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, KVCacheDtype, SchedulerConfig
+from hookline.engine.decoder.layer_shapes import LayerCache
 from hookline.exceptions import ConfigError
-from hookline.models.layer_shapes import LayerCache
 from hookline_kernels import CPU, Platform
 from hookline_kernels.cache_numbers import dtype_name
 from hookline_models.loading.loader import eight_bit_dtype

@@ -13,8 +13,8 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.models.layer_shapes import LayerCache
-from hookline.worker.paged_cache import PagedCache
+from hookline.engine.decoder.layer_shapes import LayerCache
+from hookline.engine.worker.paged_cache import PagedCache
 from hookline_kv_transfer.kv_memory import layers_of
 from hookline_testing.oracle import make_oracle
 

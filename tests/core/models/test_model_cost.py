@@ -15,7 +15,7 @@ from transformers import (
 
 from hookline.clock import SystemClock
 from hookline.config import CacheConfig, Dtype, EngineConfig, ModelConfig
-from hookline.core.building import build_core
+from hookline.engine_setup.building import build_core
 from hookline.step import ModelCost
 from hookline_models.loading.cost import cost_of
 from hookline_testing.oracle import EXPERTS, FAMILIES, SHAPE, Oracle

@@ -19,17 +19,17 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.core.building import build_core
-from hookline.core.engine_core import EngineCore
-from hookline.core.engine_facts import engine_facts
-from hookline.core.making import make_scheduler_parts
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.worker.executor import Executor, ExecutorContext
+from hookline.engine_setup.building import build_core
+from hookline.engine_setup.engine_facts import engine_facts
+from hookline.engine_setup.executor_factory import load_executor_factory
+from hookline.engine_setup.making import make_scheduler_parts
 from hookline.exceptions import ModelLoadError
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams
 from hookline.startup_timer import StartupTimer
 from hookline.step import SleepLevel
-from hookline.worker.executor import Executor, ExecutorContext
-from hookline.worker.executor_factory import load_executor_factory
 from hookline_kernels.layout import new_keys, new_values
 from hookline_kernels.runtime.cache_memory import CacheMemory
 from hookline_testing.connected_core import connected_core
@@ -48,8 +48,8 @@ import json, sys
 from hookline.clock import SystemClock
 from hookline.config import CacheConfig, EngineConfig, LoadFormat, ModelConfig
 from hookline.step import SleepLevel
-from hookline.worker.executor import ExecutorContext
-from hookline.worker.executor_factory import load_executor_factory
+from hookline.engine.worker.executor import ExecutorContext
+from hookline.engine_setup.executor_factory import load_executor_factory
 from hookline_kernels.runtime.kv_cache_prefaulter import wait_until_prefaulted
 from hookline.startup_timer import StartupTimer
 

@@ -7,9 +7,9 @@ import pytest
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig, SchedulerConfig
-from hookline.core.engine_core import EngineCore
-from hookline.core.engine_facts import engine_facts
-from hookline.core.making import make_scheduler_parts
+from hookline.engine.engine_core import EngineCore
+from hookline.engine_setup.engine_facts import engine_facts
+from hookline.engine_setup.making import make_scheduler_parts
 from hookline.step import ModelShape, StepPlan, StepResult
 from hookline_models.threaded import ThreadedExecutor
 from hookline_simulated.config import SimulationConfig

@@ -14,7 +14,7 @@ import json, sys
 from hookline.config import Device, ExecutorConfig
 from hookline_models.importing import import_torch
 import_torch(ExecutorConfig(device=Device.CPU, shares_cores={is_own}))
-import transformers.models.llama.modeling_llama, hookline.worker.uniproc
+import transformers.models.llama.modeling_llama, hookline.engine.worker.uniproc
 found = [name for name in {names} if sys.modules.get(name) is not None]
 """
 PRINT_FOUND = "print(json.dumps(found))"

@@ -15,6 +15,7 @@ import pytest
 
 from hookline import LLM, AsyncEngine, EngineDeadError, SamplingParams
 from hookline.config import EngineConfig
+from hookline.engine.worker.executor import DeferredStep
 from hookline.frontend.output_stream import OutputStream
 from hookline.payloads import (
     EngineFailed,
@@ -26,7 +27,6 @@ from hookline.request import FinishReason
 from hookline.stats.scheduler_stats import Residue
 from hookline.step import StepPlan, StepResult
 from hookline.transport.inproc_client import InprocClient
-from hookline.worker.executor import DeferredStep
 from hookline_process_engine.process_client import ProcessClient
 from hookline_process_engine.supervision.config import SupervisionConfig
 from hookline_testing import PluginSite

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from hookline.clock import NANOSECONDS, SystemClock
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
-from hookline.core.building import build_core
-from hookline.core.commands import Add
+from hookline.engine.commands import Add
+from hookline.engine_setup.building import build_core
 from hookline.events import StepOutput
 from hookline_process_engine.process_client import ProcessClient
 from hookline_simulated.config import SimulationConfig

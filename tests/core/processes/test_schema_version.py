@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 import pytest
 
-from hookline.core.commands import SCHEMA_VERSION
+from hookline.engine.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline_cluster.clients.messages import ToClient, ToEngine, ToSecondaryClient
 from hookline_cluster.machines.link_messages import ToHead, ToRemoteEngine

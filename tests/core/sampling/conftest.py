@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from hookline import EngineConfig, SamplingParams
+from hookline.engine.worker.input_batch import InputBatch
+from hookline.engine.worker.sampling.logits_processor import LogitsProcessorContext
+from hookline.engine.worker.sampling.logits_processors import LogitsProcessors
+from hookline.engine.worker.sampling.sampler import Sampler
+from hookline.engine.worker.sampling.sampling_state import SamplingState
 from hookline.step import AdmittedSequence
-from hookline.worker.input_batch import InputBatch
-from hookline.worker.sampling.logits_processor import LogitsProcessorContext
-from hookline.worker.sampling.logits_processors import LogitsProcessors
-from hookline.worker.sampling.sampler import Sampler
-from hookline.worker.sampling.sampling_state import SamplingState
 from hookline_models.logits_processors import logits_processors
 
 MakeSampler = Callable[..., tuple[Sampler, npt.NDArray[np.int64]]]

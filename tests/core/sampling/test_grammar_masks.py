@@ -7,11 +7,11 @@ import numpy.typing as npt
 import pytest
 
 from hookline import SamplingParams
+from hookline.engine.worker.input_batch import InputBatch
+from hookline.engine.worker.sampling.logits_processor import SampledPositions
 from hookline.finish_cause import Failed, Rejected
 from hookline.step import AdmittedSequence
 from hookline.structured_outputs import ReasoningSpan
-from hookline.worker.input_batch import InputBatch
-from hookline.worker.sampling.logits_processor import SampledPositions
 from hookline_grammars import masks as grammar_masks
 from hookline_grammars.backend import GrammarMatcher, RefusedGrammarError
 from hookline_grammars.compiled import CompiledGrammar

@@ -16,13 +16,13 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
 )
+from hookline.engine.worker.sampling.logits_processor import SampledPositions
+from hookline.engine.worker.sampling.logits_processors import LogitsProcessors
+from hookline.engine.worker.sampling.sampler import Sampler
 from hookline.exceptions import ConfigError
 from hookline.outputs import RequestOutput
 from hookline.request import FinishReason
 from hookline.step import AdmittedSequence
-from hookline.worker.sampling.logits_processor import SampledPositions
-from hookline.worker.sampling.logits_processors import LogitsProcessors
-from hookline.worker.sampling.sampler import Sampler
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 from hookline_testing.plugin_site import PluginSite
@@ -33,7 +33,7 @@ PROMPT = [11, 150, 42]
 BASE = """
 import threading
 import torch
-from hookline.worker.sampling.logits_processor import LogitsProcessorContext
+from hookline.engine.worker.sampling.logits_processor import LogitsProcessorContext
 
 
 class Base:

@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from hookline import LLM, SamplingParams
-from hookline.worker.sampling.sampler import Sampler, Samples
+from hookline.engine.worker.sampling.sampler import Sampler, Samples
 from hookline_kernels.filters import keep_likeliest
 from hookline_kernels.inverting import invert_distribution
 from hookline_kernels.randomness import uniforms

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hookline.config import CacheConfig, Policy, SchedulerConfig
-from hookline.core.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore
 from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.stats.scheduler_stats import Residue

@@ -7,12 +7,12 @@ import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
-from hookline.core.commands import SleepMode
-from hookline.core.engine_core import EngineCore
+from hookline.engine.commands import SleepMode
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.scheduler.lifecycle import Deadlines
+from hookline.engine.scheduler.readiness import Readiness
 from hookline.finish_cause import Aborted, TimedOut
 from hookline.request import GenerateRequest, Request, RequestStatus
-from hookline.scheduler.lifecycle import Deadlines
-from hookline.scheduler.readiness import Readiness
 from hookline.stats.scheduler_stats import Residue
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.simulation import engine_request, simulated_core, tokens_of

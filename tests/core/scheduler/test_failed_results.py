@@ -4,9 +4,9 @@ import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
+from hookline.engine.kv_cache.manager import KVCacheManager
+from hookline.engine.scheduler.scheduler import Scheduler, SchedulerParts
 from hookline.finish_cause import Failed, FinishCause
-from hookline.kv_cache.manager import KVCacheManager
-from hookline.scheduler.scheduler import Scheduler, SchedulerParts
 from hookline.stats.scheduler_stats import Residue
 from hookline.step import StepResult
 from hookline_testing.simulation import engine_request

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookline.engine.scheduler.queue import OldestRequest
 from hookline.request import Request
-from hookline.scheduler.queue import OldestRequest
 from hookline_testing.simulation import engine_request
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from hookline.clock import NANOSECONDS
 from hookline.config import CacheConfig, SchedulerConfig
+from hookline.engine.worker.executor import DeferredStep, Executor
 from hookline.events import StepOutput, StepRecord
 from hookline.finish_cause import Aborted
 from hookline.step import StepPlan, StepResult
-from hookline.worker.executor import DeferredStep, Executor
 from hookline_simulated.config import SimulationConfig
 from hookline_testing.simulation import (
     engine_request,

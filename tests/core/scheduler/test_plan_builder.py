@@ -1,7 +1,7 @@
 """A step plan in the making: its budget, its order, and what is taken back."""
 
+from hookline.engine.scheduler.plan_builder import PlanBuilder
 from hookline.request import Request
-from hookline.scheduler.plan_builder import PlanBuilder
 from hookline_testing.simulation import engine_request
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from hookline.config import CacheConfig, Policy, SchedulerConfig
-from hookline.core.commands import SleepMode
-from hookline.core.engine_core import EngineCore
+from hookline.engine.commands import SleepMode
+from hookline.engine.engine_core import EngineCore
 from hookline.events import Preempted, PreemptionCause, Scheduled, StepOutput
 from hookline.finish_cause import Aborted
 from hookline.request import FinishReason

@@ -1,7 +1,7 @@
 """Prefix hits as the scheduler sees them: found, counted, shared within a step."""
 
 from hookline.config import CacheConfig, SchedulerConfig
-from hookline.core.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore
 from hookline.events import Scheduled, StepOutput
 from hookline.stats.scheduler_stats import PrefixCacheCounts
 from hookline_testing.cache_check import CacheCheckingExecutor

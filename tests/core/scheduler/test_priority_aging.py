@@ -4,9 +4,9 @@ import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import Policy, SchedulerConfig
-from hookline.core.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.scheduler.queue import MOST_LEVELS, Order
 from hookline.exceptions import ConfigError
-from hookline.scheduler.queue import MOST_LEVELS, Order
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import CacheConfig, Policy, SchedulerConfig
-from hookline.core.engine_core import WAIT, EngineCore
+from hookline.engine.engine_core import WAIT, EngineCore
+from hookline.engine.scheduler.readiness import Readiness
 from hookline.events import Finished, StepOutput
 from hookline.finish_cause import Aborted, Failed
 from hookline.request import Request
-from hookline.scheduler.readiness import Readiness
 from hookline.stats.scheduler_stats import Residue
 from hookline_testing.connected_core import connected_core
 from hookline_testing.connectors import DictStore

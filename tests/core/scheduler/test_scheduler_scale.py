@@ -4,7 +4,7 @@ import random
 
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
-from hookline.core.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore
 from hookline.finish_cause import Aborted
 from hookline.stats.scheduler_stats import Residue
 from hookline_simulated.config import SimulationConfig

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hookline.config import CacheConfig, Policy, SchedulerConfig
-from hookline.core.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore
 from hookline.events import StepOutput
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 

@@ -7,7 +7,7 @@ import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, Policy, SchedulerConfig
-from hookline.core.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore
 from hookline.events import Preempted
 from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest, Request, RequestFacts

@@ -1,8 +1,8 @@
 """The waiting queue: order, return to an old place, and removal."""
 
 from hookline.config import Policy
+from hookline.engine.scheduler.queue import Order, WaitingQueue
 from hookline.request import Request
-from hookline.scheduler.queue import Order, WaitingQueue
 from hookline_testing.simulation import engine_request
 
 

@@ -3,13 +3,13 @@
 import msgspec
 import numpy as np
 
+from hookline.engine.kv_cache.block_pool import BlockPool
+from hookline.engine.worker.input_batch import InputBatch, one_by_one
+from hookline.engine.worker.verification import DraftLayout, verify
 from hookline.events import StepRecord, VerifiedDrafts
-from hookline.kv_cache.block_pool import BlockPool
 from hookline.sampling_params import SamplingParams
 from hookline.stats.step_work import StepWork
 from hookline.step import AdmittedSequence, StepPlan
-from hookline.worker.input_batch import InputBatch, one_by_one
-from hookline.worker.verification import DraftLayout, verify
 from hookline_metrics.drafts import DRAFT_USE, DraftUse
 from hookline_metrics.speculation import SpeculationYield
 

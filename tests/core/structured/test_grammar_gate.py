@@ -8,9 +8,9 @@ import pytest
 
 from hookline import SamplingParams, StructuredOutputsParams
 from hookline.config import EngineConfig
+from hookline.engine.scheduler.readiness import Readiness
 from hookline.finish_cause import Failed, Rejected
 from hookline.request import GenerateRequest, Request
-from hookline.scheduler.readiness import Readiness
 from hookline_grammars.cache import GrammarCache
 from hookline_grammars.compiled import CompiledGrammar
 from hookline_grammars.config import StructuredOutputsConfig

@@ -3,11 +3,11 @@
 from functools import partial
 from typing import cast
 
+from hookline.engine.worker.executor import ExecutorContext
+from hookline.engine.worker.rank_context import SINGLE_RANK, RankContext
+from hookline.engine.worker.worker import Worker, WorkerSetup
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import BACKGROUND_COMPILER
-from hookline.worker.executor import ExecutorContext
-from hookline.worker.rank_context import SINGLE_RANK, RankContext
-from hookline.worker.worker import Worker, WorkerSetup
 from hookline_models.forwards.first_forward import StartForward, final_forward
 from hookline_models.loading.loader import load
 from hookline_models.logits_processors import logits_processors

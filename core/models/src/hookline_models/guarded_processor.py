@@ -6,10 +6,13 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from hookline.engine.worker.input_batch import Int64
+from hookline.engine.worker.sampling.logits_processor import (
+    LogitsProcessor,
+    SampledPositions,
+)
 from hookline.finish_cause import Failed, FinishCause
 from hookline.step import AdmittedSequence
-from hookline.worker.input_batch import Int64
-from hookline.worker.sampling.logits_processor import LogitsProcessor, SampledPositions
 from hookline_registry import Failure, isolate
 
 _logger = logging.getLogger(__name__)

@@ -2,6 +2,11 @@
 
 from collections.abc import Sequence
 
+from hookline.engine.worker.sampling.logits_processor import (
+    LogitsProcessor,
+    LogitsProcessorContext,
+)
+from hookline.engine.worker.sampling.logits_processors import LogitsProcessors
 from hookline.exceptions import ConfigError
 from hookline.plugin_loading.logits_processors import (
     OPTION,
@@ -10,11 +15,6 @@ from hookline.plugin_loading.logits_processors import (
     load_processor_factory,
     usual_installed,
 )
-from hookline.worker.sampling.logits_processor import (
-    LogitsProcessor,
-    LogitsProcessorContext,
-)
-from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline_models.guarded_processor import GuardedProcessor
 from hookline_registry import Failure, isolate
 

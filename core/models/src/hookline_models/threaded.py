@@ -5,9 +5,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Protocol, runtime_checkable
 
+from hookline.engine.worker.executor import Executor
 from hookline.stats.step_work import RankUse
 from hookline.step import SleepLevel, StepPlan, StepResult
-from hookline.worker.executor import Executor
 
 
 @runtime_checkable

@@ -2,8 +2,8 @@
 
 from importlib import import_module
 
-from hookline.worker.executor import Executor, ExecutorContext
-from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
+from hookline.engine.worker.executor import Executor, ExecutorContext
+from hookline.engine_setup.executor_factory import RUNS_MODEL, ExecutorFactory
 from hookline_models.importing import import_torch
 from hookline_models.threaded import ThreadedExecutor
 
@@ -15,8 +15,8 @@ def create(context: ExecutorContext) -> Executor:
         ConfigError: The environment asks for instructions that this machine lacks.
     """
     import_for(context)
-    from hookline.worker.rank_context import SINGLE_RANK  # noqa: PLC0415
-    from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
+    from hookline.engine.worker.rank_context import SINGLE_RANK  # noqa: PLC0415
+    from hookline.engine.worker.uniproc import UniprocExecutor  # noqa: PLC0415
     from hookline_models.building import build_worker  # noqa: PLC0415
 
     make_ranks, config = context.make_ranks, context.config
@@ -40,7 +40,7 @@ def import_for(context: ExecutorContext) -> None:
         import_torch(context.config.executor)
     with context.timer.phase("import model code"):
         import_module("hookline_models.building")
-        import_module("hookline.worker.uniproc")
+        import_module("hookline.engine.worker.uniproc")
 
 
 UNIPROC = ExecutorFactory(create, RUNS_MODEL)

@@ -11,8 +11,8 @@ from typing import Self, TypeVar
 from hookline.clock import NANOSECONDS, SystemClock
 from hookline.config.engine import EngineConfig
 from hookline.config.extensions import KV_TRANSFER
-from hookline.core.commands import EngineCommand
-from hookline.core.failure import FailureBarrier
+from hookline.engine.commands import EngineCommand
+from hookline.engine_setup.failure import FailureBarrier
 from hookline.exceptions import (
     CommandTimeoutError,
     EngineDeadError,

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar, cast
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.core.commands import Call, EngineCommand, Reply, Sleep, WakeUp
+from hookline.engine.commands import Call, EngineCommand, Reply, Sleep, WakeUp
 from hookline.exceptions import CommandError, HooklineError
 from hookline.front_end_parts import SleepOperation, SleepOperationName
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from hookline.clock import Clock
-from hookline.core.commands import Command
+from hookline.engine.commands import Command
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.frontend.accounting import RequestAccounting

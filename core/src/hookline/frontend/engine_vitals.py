@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from hookline.core.commands import Add, Command, Finish
+from hookline.engine.commands import Add, Command, Finish
 from hookline.events import StepOutput
 from hookline.stats.scheduler_stats import SchedulerStats
 

@@ -12,7 +12,7 @@ from hookline.clock import Clock, SystemClock
 from hookline.config.extensions import KV_TRANSFER
 from hookline.config.observers import ObserverConfig
 from hookline.config.scheduler import SleepPolicy
-from hookline.core.commands import (
+from hookline.engine.commands import (
     Add,
     EngineCommand,
     Finish,

@@ -12,7 +12,7 @@ from hookline.frontend.extension import Extend, ExtendsFrontEnds
 from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
 from hookline.frontend.observation import Observers
 from hookline.frontend.observing import ObserverAddress, ObserverContext, Observing
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline.plugins.calling import call_plugin, hook_of
 from hookline.plugins.kinds import ENGINE, OBSERVERS
 from hookline.tokenizer import Tokenizer

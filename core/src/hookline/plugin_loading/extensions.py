@@ -20,7 +20,7 @@ from hookline.config.extensions import (
 from hookline.config.model import Convert, Runner
 from hookline.exceptions import ConfigError
 from hookline.frozen import EMPTY, frozen_json, frozen_map
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import EXTENSION

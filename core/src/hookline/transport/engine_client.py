@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
 
-from hookline.core.commands import Command, Reply
+from hookline.engine.commands import Command, Reply
 from hookline.events import ClockPair, Finished, StepOutput
 from hookline.payloads import EngineFacts
 

@@ -5,10 +5,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from hookline.core.commands import Command, EngineMessage
-from hookline.core.engine_core import EngineCore
-from hookline.core.engine_loop import EngineLoop
-from hookline.core.failure import FailureBarrier
+from hookline.engine.commands import Command, EngineMessage
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.engine_loop import EngineLoop
+from hookline.engine_setup.failure import FailureBarrier
 from hookline.exceptions import EngineDeadError
 from hookline.transport.engine_client import EngineDied, EngineInfo, Received
 

@@ -6,7 +6,7 @@ from typing import Protocol, cast
 
 from hookline.clock import SystemClock
 from hookline.config.engine import EngineConfig
-from hookline.core.building import build_core, build_loop
+from hookline.engine_setup.building import build_core, build_loop
 from hookline.exceptions import ConfigError
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import CLUSTER

@@ -3,7 +3,7 @@
 import msgspec
 from aiohttp import web
 
-from hookline.core.commands import ResetPrefixCache
+from hookline.engine.commands import ResetPrefixCache
 from hookline_server.handlers.admission import ready_engine
 from hookline_server.handlers.common import json_response
 from hookline_server.openapi.operation import (

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from hookline.core.commands import IsSleeping, Sleep, SleepMode, SleepState, WakeUp
+from hookline.engine.commands import IsSleeping, Sleep, SleepMode, SleepState, WakeUp
 from hookline.step import SleepLevel
 from hookline_server.api_error import ApiError
 from hookline_server.context import SCALING

@@ -21,7 +21,7 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.core.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore
 from hookline.request import TokenLogprobs
 from hookline.step import SleepLevel
 from hookline.transport.inproc_client import InprocClient

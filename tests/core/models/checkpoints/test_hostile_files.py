@@ -9,7 +9,7 @@ import pytest
 
 from hookline import LLM, ModelLoadError
 from hookline.config import EngineConfig, LoadFormat, ModelConfig
-from hookline.models.description import check_sizes, read_object
+from hookline.model_description import check_sizes, read_object
 from hookline_models.checkpoints.weight_files import WeightFiles
 
 Change = Callable[..., Path]

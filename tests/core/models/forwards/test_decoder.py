@@ -17,10 +17,10 @@ from transformers import (
     PreTrainedModel,
 )
 
-from hookline.models.decoder import Decoder, NotDecoder
-from hookline.models.forward_batch import ForwardBatch
-from hookline.worker.forward import Forward
-from hookline.worker.paged_cache import PagedCache
+from hookline.engine.decoder import Decoder, NotDecoder
+from hookline.engine.decoder.forward_batch import ForwardBatch
+from hookline.engine.worker.forward import Forward
+from hookline.engine.worker.paged_cache import PagedCache
 from hookline_kernels import KernelError
 from hookline_kernels.decoder.cpu_layer_ops import CpuLayerOps
 from hookline_kernels.decoder.rotary_table import GrowingRotaryTable

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
-from hookline.models.decoder import Decoder
-from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
-from hookline.worker.paged_cache import PagedCache
+from hookline.engine.decoder import Decoder
+from hookline.engine.decoder.forward_batch import ForwardBatch, IntermediateTensors
+from hookline.engine.worker.paged_cache import PagedCache
 from hookline_kernels.decoder.cpu_layer_ops import CpuLayerOps
 from hookline_kernels.gpu.graph_sizes import GraphSizes
 from hookline_kernels.modules.pre_norm import BlockProduct

@@ -9,7 +9,7 @@ import torch
 
 from hookline import LLM, EngineConfig, ModelConfig, SamplingParams
 from hookline.config import CacheConfig, Dtype, SchedulerConfig
-from hookline.models.decoder import Decoder
+from hookline.engine.decoder import Decoder
 from hookline.outputs import RequestOutput
 from hookline_kernels.cpu.linear import can_pack, pack
 from hookline_kernels.cpu.recording import Arena, Recorder, Recording

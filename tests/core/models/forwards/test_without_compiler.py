@@ -33,7 +33,7 @@ print(*output.outputs[0].token_ids)
 print("compiled" if sys.modules.get("numba") else "plain")
 """
 TOLD = (
-    "INFO:hookline.worker.forward:the model runs as modules: ",
+    "INFO:hookline.engine.worker.forward:the model runs as modules: ",
     "WARNING:hookline_kernels.choosing:attention falls back to torch: ",
     "WARNING:hookline_kernels.sampling:sampling falls back to torch: ",
 )

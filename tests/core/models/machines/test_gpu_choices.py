@@ -11,9 +11,9 @@ from hookline.config import (
     ParallelConfig,
     SchedulerConfig,
 )
+from hookline.engine.decoder.layer_shapes import LayerCache
+from hookline.engine.worker.input_batch import SamplePlaces, StepInputs
 from hookline.exceptions import ConfigError
-from hookline.models.layer_shapes import LayerCache
-from hookline.worker.input_batch import SamplePlaces, StepInputs
 from hookline_kernels import CPU, Platform
 from hookline_kernels.gpu.graph_sizes import MOST_CAPTURED, GraphSizes
 from hookline_kernels.runtime.gpu_memory import GpuMemory, NoRoomError, graph_bytes

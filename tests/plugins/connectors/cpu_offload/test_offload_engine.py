@@ -16,7 +16,7 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.worker.paged_cache import PagedCache
+from hookline.engine.worker.paged_cache import PagedCache
 from hookline_kv_transfer import KVTransferConfig
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_testing import assert_conserved

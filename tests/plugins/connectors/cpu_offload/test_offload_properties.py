@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import SchedulerConfig
-from hookline.core.engine_core import WAIT
+from hookline.engine.engine_core import WAIT
 from hookline.events import StepOutput
 from hookline.stats.scheduler_stats import Residue
 from hookline_cpu_offload import OffloadOptions, SchedulerSide, WorkerSide

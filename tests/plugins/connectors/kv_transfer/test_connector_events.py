@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
-from hookline.core.engine_core import WAIT
+from hookline.engine.engine_core import WAIT
 from hookline_kv_transfer import (
     ConnectorRequest,
     SchedulerCapabilities,

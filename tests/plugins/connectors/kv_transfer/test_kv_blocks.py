@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from hookline.models.layer_shapes import LayerCache
-from hookline.worker.paged_cache import PagedCache
+from hookline.engine.decoder.layer_shapes import LayerCache
+from hookline.engine.worker.paged_cache import PagedCache
 from hookline_kernels.attention import write_slots
 from hookline_kernels.layout import gathered
 from hookline_kv_transfer import KVLayout, Load, TransferClosedError

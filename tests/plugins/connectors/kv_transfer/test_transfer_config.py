@@ -19,12 +19,12 @@ from hookline.config import (
     ModelConfig,
 )
 from hookline.config.extensions import KV_TRANSFER
-from hookline.core.building import build_core
+from hookline.engine.decoder.layer_shapes import LayerCache
+from hookline.engine.worker.extension import ShownCache
+from hookline.engine.worker.paged_cache import PagedCache
+from hookline.engine_setup.building import build_core
 from hookline.exceptions import ConfigError
-from hookline.models.layer_shapes import LayerCache
 from hookline.plugin_loading import extensions
-from hookline.worker.extension import ShownCache
-from hookline.worker.paged_cache import PagedCache
 from hookline_kernels.cache_numbers import dtype_name
 from hookline_kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline_kv_transfer.layout import KV_LAYOUT

@@ -1,7 +1,7 @@
 """Outputs of an engine whose work all awaits KV transfers lose nothing."""
 
 from hookline.config import SchedulerConfig
-from hookline.core.engine_core import WAIT
+from hookline.engine.engine_core import WAIT
 from hookline_testing.connected_core import ConnectedCore, connected_core
 from hookline_testing.connectors import DictStore
 from hookline_testing.simulation import engine_request

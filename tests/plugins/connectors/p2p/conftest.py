@@ -14,7 +14,7 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
 )
-from hookline.core.building import build_core
+from hookline.engine_setup.building import build_core
 from hookline_faults.p2p_transport import Wire
 from hookline_faults.wire_time import WireTime
 from hookline_kv_transfer import KVTransferConfig

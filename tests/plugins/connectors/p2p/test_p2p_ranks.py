@@ -9,7 +9,7 @@ import pytest
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
-from hookline.core.building import build_core
+from hookline.engine_setup.building import build_core
 from hookline_faults.p2p_transport import PREFILL, Wire, prefilled
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_p2p.params import Source, prefill_params, remote_prefill

@@ -20,7 +20,7 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.core.commands import Finish
+from hookline.engine.commands import Finish
 from hookline.finish_cause import Aborted
 from hookline_process_engine.process_client import ProcessClient
 from hookline_testing import assert_conserved

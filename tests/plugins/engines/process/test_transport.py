@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import zmq
 
-from hookline.core.commands import SCHEMA_VERSION, Call, ResetPrefixCache
+from hookline.engine.commands import SCHEMA_VERSION, Call, ResetPrefixCache
 from hookline.exceptions import SchemaVersionError
 from hookline_process_engine.ipc import IpcTransport, private_folder
 from hookline_process_engine.mailbox import KEY_BYTES, Keys, Mailbox

@@ -10,10 +10,10 @@ import torch
 from transformers import Gemma3TextConfig, LlamaConfig
 
 from hookline.config import EngineConfig, ExecutorConfig
-from hookline.models.layer_shapes import LayerCache
-from hookline.worker.extension import WorkerSide
-from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.paged_cache import PagedCache
+from hookline.engine.decoder.layer_shapes import LayerCache
+from hookline.engine.worker.extension import WorkerSide
+from hookline.engine.worker.followed_rows import FollowedRows
+from hookline.engine.worker.paged_cache import PagedCache
 from hookline_background_compiling.config import BackgroundCompilingConfig
 from hookline_background_compiling.first_forward import COMPILING, first_forward
 from hookline_background_compiling.messages import (

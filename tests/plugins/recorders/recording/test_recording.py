@@ -16,8 +16,7 @@ from hookline.config import (
     ModelConfig,
     ObserverConfig,
 )
-from hookline.core.building import build_core, build_loop
-from hookline.core.commands import (
+from hookline.engine.commands import (
     SCHEMA_VERSION,
     Add,
     Call,
@@ -27,8 +26,9 @@ from hookline.core.commands import (
     Reply,
     ResetPrefixCache,
 )
-from hookline.core.engine_loop import EngineLoop
-from hookline.core.engine_recorder import GuardedRecorder
+from hookline.engine.engine_loop import EngineLoop
+from hookline.engine_setup.building import build_core, build_loop
+from hookline.engine_setup.engine_recorder import GuardedRecorder
 from hookline.events import StepOutput
 from hookline.exceptions import ConfigError, SchemaVersionError
 from hookline.finish_cause import Aborted

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline.worker.input_batch import InputBatch, Int64
-from hookline.worker.sampling.logits_processor import SampledPositions
+from hookline.engine.worker.input_batch import InputBatch, Int64
+from hookline.engine.worker.sampling.logits_processor import SampledPositions
 from hookline_processors.scatter import CellCache
 from hookline_processors.shared import Shared
 from hookline_processors.word_tree import WordTree

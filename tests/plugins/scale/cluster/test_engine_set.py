@@ -19,10 +19,11 @@ from hookline.config import (
     ModelConfig,
     ObserverConfig,
 )
-from hookline.core.building import build_core
-from hookline.core.commands import ResetPrefixCache
-from hookline.core.engine_core import EngineCore
-from hookline.core.engine_loop import EngineLoop
+from hookline.engine.commands import ResetPrefixCache
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.engine_loop import EngineLoop
+from hookline.engine.worker.executor import StartedStep
+from hookline.engine_setup.building import build_core
 from hookline.exceptions import EngineDeadError
 from hookline.frontend.client_request import Delivery
 from hookline.frontend.front_end import FrontEnd
@@ -42,7 +43,6 @@ from hookline.step import StepPlan
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import EngineClient
 from hookline.transport.inproc_client import InprocClient
-from hookline.worker.executor import StartedStep
 from hookline_cluster.clients.owner_client import OwnerClient
 from hookline_cluster.extension import extend
 from hookline_process_engine.process_client import ProcessClient

@@ -12,8 +12,8 @@ import pytest
 
 from hookline.clock import NANOSECONDS, SystemClock
 from hookline.config import EngineConfig
-from hookline.core.building import build_core, build_loop
-from hookline.core.commands import Add
+from hookline.engine.commands import Add
+from hookline.engine_setup.building import build_core, build_loop
 from hookline.exceptions import EngineDeadError
 from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.engine_vitals import Stall

@@ -8,7 +8,7 @@ import pytest
 
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig, ModelConfig
-from hookline.core.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore
 from hookline.events import StepOutput, StepRecord
 from hookline_drafting import Proposer, SpeculativeConfig
 from hookline_drafting.computed_step import ComputedStep

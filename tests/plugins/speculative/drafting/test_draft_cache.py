@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
-from hookline.worker.extension import CacheShape
-from hookline.worker.paged_cache import bytes_of_blocks
+from hookline.engine.worker.extension import CacheShape
+from hookline.engine.worker.paged_cache import bytes_of_blocks
 from hookline_drafting import DraftLayer, ProposerCapabilities, SpeculativeConfig
 from hookline_drafting.draft_cache import Span
 from hookline_drafting.paged_draft_cache import DraftMemory, PagedDraftCache

@@ -303,7 +303,7 @@ def test_others_are_shown_nothing(
     def refuse(*_: object) -> None:
         raise AssertionError("states were computed")
 
-    monkeypatch.setattr("hookline.models.decoder.Decoder.with_hidden", refuse)
+    monkeypatch.setattr("hookline.engine.decoder.Decoder.with_hidden", refuse)
 
     with speculating_llm(config_for(llama, "batched"), RandomProposer()) as llm:
         [output] = llm.generate([PROMPTS[1]], GREEDY)

@@ -15,11 +15,11 @@ import pytest
 import torch
 
 from hookline import SamplingParams
+from hookline.engine.worker.input_batch import InputBatch
+from hookline.engine.worker.sampling.sampler import DrawnDrafts, Sampler
+from hookline.engine.worker.sampling.sampling_state import SamplingState
+from hookline.engine.worker.verification import Verified, verify
 from hookline.step import AdmittedSequence
-from hookline.worker.input_batch import InputBatch
-from hookline.worker.sampling.sampler import DrawnDrafts, Sampler
-from hookline.worker.sampling.sampling_state import SamplingState
-from hookline.worker.verification import Verified, verify
 from hookline_drafting.tree import DraftTree
 from hookline_drafting.tree_arrays import TreeArrays
 from hookline_kernels.rejection import Verified as KernelVerified

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from hookline.config import CacheConfig, Policy, SchedulerConfig
-from hookline.core.engine_core import EngineCore
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.worker.executor import Executor
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
 from hookline.stats.scheduler_stats import Residue
-from hookline.worker.executor import Executor
 from hookline_drafting import Proposer, SpeculativeConfig
 from hookline_drafting.guard import ProposerGuard
 from hookline_testing.cache_check import CacheCheckingExecutor

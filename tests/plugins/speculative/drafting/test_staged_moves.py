@@ -1,6 +1,6 @@
 """What the last stage of a pipeline has moved reaches the stages before it."""
 
-from hookline.scheduler.plan_builder import PlanBuilder
+from hookline.engine.scheduler.plan_builder import PlanBuilder
 from hookline_drafting.scheduler_side import StagedDrafting
 from hookline_drafting.sections import DraftedStep, PlannedMoves, SlotMoves
 from hookline_metrics.drafts import DraftUse

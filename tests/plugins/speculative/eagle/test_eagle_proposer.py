@@ -11,8 +11,8 @@ import torch
 
 from hookline import SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
+from hookline.engine.worker.extension import CacheShape
 from hookline.exceptions import ConfigError
-from hookline.worker.extension import CacheShape
 from hookline_drafting import (
     DraftRequest,
     HiddenStates,

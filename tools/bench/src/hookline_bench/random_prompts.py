@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError, ModelLoadError
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline_registry import Failure, isolate
 
 ATTEMPTS = 10

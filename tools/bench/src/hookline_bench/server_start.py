@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from hookline.exceptions import ModelLoadError
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.metrics_tools.page import read_page
 from hookline_server.listening import listen

@@ -2,8 +2,8 @@
 
 from collections.abc import Hashable, Iterable, Mapping
 
+from hookline.engine.worker.executor import DeferredStep, Executor
 from hookline.step import AdmittedSequence, SleepLevel, StepPlan, StepResult
-from hookline.worker.executor import DeferredStep, Executor
 from hookline_testing.wrapped_executor import WrappedExecutor
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.scripted_replies import TEMPLATE
 from hookline_testing.server_process import serving

@@ -13,9 +13,9 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.config.extensions import KV_TRANSFER
-from hookline.core.engine_core import WAIT, EngineCore
-from hookline.core.engine_facts import engine_facts
-from hookline.core.making import make_scheduler_parts
+from hookline.engine.engine_core import WAIT, EngineCore
+from hookline.engine_setup.engine_facts import engine_facts
+from hookline.engine_setup.making import make_scheduler_parts
 from hookline.events import StepOutput
 from hookline.step import ModelShape
 from hookline_kv_transfer.config import KVTransferConfig

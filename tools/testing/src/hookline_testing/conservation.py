@@ -1,6 +1,6 @@
 """Asserts an engine's conservation laws, at the end of engine tests."""
 
-from hookline.core.commands import ResetPrefixCache
+from hookline.engine.commands import ResetPrefixCache
 from hookline.stats.scheduler_stats import Residue, SchedulerStats
 from hookline_offline.llm import LLM
 

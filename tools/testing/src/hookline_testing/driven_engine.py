@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hookline.config.extensions import KV_TRANSFER
-from hookline.core.engine_core import WAIT, EngineCore
+from hookline.engine.engine_core import WAIT, EngineCore
 from hookline.events import Finished
 from hookline.finish_cause import Aborted
 from hookline.request import GenerateRequest

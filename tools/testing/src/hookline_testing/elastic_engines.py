@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
-from hookline.core.building import build_core, build_loop
+from hookline.engine_setup.building import build_core, build_loop
 from hookline.exceptions import EngineDeadError
 from hookline.transport.engine_client import EngineDied, EngineInfo, Received
 from hookline.transport.inproc_client import DrivenEngine, InprocClient

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hookline.clock import NANOSECONDS, VirtualClock
-from hookline.core.commands import (
+from hookline.engine.commands import (
     Add,
     Call,
     Command,
@@ -11,8 +11,8 @@ from hookline.core.commands import (
     Reply,
     ResetPrefixCache,
 )
-from hookline.core.engine_core import EngineCore
-from hookline.core.engine_loop import EngineLoop
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.engine_loop import EngineLoop
 from hookline.events import Finished, StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Aborted, Failed

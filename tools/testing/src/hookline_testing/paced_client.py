@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
-from hookline.core.building import build_core, build_loop
-from hookline.core.commands import Command
-from hookline.core.engine_loop import EngineLoop
+from hookline.engine.commands import Command
+from hookline.engine.engine_loop import EngineLoop
+from hookline.engine_setup.building import build_core, build_loop
 from hookline.transport.engine_client import Received
 from hookline.transport.inproc_client import InprocClient
 

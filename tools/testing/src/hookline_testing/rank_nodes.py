@@ -6,8 +6,8 @@
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.worker.executor import Executor, ExecutorContext
-from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
+from hookline.engine.worker.executor import Executor, ExecutorContext
+from hookline.engine_setup.executor_factory import RUNS_MODEL, ExecutorFactory
 from hookline_cluster.ranks.connected_ranks import ConnectedRanks, RankEnded
 from hookline_cluster.ranks.rank_messages import RankEnlistment
 from hookline_processes.supervised import Supervised

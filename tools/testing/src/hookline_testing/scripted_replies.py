@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from tokenizers import Tokenizer
 
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline.step import AdmittedSequence
 
 if TYPE_CHECKING:  # `hookline plugins` loads this module, and torch takes seconds
     import torch
 
-    from hookline.worker.sampling.logits_processor import (
+    from hookline.engine.worker.sampling.logits_processor import (
         LogitsProcessorContext,
         SampledPositions,
     )

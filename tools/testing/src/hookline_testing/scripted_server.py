@@ -19,7 +19,7 @@ from aiohttp.web import Application, Request
 
 from hookline import hookspecs
 from hookline.config.extensions import KV_TRANSFER
-from hookline.core.commands import EngineCommand, ResetPrefixCache
+from hookline.engine.commands import EngineCommand, ResetPrefixCache
 from hookline.exceptions import (
     EngineDeadError,
     OverloadedError,

@@ -11,13 +11,13 @@ import torch
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
-from hookline.core.building import build_executor
-from hookline.core.engine_core import EngineCore
-from hookline.core.engine_facts import engine_facts
-from hookline.core.making import make_scheduler_parts
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.worker.executor import ExecutorContext
+from hookline.engine_setup.building import build_executor
+from hookline.engine_setup.engine_facts import engine_facts
+from hookline.engine_setup.executor_factory import load_executor_factory
+from hookline.engine_setup.making import make_scheduler_parts
 from hookline.startup_timer import StartupTimer
-from hookline.worker.executor import ExecutorContext
-from hookline.worker.executor_factory import load_executor_factory
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.sharing import keep_step
 from hookline_ranks.processes.ring import make_bell

@@ -11,17 +11,17 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.config.extensions import DRAFTING, FAIR, PIPELINE
-from hookline.core.engine_core import EngineCore
-from hookline.core.engine_facts import engine_facts
-from hookline.core.making import make_scheduler_parts
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.scheduler.extension import SchedulerSide
+from hookline.engine.scheduler.readiness import ReadinessGate
+from hookline.engine.worker.executor import Executor
+from hookline.engine_setup.engine_facts import engine_facts
+from hookline.engine_setup.making import make_scheduler_parts
 from hookline.events import StepOutput
 from hookline.frozen import EMPTY
 from hookline.request import GenerateRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline.scheduler.extension import SchedulerSide
-from hookline.scheduler.readiness import ReadinessGate
 from hookline.step import ModelCost, ModelShape
-from hookline.worker.executor import Executor
 from hookline_drafting.control import DraftControl
 from hookline_drafting.guard import ProposerGuard
 from hookline_drafting.scheduler_side import DraftingScheduler

@@ -1,7 +1,7 @@
 """An executor around another one, for tests that change a part of what it does."""
 
+from hookline.engine.worker.executor import Executor, StartedStep
 from hookline.step import SleepLevel, StepPlan
-from hookline.worker.executor import Executor, StartedStep
 
 
 class WrappedExecutor:

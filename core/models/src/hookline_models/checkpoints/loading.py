@@ -20,7 +20,7 @@ from transformers.utils import logging as transformers_logging
 
 from hookline.config.model import Dtype, LoadFormat, ModelConfig
 from hookline.exceptions import ModelLoadError
-from hookline.models.description import ModelDescription, read_object
+from hookline.model_description import ModelDescription, read_object
 from hookline_kernels import CPU
 from hookline_models.checkpoints.few_layers import keep_few_layers
 from hookline_models.checkpoints.model_part import WHOLE, DivideModel, ModelPart

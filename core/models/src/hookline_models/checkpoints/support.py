@@ -5,7 +5,7 @@ from pathlib import Path
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
 from hookline.exceptions import ModelLoadError
-from hookline.models.description import read_object
+from hookline.model_description import read_object
 
 SERVABLE_LAYERS = {"full_attention", "sliding_attention"}
 """Layer types whose only state of earlier tokens is a KV cache."""

@@ -5,9 +5,9 @@ import logging
 import torch
 from transformers import PreTrainedModel
 
-from hookline.models.decoder import Decoder, NotDecoder
-from hookline.models.decoder.layer_ops import LayerOps
-from hookline.worker.forward import Forward
+from hookline.engine.decoder import Decoder, NotDecoder
+from hookline.engine.decoder.layer_ops import LayerOps
+from hookline.engine.worker.forward import Forward
 from hookline_kernels import CPU, KernelError, Platform, import_compiled
 from hookline_kernels.modules.adapting import adapt
 from hookline_kernels.modules.reduction import Reduce

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from hookline.models.decoder.parts import DecoderParts, Embed, LayerParts, NotDecoder
+from hookline.engine.decoder.parts import DecoderParts, Embed, LayerParts, NotDecoder
 from hookline_kernels.modules.quantized_layer import QuantizedLayer
 from hookline_models.checkpoints.model_part import plain
 from hookline_models.forwards.layer_span import span_of

@@ -7,9 +7,9 @@ from typing import Protocol
 import torch
 
 from hookline.config.engine import EngineConfig
-from hookline.models.layer_shapes import LayerCache
-from hookline.worker.forward import Forward
-from hookline.worker.machine import Upgrade
+from hookline.engine.decoder.layer_shapes import LayerCache
+from hookline.engine.worker.forward import Forward
+from hookline.engine.worker.machine import Upgrade
 from hookline_kernels import Platform
 
 

@@ -9,8 +9,8 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
+from hookline.engine.decoder.forward_batch import concat_features
 from hookline.exceptions import ConfigError
-from hookline.models.forward_batch import concat_features
 from hookline_models.forwards.layer_span import layers_of, span_of
 
 

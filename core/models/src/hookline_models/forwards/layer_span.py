@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from hookline.models.forward_batch import IntermediateTensors
+from hookline.engine.decoder.forward_batch import IntermediateTensors
 
 
 class LayerSpan:

@@ -3,13 +3,13 @@
 import torch
 from transformers import PreTrainedModel
 
-from hookline.models.forward_batch import (
+from hookline.engine.decoder.forward_batch import (
     ForwardBatch,
     ForwardOutput,
     IntermediateTensors,
     features_before,
 )
-from hookline.worker.paged_cache import PagedCache
+from hookline.engine.worker.paged_cache import PagedCache
 from hookline_models.forwards.attention import AttentionSlot
 from hookline_models.forwards.hidden_state_hook import FeatureHook, HiddenStateHook
 from hookline_models.forwards.layer_span import call_model

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel
 
+from hookline.engine.decoder.forward_batch import IntermediateTensors
+from hookline.engine.decoder.layer_shapes import LayerAttention, LayerCache, ModelLayers
 from hookline.exceptions import ModelLoadError
-from hookline.models.forward_batch import IntermediateTensors
-from hookline.models.layer_shapes import LayerAttention, LayerCache, ModelLayers
 from hookline_kernels import AttentionMetadata, paged_attention
 from hookline_models.forwards.attention import AttentionSlot
 from hookline_models.forwards.layer_span import call_model, span_of

@@ -4,8 +4,8 @@ from typing import Protocol
 
 import torch
 
-from hookline.models.forward_batch import ForwardBatch
-from hookline.worker.paged_cache import PagedCache
+from hookline.engine.decoder.forward_batch import ForwardBatch
+from hookline.engine.worker.paged_cache import PagedCache
 from hookline_kernels import KernelError, Platform
 from hookline_models.forwards.probe import Probed
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from hookline.models.layer_shapes import LayerCache
+from hookline.engine.decoder.layer_shapes import LayerCache
 from hookline.step import ModelCost
 from hookline_kernels.modules.quantized_layer import QuantizedLayer
 from hookline_models.checkpoints.model_part import MissingModule, WrappedModule

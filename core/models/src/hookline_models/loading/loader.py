@@ -11,14 +11,14 @@ from hookline.config.cache import CacheConfig, KVCacheDtype
 from hookline.config.engine import EngineConfig
 from hookline.config.executor import ExecutorConfig
 from hookline.cost import sum_of_costs
+from hookline.engine.worker.extension import LoadedParts
+from hookline.engine.worker.followed_rows import FollowedRows
+from hookline.engine.worker.loaded_model import LoadedModel
+from hookline.engine.worker.rank_context import SINGLE_RANK, RankContext
 from hookline.exceptions import ConfigError, ModelLoadError
-from hookline.models.description import ModelDescription, describe
+from hookline.model_description import ModelDescription, describe
 from hookline.startup_timer import StartupTimer
 from hookline.step import ModelCost, ModelShape
-from hookline.worker.extension import LoadedParts
-from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.loaded_model import LoadedModel
-from hookline.worker.rank_context import SINGLE_RANK, RankContext
 from hookline_kernels import Platform
 from hookline_kernels.cache_numbers import dtype_name
 from hookline_kernels.modules.quantized_layer import bits_in_words

@@ -7,8 +7,8 @@ import torch
 from hookline.config.engine import EngineConfig
 from hookline.config.executor import Device, ExecutorConfig
 from hookline.config.parallel import ParallelConfig
+from hookline.engine.worker.machine import Machine
 from hookline.exceptions import ConfigError
-from hookline.worker.machine import Machine
 from hookline_kernels import Platform
 from hookline_kernels.gpu.graph_capture import CudaCapture
 from hookline_kernels.runtime.allocator import keep_freed_memory

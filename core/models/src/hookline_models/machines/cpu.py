@@ -3,13 +3,13 @@
 import gc
 
 from hookline.config.engine import EngineConfig
+from hookline.engine.worker.executor import Compute
+from hookline.engine.worker.loaded_model import LoadedModel
+from hookline.engine.worker.machine import Serving
+from hookline.engine.worker.runner_maker import Allocation, RunnerMaker
 from hookline.startup_timer import StartupTimer
 from hookline.stats.step_work import ThreadUse
 from hookline.step import StepPlan, StepResult
-from hookline.worker.executor import Compute
-from hookline.worker.loaded_model import LoadedModel
-from hookline.worker.machine import Serving
-from hookline.worker.runner_maker import Allocation, RunnerMaker
 from hookline_kernels import CPU, KernelError, import_compiled
 from hookline_kernels.runtime.allocator import return_freed_memory
 from hookline_kernels.runtime.gc_freeze import freeze_gc

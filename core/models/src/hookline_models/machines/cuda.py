@@ -6,11 +6,11 @@ from collections.abc import Callable
 import torch
 
 from hookline.config.engine import EngineConfig
+from hookline.engine.worker.executor import Compute
+from hookline.engine.worker.loaded_model import LoadedModel
+from hookline.engine.worker.machine import Serving
+from hookline.engine.worker.runner_maker import RunnerMaker
 from hookline.startup_timer import StartupTimer
-from hookline.worker.executor import Compute
-from hookline.worker.loaded_model import LoadedModel
-from hookline.worker.machine import Serving
-from hookline.worker.runner_maker import RunnerMaker
 from hookline_kernels import Platform
 from hookline_kernels.gpu.graph_capture import Capture
 from hookline_kernels.runtime.allocator import return_freed_memory

@@ -4,9 +4,9 @@ from functools import partial
 
 import torch
 
-from hookline.models.decoder import Decoder
-from hookline.models.forward_batch import ForwardBatch, ForwardOutput
-from hookline.worker.paged_cache import PagedCache
+from hookline.engine.decoder import Decoder
+from hookline.engine.decoder.forward_batch import ForwardBatch, ForwardOutput
+from hookline.engine.worker.paged_cache import PagedCache
 from hookline_kernels.gpu.graph_capture import Capture, Graph
 from hookline_kernels.gpu.graph_sizes import GraphSizes
 from hookline_models.machines.device_feed import DeviceFeed

@@ -2,9 +2,9 @@
 
 import torch
 
-from hookline.models.forward_batch import ForwardBatch
-from hookline.worker.forward import count_decodes
-from hookline.worker.input_batch import Int32, Int64, StepInputs, one_by_one
+from hookline.engine.decoder.forward_batch import ForwardBatch
+from hookline.engine.worker.forward import count_decodes
+from hookline.engine.worker.input_batch import Int32, Int64, StepInputs, one_by_one
 from hookline_kernels.gpu.graph_sizes import GraphSizes
 
 NOWHERE = -1

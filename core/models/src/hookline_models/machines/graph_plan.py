@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 
 from hookline.config.engine import EngineConfig
-from hookline.models.decoder import Decoder
-from hookline.worker.forward import Feed, Forward
-from hookline.worker.loaded_model import LoadedModel
+from hookline.engine.decoder import Decoder
+from hookline.engine.worker.forward import Feed, Forward
+from hookline.engine.worker.loaded_model import LoadedModel
 from hookline_kernels.gpu.graph_capture import Capture
 from hookline_kernels.gpu.graph_sizes import GraphSizes
 from hookline_models.machines.cuda_graphs import GraphedForward

@@ -6,11 +6,11 @@ import torch
 
 from hookline.config.cache import CacheConfig
 from hookline.config.scheduler import SchedulerConfig
+from hookline.engine.decoder.layer_shapes import LayerCache
+from hookline.engine.worker.paged_cache import bytes_of_blocks
+from hookline.engine.worker.runner_maker import RunnerMaker
 from hookline.exceptions import ConfigError
-from hookline.models.layer_shapes import LayerCache
 from hookline.startup_timer import StartupTimer
-from hookline.worker.paged_cache import bytes_of_blocks
-from hookline.worker.runner_maker import RunnerMaker
 from hookline_kernels.runtime.host_memory import available_memory
 
 SHARE_OF_FREE_MEMORY = 0.5

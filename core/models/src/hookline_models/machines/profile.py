@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+from hookline.engine.worker.forward import HostFeed
+from hookline.engine.worker.paged_cache import bytes_of_blocks
+from hookline.engine.worker.runner_maker import RunnerMaker
 from hookline.exceptions import ConfigError
 from hookline.sampling_params import SamplingParams
 from hookline.step import AdmittedSequence, StepPlan
-from hookline.worker.forward import HostFeed
-from hookline.worker.paged_cache import bytes_of_blocks
-from hookline.worker.runner_maker import RunnerMaker
 from hookline_kernels.runtime.gpu_memory import NoRoomError, Profiled, measure
 from hookline_models.machines.graph_plan import GraphPlan
 from hookline_models.machines.memory import host_room

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hookline.kv_cache.block_pool import BlockPool
+from hookline.engine.kv_cache.block_pool import BlockPool
 from hookline.request import Request
 from hookline_kv_transfer.messages import BlockContent
 

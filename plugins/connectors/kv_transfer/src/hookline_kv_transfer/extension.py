@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from hookline.config import EngineConfig
+from hookline.engine.scheduler.extension import SchedulerSide
+from hookline.engine.worker.extension import WorkerContext, WorkerSide
 from hookline.exceptions import ConfigError
 from hookline.payloads import ExtensionContext
-from hookline.scheduler.extension import SchedulerSide
-from hookline.worker.extension import WorkerContext, WorkerSide
 from hookline_kv_transfer.config import OPTION, KVTransferConfig
 from hookline_kv_transfer.connector import SchedulerConnector
 from hookline_kv_transfer.joined_transfers import JoinedTransfers

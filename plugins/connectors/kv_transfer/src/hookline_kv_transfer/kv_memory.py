@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from hookline.worker.extension import BlockMemory
+from hookline.engine.worker.extension import BlockMemory
 from hookline_kv_transfer.blocks import Bytes, LayerMemory
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from hookline.kv_cache.manager import KVCacheManager
+from hookline.engine.kv_cache.manager import KVCacheManager
+from hookline.engine.scheduler.external_prefix import NO_OFFER, FetchStart, PrefixOffer
 from hookline.request import Request, RequestStatus
-from hookline.scheduler.external_prefix import NO_OFFER, FetchStart, PrefixOffer
 from hookline_kv_transfer.guard import ConnectorGuard, view_of
 from hookline_kv_transfer.messages import Load
 from hookline_kv_transfer.orders import EndedTransfer

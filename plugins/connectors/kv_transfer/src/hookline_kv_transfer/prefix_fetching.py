@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from hookline.kv_cache.manager import KVCacheManager
-from hookline.request import Request
-from hookline.scheduler.external_prefix import (
+from hookline.engine.kv_cache.manager import KVCacheManager
+from hookline.engine.scheduler.external_prefix import (
     NO_OFFER,
     NOTHING_BROUGHT,
     FetchedPrefix,
     FetchStart,
     PrefixOffer,
 )
+from hookline.request import Request
 from hookline_kv_transfer.fetch_stages import FetchStages
 from hookline_kv_transfer.loads import Loads
 from hookline_kv_transfer.remote_kv_gate import RemoteKVGate

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from hookline.engine.scheduler.readiness import Readiness
 from hookline.request import Request
-from hookline.scheduler.readiness import Readiness
 
 
 class RemoteKVGate:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from hookline.kv_cache.manager import KVCacheManager
+from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.request import Request
 from hookline_kv_transfer.guard import ConnectorGuard, view_of
 from hookline_kv_transfer.orders import EndedTransfer, Save

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hookline.kv_cache.block_pool import BlockPool
+from hookline.engine.kv_cache.block_pool import BlockPool
 from hookline_kv_transfer.messages import Load
 from hookline_kv_transfer.orders import Save
 

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from hookline.clock import NANOSECONDS
+from hookline.engine.scheduler.extension import SchedulerSide
+from hookline.engine.scheduler.extension_port import SchedulerPort
+from hookline.engine.scheduler.plan_builder import PlanBuilder
 from hookline.events import PreemptionCause
 from hookline.finish_cause import Failed
 from hookline.payloads import EngineFacts
 from hookline.request import Request, RequestStatus
-from hookline.scheduler.extension import SchedulerSide
-from hookline.scheduler.extension_port import SchedulerPort
-from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.sections import Section
 from hookline.step import ModelShape
 from hookline_kv_transfer.block_changes import BlockChanges

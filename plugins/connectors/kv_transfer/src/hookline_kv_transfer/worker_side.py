@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from hookline.config import EngineConfig
 from hookline.config.extensions import KV_TRANSFER
+from hookline.engine.worker.extension import ShownCache, WorkerSide
 from hookline.sections import Section
 from hookline.step import StepPlan
-from hookline.worker.extension import ShownCache, WorkerSide
 from hookline_kv_transfer.blocks import KVBlocks
 from hookline_kv_transfer.config import KVTransferConfig
 from hookline_kv_transfer.connector import WorkerConnector

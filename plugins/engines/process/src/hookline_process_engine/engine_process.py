@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from hookline.clock import SystemClock
-from hookline.core.building import build_core, build_loop
-from hookline.core.failure import FailureNotice, describe_failure
+from hookline.engine_setup.building import build_core, build_loop
+from hookline.engine_setup.executor_factory import AdaptFactory
+from hookline.engine_setup.failure import FailureNotice, describe_failure
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError, RankError
-from hookline.worker.executor_factory import AdaptFactory
 from hookline_kernels.runtime.openmp import wait_patiently
 from hookline_process_engine.engine_wire import EngineWire
 from hookline_process_engine.messages import Ready

@@ -6,7 +6,7 @@ from typing import ClassVar, cast
 import msgspec
 
 from hookline.config.engine import EngineConfig
-from hookline.core.commands import Command, EngineMessage
+from hookline.engine.commands import Command, EngineMessage
 from hookline.events import StepOutput
 from hookline_process_engine.ipc import IpcTransport, ipc_address
 from hookline_process_engine.mailbox import Mail, Mailbox

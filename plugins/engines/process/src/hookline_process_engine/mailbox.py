@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from hookline.core.commands import SCHEMA_VERSION
+from hookline.engine.commands import SCHEMA_VERSION
 from hookline.exceptions import ConfigError, SchemaVersionError
 from hookline.frozen import plain
 from hookline_process_engine.transport import Party, Role, Transport

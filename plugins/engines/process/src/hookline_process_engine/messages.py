@@ -3,7 +3,7 @@
 import msgspec
 
 from hookline.config.engine import EngineConfig
-from hookline.core.commands import Add, Call, Finish, Reply
+from hookline.engine.commands import Add, Call, Finish, Reply
 from hookline.events import ClockPair, StepOutput
 from hookline.payloads import EngineFacts
 

@@ -10,7 +10,7 @@ import msgspec
 
 from hookline.clock import SystemClock
 from hookline.config.engine import EngineConfig
-from hookline.core.commands import Command, Reply
+from hookline.engine.commands import Command, Reply
 from hookline.exceptions import (
     ConfigError,
     EngineDeadError,

@@ -4,7 +4,7 @@ import logging
 from functools import partial
 
 from hookline.config.executor import Kernels
-from hookline.worker.paged_cache import PagedCache
+from hookline.engine.worker.paged_cache import PagedCache
 from hookline_background_compiling.config import BackgroundCompilingConfig
 from hookline_background_compiling.upgrade import WorkerUpgrade
 from hookline_kernels import KernelError

@@ -18,12 +18,12 @@ from hookline.clock import SystemClock
 from hookline.config.engine import EngineConfig
 from hookline.config.executor import Kernels
 from hookline.config.extensions import DRAFTING
+from hookline.engine.worker.executor import Executor, ExecutorContext
+from hookline.engine_setup.executor_factory import RANKS, load_executor_factory
 from hookline.exceptions import ConfigError, ModelLoadError
-from hookline.models.description import describe
+from hookline.model_description import describe
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.startup_timer import StartupTimer
-from hookline.worker.executor import Executor, ExecutorContext
-from hookline.worker.executor_factory import RANKS, load_executor_factory
 from hookline_background_compiling.messages import (
     CompilationEnded,
     CompilationRefused,
@@ -102,8 +102,8 @@ def _executor(context: ExecutorContext) -> Executor:
     Ranks have kernels of their own sizes, and sum by further ones.
     """
     # Imported once it is known which parts of torch are left out.
-    from hookline.worker.rank_context import SINGLE_RANK  # noqa: PLC0415
-    from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
+    from hookline.engine.worker.rank_context import SINGLE_RANK  # noqa: PLC0415
+    from hookline.engine.worker.uniproc import UniprocExecutor  # noqa: PLC0415
     from hookline_models.building import build_worker  # noqa: PLC0415
 
     parallel, ranks = context.config.parallel, SINGLE_RANK

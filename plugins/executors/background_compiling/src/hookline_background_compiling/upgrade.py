@@ -9,11 +9,11 @@ from functools import partial
 from threading import Event, Thread
 from typing import Generic, Protocol, TypeVar
 
+from hookline.engine.worker.executor import Compute
+from hookline.engine.worker.forward import Forward
+from hookline.engine.worker.machine import Serving
+from hookline.engine.worker.runner_maker import Allocation, RunnerMaker
 from hookline.step import StepPlan, StepResult
-from hookline.worker.executor import Compute
-from hookline.worker.forward import Forward
-from hookline.worker.machine import Serving
-from hookline.worker.runner_maker import Allocation, RunnerMaker
 from hookline_background_compiling.compiler_process import CompilerProcess
 from hookline_background_compiling.messages import (
     CompilationRefused,

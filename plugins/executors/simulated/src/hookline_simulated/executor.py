@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hookline.clock import NANOSECONDS, Clock
+from hookline.engine.worker.executor import DeferredStep
+from hookline.engine_setup.simulation import FollowSimulation, SimulatedStep
 from hookline.request import TokenLogprobs
 from hookline.sampling_values import SamplingValues
 from hookline.stats.step_work import Execution
 from hookline.step import AdmittedSequence, ModelShape, SleepLevel, StepPlan, StepResult
-from hookline.worker.executor import DeferredStep
-from hookline.worker.simulation import FollowSimulation, SimulatedStep
 from hookline_simulated.config import SimulationConfig
 from hookline_simulated.memory import SimulatedCache
 

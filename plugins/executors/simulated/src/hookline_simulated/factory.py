@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from hookline.config import EngineConfig
-from hookline.models.description import describe
+from hookline.engine.worker.executor import ExecutorContext
+from hookline.engine.worker.extension import ShownCache, WorkerSide
+from hookline.engine_setup.executor_factory import ExecutorFactory
+from hookline.engine_setup.simulation import CacheExtension, SimulatedExtension
+from hookline.model_description import describe
 from hookline.step import ModelShape
-from hookline.worker.executor import ExecutorContext
-from hookline.worker.executor_factory import ExecutorFactory
-from hookline.worker.extension import ShownCache, WorkerSide
-from hookline.worker.simulation import CacheExtension, SimulatedExtension
 from hookline_simulated.config import SimulationConfig
 from hookline_simulated.executor import SimulatedExecutor
 from hookline_simulated.memory import SimulatedCache, SimulatedMemory

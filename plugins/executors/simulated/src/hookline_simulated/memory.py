@@ -10,8 +10,8 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
+from hookline.engine.worker.extension import WorkerSide
 from hookline.step import StepPlan
-from hookline.worker.extension import WorkerSide
 
 Int64 = npt.NDArray[np.int64]
 

@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 from hookline.clock import Clock
+from hookline.engine.scheduler.extension import SchedulerSide
+from hookline.engine.scheduler.extension_port import SchedulerPort
+from hookline.engine.worker.extension import WorkerContext, WorkerSide
+from hookline.engine_setup.simulation import FollowSimulation, SimulatedStep
 from hookline.finish_cause import Embedded
 from hookline.frozen import frozen_map
 from hookline.payloads import EngineFacts
 from hookline.pooling import POOLING
-from hookline.scheduler.extension import SchedulerSide
-from hookline.scheduler.extension_port import SchedulerPort
 from hookline.step import ModelShape
-from hookline.worker.extension import WorkerContext, WorkerSide
-from hookline.worker.simulation import FollowSimulation, SimulatedStep
 from hookline_pooling.facts import PoolingFacts
 from hookline_pooling.pooling import RESULT
 from hookline_pooling.simulated import simulated_vectors

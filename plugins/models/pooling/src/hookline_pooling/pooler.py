@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 import torch
 from torch.nn import functional
 
+from hookline.engine.worker.extension import WorkerSide, WorkerStep
 from hookline.finish_cause import Failed
 from hookline.pooling import POOLING, PooledVectors
 from hookline.step import AdmittedSequence
-from hookline.worker.extension import WorkerSide, WorkerStep
 from hookline_pooling.pooling import REQUEST, PooledStep, Pooling, PoolingType
 
 

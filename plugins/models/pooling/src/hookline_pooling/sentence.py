@@ -7,7 +7,7 @@ import msgspec
 
 from hookline.config import Convert, EngineConfig, Runner
 from hookline.exceptions import ConfigError, ModelLoadError
-from hookline.models.description import find_folder, read_object
+from hookline.model_description import find_folder, read_object
 from hookline_pooling.config import PoolerConfig
 from hookline_pooling.facts import PoolingFacts
 from hookline_pooling.pooling import PoolingType

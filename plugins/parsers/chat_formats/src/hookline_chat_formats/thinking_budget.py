@@ -10,13 +10,13 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from hookline.exceptions import ConfigError
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline.step import AdmittedSequence
 
 if TYPE_CHECKING:  # `hookline plugins` loads this module, and torch takes seconds
     import torch
 
-    from hookline.worker.sampling.logits_processor import (
+    from hookline.engine.worker.sampling.logits_processor import (
         LogitsProcessorContext,
         SampledPositions,
     )

@@ -14,7 +14,7 @@ import msgspec
 
 from hookline import hookimpl
 from hookline.config.engine import EngineConfig, path_of_engine
-from hookline.core.commands import (
+from hookline.engine.commands import (
     SCHEMA_VERSION,
     Add,
     Call,
@@ -23,7 +23,7 @@ from hookline.core.commands import (
     Finish,
     Reply,
 )
-from hookline.core.engine_recorder import EngineRecorderContext
+from hookline.engine_setup.engine_recorder import EngineRecorderContext
 from hookline.events import ClockPair, StepOutput
 from hookline.exceptions import ConfigError, HooklineError, SchemaVersionError
 from hookline.frozen import plain

@@ -4,11 +4,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from hookline.step import AdmittedSequence
-from hookline.worker.sampling.logits_processor import (
+from hookline.engine.worker.sampling.logits_processor import (
     LogitsProcessorContext,
     SampledPositions,
 )
+from hookline.step import AdmittedSequence
 from hookline_processors.scatter import NEGATIVE_INFINITY
 from hookline_processors.shared import Shared
 

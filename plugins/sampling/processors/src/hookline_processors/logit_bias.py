@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from hookline.step import AdmittedSequence
-from hookline.worker.input_batch import Int64
-from hookline.worker.sampling.logits_processor import (
+from hookline.engine.worker.input_batch import Int64
+from hookline.engine.worker.sampling.logits_processor import (
     LogitsProcessorContext,
     SampledPositions,
 )
+from hookline.step import AdmittedSequence
 from hookline_processors.scatter import CellCache, Cells
 from hookline_processors.shared import Shared
 

@@ -5,12 +5,12 @@ import sys
 import numpy as np
 import torch
 
-from hookline.step import AdmittedSequence
-from hookline.worker.input_batch import Int64
-from hookline.worker.sampling.logits_processor import (
+from hookline.engine.worker.input_batch import Int64
+from hookline.engine.worker.sampling.logits_processor import (
     LogitsProcessorContext,
     SampledPositions,
 )
+from hookline.step import AdmittedSequence
 from hookline_processors.scatter import CellCache
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from hookline.step import AdmittedSequence
-from hookline.worker.sampling.logits_processor import (
+from hookline.engine.worker.sampling.logits_processor import (
     LogitsProcessorContext,
     SampledPositions,
 )
-from hookline.worker.sampling.sampling_state import positive_float32
+from hookline.engine.worker.sampling.sampling_state import positive_float32
+from hookline.step import AdmittedSequence
 
 LARGEST_LOGIT = torch.finfo(torch.float32).max
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from hookline.worker.input_batch import Int64
-from hookline.worker.sampling.logits_processor import SampledPositions
+from hookline.engine.worker.input_batch import Int64
+from hookline.engine.worker.sampling.logits_processor import SampledPositions
 
 NEGATIVE_INFINITY = float("-inf")
 

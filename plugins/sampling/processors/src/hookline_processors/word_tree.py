@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from hookline.worker.input_batch import Int32, Int64
+from hookline.engine.worker.input_batch import Int32, Int64
 
 _WINDOW = 16
 """Tokens that are read at a time: most walks end at the first."""

@@ -5,14 +5,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hookline.config.engine import EngineConfig
+from hookline.engine.worker.executor import Executor, ExecutorContext
+from hookline.engine_setup.executor_factory import RUNS_MODEL, ExecutorFactory
 from hookline.exceptions import ConfigError
-from hookline.worker.executor import Executor, ExecutorContext
-from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.lockstep_executor import counting
 
 if TYPE_CHECKING:  # it needs torch
-    from hookline.worker.rank_context import RankContext
+    from hookline.engine.worker.rank_context import RankContext
 
 
 def create(context: ExecutorContext, experts: ExpertLinks | None = None) -> Executor:

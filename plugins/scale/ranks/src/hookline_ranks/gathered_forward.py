@@ -2,9 +2,9 @@
 
 import torch
 
-from hookline.models.forward_batch import ForwardBatch, ForwardOutput
-from hookline.worker.forward import Forward
-from hookline.worker.paged_cache import PagedCache
+from hookline.engine.decoder.forward_batch import ForwardBatch, ForwardOutput
+from hookline.engine.worker.forward import Forward
+from hookline.engine.worker.paged_cache import PagedCache
 from hookline_ranks.sharding.rank_reduction import RankReduction
 
 

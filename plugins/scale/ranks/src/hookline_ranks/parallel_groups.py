@@ -6,8 +6,8 @@ from typing import Protocol
 
 import torch
 
+from hookline.engine.worker.sampling.sampler import StepSampler
 from hookline.stats.step_work import RankUse
-from hookline.worker.sampling.sampler import StepSampler
 from hookline_ranks.experts.expert_group import ExpertGroup
 from hookline_ranks.experts.whole_experts import CountTokens
 from hookline_ranks.sharding.tensor_group import TensorGroup

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookline.config.extensions import PIPELINE
+from hookline.engine.scheduler.extension import SchedulerSide
+from hookline.engine.scheduler.plan_builder import PlanBuilder, Share
+from hookline.engine.scheduler.request_queues import RequestQueues
 from hookline.hookspecs import hookimpl
 from hookline.payloads import ExtensionContext
 from hookline.request import Request
-from hookline.scheduler.extension import SchedulerSide
-from hookline.scheduler.plan_builder import PlanBuilder, Share
-from hookline.scheduler.request_queues import RequestQueues
 from hookline.sections import Section
 from hookline.step import StepPlan
 

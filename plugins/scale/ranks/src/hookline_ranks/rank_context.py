@@ -4,15 +4,15 @@ import msgspec
 from transformers import PreTrainedConfig
 
 from hookline.config.engine import EngineConfig
+from hookline.engine.worker.executor import Compute
+from hookline.engine.worker.followed_rows import FollowedRows
+from hookline.engine.worker.forward import Feed, Forward
+from hookline.engine.worker.input_batch import InputBatch
+from hookline.engine.worker.loaded_model import LoadedModel
+from hookline.engine.worker.rank_context import RankContext
+from hookline.engine.worker.sampling.sampler import StepSampler
 from hookline.stats.step_work import NO_RANKS, RankUse
 from hookline.step import StepPlan, StepResult
-from hookline.worker.executor import Compute
-from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.forward import Feed, Forward
-from hookline.worker.input_batch import InputBatch
-from hookline.worker.loaded_model import LoadedModel
-from hookline.worker.rank_context import RankContext
-from hookline.worker.sampling.sampler import StepSampler
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_models.checkpoints.model_part import ModelPart
 from hookline_ranks.gathered_forward import GatheredForward

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from hookline.engine.worker.input_batch import Int64, StepInputs
+from hookline.engine.worker.sampling.sampler import DrawnDrafts, Samples, StepSampler
 from hookline.request import TokenLogprobs
-from hookline.worker.input_batch import Int64, StepInputs
-from hookline.worker.sampling.sampler import DrawnDrafts, Samples, StepSampler
 
 Send = Callable[[Int64], None]
 """Sends the sampled tokens [S] to the other ranks."""

@@ -4,9 +4,9 @@ import sys
 from dataclasses import replace
 
 from hookline.config import Device, EngineConfig
+from hookline.engine.worker.executor import Executor, ExecutorContext
+from hookline.engine_setup.executor_factory import RUNS_MODEL, ExecutorFactory
 from hookline.exceptions import ConfigError
-from hookline.worker.executor import Executor, ExecutorContext
-from hookline.worker.executor_factory import RUNS_MODEL, ExecutorFactory
 from hookline_ray.addresses import given_address
 
 _OPTION = "executor"

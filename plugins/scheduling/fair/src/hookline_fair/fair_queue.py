@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from itertools import islice
 
+from hookline.engine.scheduler.extension import SchedulerSide
+from hookline.engine.scheduler.queue import OldestRequest
 from hookline.request import Request
-from hookline.scheduler.extension import SchedulerSide
-from hookline.scheduler.queue import OldestRequest
 from hookline.stats.scheduler_stats import MOST_TENANTS, TenantStats
 from hookline_fair.tenant_shares import (
     OUTPUT_COST,

@@ -10,8 +10,8 @@ import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from hookline.engine.scheduler.queue import WaitingQueue
 from hookline.request import Request
-from hookline.scheduler.queue import WaitingQueue
 
 PROMPT_COST, OUTPUT_COST = 1.0, 2.0
 """Cost of a computed prompt token, and of an output token."""

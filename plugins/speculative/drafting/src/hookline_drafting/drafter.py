@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hookline.engine.worker.input_batch import InputBatch, Int64
+from hookline.engine.worker.sampling.sampler import DrawnDrafts
+from hookline.engine.worker.verification import first_of_each
 from hookline.step import StepPlan
-from hookline.worker.input_batch import InputBatch, Int64
-from hookline.worker.sampling.sampler import DrawnDrafts
-from hookline.worker.verification import first_of_each
 from hookline_drafting.checking import CheckedDrafts
 from hookline_drafting.computed_step import ComputedStep
 from hookline_drafting.control import DraftControl

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from hookline.clock import Clock
 from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
+from hookline.engine.scheduler.extension import SchedulerSide
+from hookline.engine.worker.extension import WorkerContext, WorkerSide
+from hookline.engine_setup.simulation import SimulatedStep
 from hookline.exceptions import ConfigError
 from hookline.payloads import ExtensionContext
-from hookline.scheduler.extension import SchedulerSide
 from hookline.step import ModelShape
-from hookline.worker.extension import WorkerContext, WorkerSide
-from hookline.worker.simulation import SimulatedStep
 from hookline_drafting.config import SpeculativeConfig
 from hookline_drafting.loading import load_proposer, settle_drafts
 from hookline_drafting.scheduler_side import DraftingScheduler, StagedDrafting

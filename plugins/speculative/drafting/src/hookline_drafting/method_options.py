@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hookline.config import checks
 from hookline.exceptions import ConfigError, ModelLoadError
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 
 
 def refuse_unknown(

@@ -17,9 +17,9 @@ import torch
 
 from hookline.config.engine import EngineConfig
 from hookline.config.executor import Kernels
-from hookline.models.layer_shapes import LayerCache
-from hookline.worker.extension import CacheShape
-from hookline.worker.paged_cache import PagedCache, bytes_of_blocks
+from hookline.engine.decoder.layer_shapes import LayerCache
+from hookline.engine.worker.extension import CacheShape
+from hookline.engine.worker.paged_cache import PagedCache, bytes_of_blocks
 from hookline_drafting.config import SpeculativeConfig
 from hookline_drafting.draft_cache import Span
 from hookline_drafting.proposer import Proposer, has_layers

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from hookline.engine.scheduler.extension import SchedulerSide
+from hookline.engine.scheduler.plan_builder import PlanBuilder
 from hookline.frozen import frozen_map
-from hookline.scheduler.extension import SchedulerSide
-from hookline.scheduler.plan_builder import PlanBuilder
 from hookline_drafting.sections import RESULT, PlannedMoves, SlotMoves
 from hookline_metrics.drafts import DraftUse
 

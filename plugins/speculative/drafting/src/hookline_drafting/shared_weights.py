@@ -7,9 +7,9 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from hookline.config.model import LoadFormat, ModelConfig
+from hookline.engine.worker.extension import LoadedParts
 from hookline.exceptions import ModelLoadError
-from hookline.models.description import ModelDescription
-from hookline.worker.extension import LoadedParts
+from hookline.model_description import ModelDescription
 from hookline_drafting.target import TargetModel
 from hookline_kernels.modules.quantized_layer import QuantizedLayer
 from hookline_models.checkpoints.model_part import WHOLE

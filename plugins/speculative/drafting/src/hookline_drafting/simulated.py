@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from hookline.clock import Clock
 from hookline.config.extensions import DRAFTING
-from hookline.worker.simulation import SimulatedStep
+from hookline.engine_setup.simulation import SimulatedStep
 from hookline_drafting.computed_step import ComputedStep
 from hookline_drafting.control import DraftControl
 from hookline_drafting.guard import ProposerGuard

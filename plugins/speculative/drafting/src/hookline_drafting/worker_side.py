@@ -7,18 +7,18 @@ import torch
 
 from hookline.config.extensions import DRAFTING
 from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
-from hookline.payloads import ExtensionContext
-from hookline.step import AdmittedSequence, StepPlan
-from hookline.worker.extension import (
+from hookline.engine.worker.extension import (
     CacheShape,
     LoadedParts,
     RunnerParts,
     WorkerSide,
     WorkerStep,
 )
-from hookline.worker.input_batch import Int64
-from hookline.worker.sampling.sampler import DrawnDrafts
-from hookline.worker.verification import first_of_each
+from hookline.engine.worker.input_batch import Int64
+from hookline.engine.worker.sampling.sampler import DrawnDrafts
+from hookline.engine.worker.verification import first_of_each
+from hookline.payloads import ExtensionContext
+from hookline.step import AdmittedSequence, StepPlan
 from hookline_drafting.computed_step import ComputedStep
 from hookline_drafting.config import SpeculativeConfig
 from hookline_drafting.control import DraftControl

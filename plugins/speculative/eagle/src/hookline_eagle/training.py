@@ -9,7 +9,7 @@ from torch.nn import functional
 from transformers import AutoConfig
 
 from hookline.exceptions import ConfigError
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline_drafting import TargetModel, TrainingContext, TrainingReport
 from hookline_drafting.training.fitting import (
     AcceptanceCounter,

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from hookline.worker.sampling.logits_processor import SampledPositions
+from hookline.engine.worker.sampling.logits_processor import SampledPositions
 from hookline_grammars.backend import GrammarMatcher, RefusedGrammarError
 
 Masks = npt.NDArray[np.int32]

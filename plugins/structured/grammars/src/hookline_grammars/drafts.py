@@ -8,10 +8,10 @@ without asking a proposer ("jump forward"): one step verifies all of it.
 from collections.abc import Mapping, Sequence
 
 from hookline.config.extensions import GRAMMARS
+from hookline.engine.worker.extension import WorkerStep
+from hookline.engine.worker.input_batch import InputBatch
+from hookline.engine.worker.verification import first_of_each
 from hookline.step import StepPlan
-from hookline.worker.extension import WorkerStep
-from hookline.worker.input_batch import InputBatch
-from hookline.worker.verification import first_of_each
 from hookline_grammars.forced_gain import ForcedGain
 from hookline_grammars.forced_pace import FIRST_FORCED, ForcedPace
 from hookline_grammars.masks import GrammarMasks

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from hookline.config import EngineConfig
+from hookline.engine.scheduler.extension import SchedulerSide
+from hookline.engine.scheduler.extension_port import SchedulerPort
+from hookline.engine.worker.extension import WorkerContext, WorkerSide
 from hookline.payloads import EngineFacts
-from hookline.scheduler.extension import SchedulerSide
-from hookline.scheduler.extension_port import SchedulerPort
-from hookline.worker.extension import WorkerContext, WorkerSide
 from hookline_grammars.config import StructuredOutputsConfig
 from hookline_grammars.gate import GrammarGate
 from hookline_grammars.grammar_service import GrammarService

@@ -6,11 +6,11 @@ from typing import Protocol
 
 import msgspec
 
+from hookline.engine.scheduler.extension_port import SchedulerPort
+from hookline.engine.scheduler.readiness import Readiness
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.frozen import frozen_map
 from hookline.request import Request
-from hookline.scheduler.extension_port import SchedulerPort
-from hookline.scheduler.readiness import Readiness
 from hookline.structured_outputs import STRUCTURED_OUTPUTS
 from hookline_grammars.cache import GrammarCache, Outcome
 from hookline_grammars.compiled import GRAMMAR, CompiledGrammar

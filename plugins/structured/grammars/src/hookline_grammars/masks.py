@@ -10,11 +10,11 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 import torch
 
+from hookline.engine.worker.input_batch import InputBatch, Int32, Int64
+from hookline.engine.worker.sampling.logits_processor import SampledPositions
+from hookline.engine.worker.verification import first_of_each
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.step import AdmittedSequence
-from hookline.worker.input_batch import InputBatch, Int32, Int64
-from hookline.worker.sampling.logits_processor import SampledPositions
-from hookline.worker.verification import first_of_each
 from hookline_grammars.allowance import (
     TOKEN_NS,
     GrammarAllowance,

@@ -1,8 +1,8 @@
 """The matcher of one batch row, which follows the row's tokens."""
 
+from hookline.engine.worker.input_batch import Int32
 from hookline.step import AdmittedSequence
 from hookline.structured_outputs import STRUCTURED_OUTPUTS
-from hookline.worker.input_batch import Int32
 from hookline_grammars.allowance import TOKEN_NS
 from hookline_grammars.backend import GrammarMatcher
 from hookline_grammars.compiled import GRAMMAR

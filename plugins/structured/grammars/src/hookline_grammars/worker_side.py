@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from hookline.config import Kernels
-from hookline.step import AdmittedSequence, StepPlan
-from hookline.worker.extension import RunnerParts, WorkerSide, WorkerStep
-from hookline.worker.sampling.logits_processor import (
+from hookline.engine.worker.extension import RunnerParts, WorkerSide, WorkerStep
+from hookline.engine.worker.sampling.logits_processor import (
     LogitsProcessor,
     LogitsProcessorContext,
 )
+from hookline.step import AdmittedSequence, StepPlan
 from hookline_grammars.compiled import GRAMMAR
 from hookline_grammars.drafts import GrammarDrafts
 from hookline_grammars.masks import GrammarMasks

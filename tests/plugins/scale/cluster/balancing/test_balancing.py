@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from hookline.config import CacheConfig, HashAlgorithm
+from hookline.engine.kv_cache.hashing import BlockHasher
 from hookline.events import BlocksRemoved, BlocksStored, CacheChanges, CacheCleared
-from hookline.kv_cache.hashing import BlockHasher
 from hookline.payloads import EngineFacts
 from hookline.request import GenerateRequest
 from hookline.sampling_params import SamplingParams

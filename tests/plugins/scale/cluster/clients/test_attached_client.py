@@ -12,7 +12,7 @@ from hookline.config import (
     ExecutorConfig,
     ModelConfig,
 )
-from hookline.core.commands import Add, Call, IsSleeping, Reply, Sleep
+from hookline.engine.commands import Add, Call, IsSleeping, Reply, Sleep
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.request_ids import first_id

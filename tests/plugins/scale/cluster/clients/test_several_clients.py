@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
-from hookline.core.commands import Add, Call, Reply, ResetPrefixCache
+from hookline.engine.commands import Add, Call, Reply, ResetPrefixCache
 from hookline.events import StepOutput
 from hookline.request_ids import client_of, first_id
 from hookline_cluster.clients.messages import Attach, Detach, ToClient

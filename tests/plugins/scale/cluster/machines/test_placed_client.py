@@ -11,7 +11,7 @@ import pytest
 from hookline.config import EngineConfig
 from hookline.events import ClockPair
 from hookline.exceptions import EngineDeadError
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline.transport.engine_client import DeathKind, EngineDied, Received
 from hookline_cluster.clients.attached_client import AttachedClient
 from hookline_cluster.config import ClusterConfig, MachinesConfig

@@ -11,10 +11,10 @@ import pytest
 
 from hookline import __version__
 from hookline.config import EngineConfig
-from hookline.core.commands import SCHEMA_VERSION, Call, IsSleeping, Reply
+from hookline.engine.commands import SCHEMA_VERSION, Call, IsSleeping, Reply
 from hookline.events import ClockPair
 from hookline.exceptions import EngineDeadError
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline.transport.engine_client import DeathKind, EngineDied, Received
 from hookline_cluster.machines.endpoint import Endpoint
 from hookline_cluster.machines.folder_digest import digest_of_folder

@@ -11,11 +11,11 @@ import pytest
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
-from hookline.core.building import build_core, build_loop
-from hookline.core.commands import Add, Call, IsSleeping, Reply, Sleep
+from hookline.engine.commands import Add, Call, IsSleeping, Reply, Sleep
+from hookline.engine_setup.building import build_core, build_loop
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline.request_ids import first_id
 from hookline.transport.engine_client import EngineDied, Received, SecondaryClientEnded
 from hookline_cluster.clients.attached_client import AttachedClient

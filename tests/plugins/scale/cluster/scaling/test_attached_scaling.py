@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
-from hookline.core.commands import Add
+from hookline.engine.commands import Add
 from hookline.events import StepOutput
 from hookline.request_ids import first_id
 from hookline.transport.engine_client import SecondaryClientEnded

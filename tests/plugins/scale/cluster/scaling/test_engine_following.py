@@ -9,7 +9,7 @@ import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
-from hookline.core.commands import ResetPrefixCache
+from hookline.engine.commands import ResetPrefixCache
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError, RequestError
 from hookline.frontend.client_request import Delivery

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from hookline.clock import VirtualClock
-from hookline.core.commands import ResetPrefixCache
+from hookline.engine.commands import ResetPrefixCache
 from hookline.exceptions import EngineDeadError, RequestError
 from hookline.outputs import RequestOutput
 from hookline.stats.scheduler_stats import Residue

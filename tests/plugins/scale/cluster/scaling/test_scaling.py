@@ -10,7 +10,7 @@ import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import Device, EngineConfig, ExecutorConfig
-from hookline.core.commands import Sleep
+from hookline.engine.commands import Sleep
 from hookline.exceptions import ConfigError, EngineDeadError, RequestError
 from hookline.outputs import RequestOutput
 from hookline.stats.scheduler_stats import SchedulerStats

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from hookline.core.commands import Add, Call, Command, Reply, Sleep, SleepMode, WakeUp
-from hookline.core.engine_core import EngineCore
-from hookline.core.engine_loop import EngineLoop
+from hookline.engine.commands import Add, Call, Command, Reply, Sleep, SleepMode, WakeUp
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.engine_loop import EngineLoop
+from hookline.engine.worker.executor import Executor
 from hookline.events import StepOutput
 from hookline.stats.step_work import RankUse
-from hookline.worker.executor import Executor
 from hookline_metrics.expert_stats import expert_stats
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.lockstep import Lockstep

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from hookline.config import CacheConfig, SchedulerConfig
+from hookline.engine.worker.executor import DeferredStep, Executor
+from hookline.engine.worker.input_batch import InputBatch, StepInputs
+from hookline.engine.worker.verification import Verified
 from hookline.finish_cause import Aborted
 from hookline.stats.scheduler_stats import Residue
 from hookline.step import StepPlan, StepResult
-from hookline.worker.executor import DeferredStep, Executor
-from hookline.worker.input_batch import InputBatch, StepInputs
-from hookline.worker.verification import Verified
 from hookline_drafting import SpeculativeConfig
 from hookline_drafting.guard import ProposerGuard
 from hookline_ranks.pipeline import NEW_TOKENS

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from hookline.config import Kernels
-from hookline.models.decoder import Decoder
+from hookline.engine.decoder import Decoder
 from hookline_kernels.decoder.step_replay import RecordedSteps
 from hookline_ranks.gathered_forward import GatheredForward
 from hookline_ranks.processes.memory_group import SharedMemoryGroup, group_bytes

@@ -9,12 +9,12 @@ import torch
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig, ExecutorConfig, Kernels, ParallelConfig
-from hookline.models.forward_batch import ForwardBatch
+from hookline.engine.decoder.forward_batch import ForwardBatch
+from hookline.engine.worker.extension import WorkerSide
+from hookline.engine.worker.followed_rows import FollowedRows
+from hookline.engine.worker.loaded_model import LoadedModel
+from hookline.engine.worker.paged_cache import PagedCache
 from hookline.startup_timer import StartupTimer
-from hookline.worker.extension import WorkerSide
-from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.loaded_model import LoadedModel
-from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import CPU
 from hookline_models.loading.loader import load
 from hookline_ranks.parallel_groups import ParallelGroups

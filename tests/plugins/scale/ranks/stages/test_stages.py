@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from transformers import PreTrainedModel
 
 from hookline.config import LoadFormat, ModelConfig
+from hookline.engine.decoder.forward_batch import IntermediateTensors
 from hookline.exceptions import ModelLoadError
-from hookline.models.description import describe
-from hookline.models.forward_batch import IntermediateTensors
+from hookline.model_description import describe
 from hookline_models.checkpoints.loading import load_model
 from hookline_models.checkpoints.weight_files import TensorShard
 from hookline_models.forwards.layer_span import call_model, span_of

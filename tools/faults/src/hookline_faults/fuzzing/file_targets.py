@@ -18,11 +18,11 @@ import numpy as np
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig, ModelConfig
-from hookline.core.building import build_core
-from hookline.core.commands import Call, Finish, ResetPrefixCache
+from hookline.engine.commands import Call, Finish, ResetPrefixCache
+from hookline.engine_setup.building import build_core
 from hookline.exceptions import HooklineError, ModelLoadError
 from hookline.finish_cause import Aborted
-from hookline.models.description import describe, find_folder
+from hookline.model_description import describe, find_folder
 from hookline.tokenizer import Tokenizer
 from hookline_cluster.clients.messages import Attach, Detach, ToEngine
 from hookline_faults.fuzzing.mutator import mutated

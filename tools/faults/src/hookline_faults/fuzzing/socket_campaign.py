@@ -9,7 +9,7 @@ from pathlib import Path
 
 import zmq
 
-from hookline.core.commands import SCHEMA_VERSION
+from hookline.engine.commands import SCHEMA_VERSION
 from hookline_faults.fleet import free_port
 from hookline_faults.fuzzing.aftermath import aftermath, memory_mb
 from hookline_faults.fuzzing.campaign import Campaign

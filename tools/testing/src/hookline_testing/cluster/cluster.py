@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from hookline.clock import NANOSECONDS
-from hookline.core.commands import Command, EngineMessage
+from hookline.engine.commands import Command, EngineMessage
 from hookline.events import StepOutput
 from hookline.frontend.client_request import Delivery
 from hookline.outputs import RequestOutput

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
-from hookline.core.commands import Command, EngineMessage
-from hookline.core.engine_loop import EngineLoop
+from hookline.engine.commands import Command, EngineMessage
+from hookline.engine.engine_loop import EngineLoop
 from hookline.transport.engine_client import EngineInfo
 from hookline_testing.cluster.events import Events, advance
 from hookline_testing.cluster.spec import ClusterSpec

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 from hookline.clock import VirtualClock
 from hookline.config import EngineConfig, ObserverConfig
-from hookline.core.commands import Command
+from hookline.engine.commands import Command
 from hookline.frontend.client_request import Deliver
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers

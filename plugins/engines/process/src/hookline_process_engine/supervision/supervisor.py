@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from hookline.core.commands import Add, Finish
+from hookline.engine.commands import Add, Finish
 from hookline.exceptions import EngineRestartingError, EngineStalledError
 from hookline.finish_cause import Failed
 from hookline.frontend.client_request import (

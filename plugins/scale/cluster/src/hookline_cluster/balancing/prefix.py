@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from hookline.config import HashAlgorithm
+from hookline.engine.kv_cache.hashing import BlockHasher
 from hookline.events import CacheChanges
-from hookline.kv_cache.hashing import BlockHasher
 from hookline.payloads import EngineFacts
 from hookline.request import GenerateRequest
 from hookline_cluster.balancing.balancer import Candidate

@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from hookline.core.commands import Command, Reply
+from hookline.engine.commands import Command, Reply
 from hookline.exceptions import EngineDeadError
 from hookline.transport.engine_client import DeathKind, EngineDied, EngineInfo, Received
 from hookline_cluster.capabilities import EngineAttachments, RemoteEngines

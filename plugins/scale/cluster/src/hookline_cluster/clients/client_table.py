@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 
-from hookline.core.commands import Add, Finish
+from hookline.engine.commands import Add, Finish
 from hookline.events import Finished, StepOutput
 from hookline.finish_cause import Aborted
 from hookline.request_ids import client_of

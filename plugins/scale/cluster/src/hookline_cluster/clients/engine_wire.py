@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.core.commands import Command, EngineMessage
+from hookline.engine.commands import Command, EngineMessage
 from hookline_cluster.clients.messages import ToEngine
 from hookline_cluster.clients.served_clients import FromClient, ServedClients
 from hookline_cluster.config.cluster import ClusterConfig

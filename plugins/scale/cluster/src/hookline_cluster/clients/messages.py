@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.core.commands import Add, Call, Finish, Reply
+from hookline.engine.commands import Add, Call, Finish, Reply
 from hookline.events import ClockPair, Finished
 from hookline.frozen import plain
 from hookline.payloads import EngineFacts

@@ -10,7 +10,7 @@ from typing import Protocol, cast
 
 import msgspec
 
-from hookline.core.commands import (
+from hookline.engine.commands import (
     Add,
     Call,
     Command,

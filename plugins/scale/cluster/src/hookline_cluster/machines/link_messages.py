@@ -8,7 +8,7 @@ whatever an earlier one has sent has another key and reaches no request of this 
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.core.commands import Add, Call, Finish, Reply
+from hookline.engine.commands import Add, Call, Finish, Reply
 from hookline_cluster.clients.messages import (
     Attach,
     Detach,

@@ -5,8 +5,8 @@ import threading
 from collections.abc import Mapping
 from typing import TypeVar, cast
 
-from hookline.core.commands import Command
-from hookline.core.failure import FailureBarrier
+from hookline.engine.commands import Command
+from hookline.engine_setup.failure import FailureBarrier
 from hookline.exceptions import EngineDeadError
 from hookline.transport.engine_client import EngineDied, EngineInfo, Received
 from hookline_cluster.capabilities import (

@@ -9,9 +9,9 @@ from typing import TypeVar, assert_never, cast
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.core.commands import Command, Reply
+from hookline.engine.commands import Command, Reply
 from hookline.exceptions import EngineDeadError, SchemaVersionError
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline.transport.engine_client import DeathKind, EngineDied, EngineInfo, Received
 from hookline_cluster.capabilities import (
     EngineLinks,

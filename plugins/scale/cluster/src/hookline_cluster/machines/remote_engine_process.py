@@ -16,11 +16,11 @@ from typing import NoReturn
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
-from hookline.core.building import build_core, build_loop
-from hookline.core.engine_loop import EngineLoop
-from hookline.core.failure import FailureNotice
+from hookline.engine.engine_loop import EngineLoop
+from hookline.engine_setup.building import build_core, build_loop
+from hookline.engine_setup.failure import FailureNotice
 from hookline.exceptions import ConfigError, HooklineError, ModelLoadError
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.endpoint import endpoint_of
 from hookline_cluster.machines.enlistment import Enlistment

@@ -10,7 +10,7 @@ import msgspec
 
 from hookline import __version__
 from hookline.config import EngineConfig
-from hookline.core.commands import Command, EngineMessage
+from hookline.engine.commands import Command, EngineMessage
 from hookline.exceptions import ConfigError, EngineDeadError
 from hookline_cluster.clients.served_clients import FromClient, ServedClients
 from hookline_cluster.config.cluster import ClusterConfig

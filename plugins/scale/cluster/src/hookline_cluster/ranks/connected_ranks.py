@@ -13,7 +13,7 @@ import msgspec
 from hookline import __version__
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError, RankError
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.machines.endpoint import Endpoint
 from hookline_cluster.machines.folder_digest import digest_of_folder

@@ -12,7 +12,7 @@ import msgspec
 from hookline import __version__
 from hookline.config import EngineConfig
 from hookline.exceptions import RankError
-from hookline.models.description import find_folder
+from hookline.model_description import find_folder
 from hookline_cluster.machines.endpoint import Endpoint
 from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.link_keys import LinkKeys

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.core.failure import FailureBarrier
+from hookline.engine_setup.failure import FailureBarrier
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.scaling.policy import Scaler, ScalingPolicy, ScalingReason

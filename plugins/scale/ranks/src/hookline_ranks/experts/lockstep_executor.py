@@ -7,10 +7,10 @@ and one without, or a look for KV transfers, gives way to theirs.
 import msgspec
 
 from hookline.config import EngineConfig
+from hookline.engine.worker.executor import Executor, StartedStep
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.stats.step_work import RankUse
 from hookline.step import SleepLevel, StepPlan, StepResult
-from hookline.worker.executor import Executor, StartedStep
 from hookline_metrics.expert_stats import EXPERT_STATS, ExpertStats
 from hookline_ranks.experts.lockstep import Lockstep
 

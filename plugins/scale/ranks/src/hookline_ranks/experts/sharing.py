@@ -5,8 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hookline.config.engine import EngineConfig
-from hookline.worker.executor import Executor, ExecutorContext
-from hookline.worker.executor_factory import ExecutorFactory
+from hookline.engine.worker.executor import Executor, ExecutorContext
+from hookline.engine_setup.executor_factory import ExecutorFactory
 from hookline_models.threaded import AssistingExecutor
 from hookline_ranks.experts.links import ExpertLinks
 from hookline_ranks.experts.lockstep import Lockstep
@@ -14,7 +14,7 @@ from hookline_ranks.experts.lockstep_executor import LockstepExecutor
 from hookline_ranks.factory import create
 
 if TYPE_CHECKING:  # it needs torch
-    from hookline.worker.rank_context import RankContext
+    from hookline.engine.worker.rank_context import RankContext
 
 
 def share_experts(links: ExpertLinks, factory: ExecutorFactory) -> ExecutorFactory:

@@ -10,7 +10,7 @@ from torch._C._distributed_c10d import (
     ProcessGroup,
 )
 
-from hookline.worker.input_batch import Int64
+from hookline.engine.worker.input_batch import Int64
 from hookline_ranks.processes.gloo import as_bytes, meeting
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from torch._C._distributed_c10d import Store
 
 from hookline.config import EngineConfig
-from hookline.worker.sampling.sampler import StepSampler
+from hookline.engine.worker.sampling.sampler import StepSampler
 from hookline_ranks.experts.whole_experts import CountTokens
 from hookline_ranks.parallel_groups import ParallelGroups
 from hookline_ranks.processes.gloo import meet

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from hookline.clock import Clock
 from hookline.config.engine import EngineConfig
+from hookline.engine.worker.executor import ExecutorContext
+from hookline.engine.worker.worker import Worker
+from hookline.engine_setup.executor_factory import RUNS_MODEL
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.startup_timer import StartupTimer
-from hookline.worker.executor import ExecutorContext
-from hookline.worker.executor_factory import RUNS_MODEL
-from hookline.worker.worker import Worker
 from hookline_models.building import build_worker
 from hookline_ranks.processes.ends import RankEnd
 from hookline_ranks.rank_context import DividedRankContext

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from hookline.worker.input_batch import Int64
-from hookline.worker.sampling.sampler import StepSampler
+from hookline.engine.worker.input_batch import Int64
+from hookline.engine.worker.sampling.sampler import StepSampler
 from hookline_ranks.processes.links import RankLinks
 from hookline_ranks.processes.ring import RingReader, RingWriter, ring_bytes
 from hookline_ranks.processes.shared_memory import SharedMemory

@@ -6,9 +6,9 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
-from hookline.worker.forward import Feed
-from hookline.worker.input_batch import Int64, StepInputs
+from hookline.engine.decoder.forward_batch import ForwardBatch, IntermediateTensors
+from hookline.engine.worker.forward import Feed
+from hookline.engine.worker.input_batch import Int64, StepInputs
 
 
 class StageStates(NamedTuple):

@@ -5,13 +5,13 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import torch
 
-from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
+from hookline.engine.decoder.forward_batch import ForwardBatch, IntermediateTensors
+from hookline.engine.worker.followed_rows import FollowedRows
+from hookline.engine.worker.forward import Feed
+from hookline.engine.worker.input_batch import InputBatch
+from hookline.engine.worker.paged_cache import PagedCache
 from hookline.stats.step_work import Execution
 from hookline.step import StepPlan, StepResult
-from hookline.worker.followed_rows import FollowedRows
-from hookline.worker.forward import Feed
-from hookline.worker.input_batch import InputBatch
-from hookline.worker.paged_cache import PagedCache
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_ranks.pipeline import NEW_TOKENS
 from hookline_ranks.stages.stage_links import StageLinks, StageStates

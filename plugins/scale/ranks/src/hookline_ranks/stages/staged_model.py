@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from hookline.models.forward_batch import IntermediateTensors
+from hookline.engine.decoder.forward_batch import IntermediateTensors
 from hookline_models.checkpoints.model_part import MissingModule
 from hookline_models.forwards.layer_span import LayerSpan, layers_of, set_span
 from hookline_ranks.stages.stage import ONLY, Stage, divide_layers

@@ -1,1 +1,0 @@
-"""The engine core: one scheduler, one executor, one loop."""

@@ -1,0 +1,181 @@
+"""Admits waiting requests to the batch, and finds their cached KV."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hookline.engine.kv_cache.manager import KVCacheManager
+from hookline.engine.scheduler.external_prefix import (
+    NO_OFFER,
+    NOTHING_BROUGHT,
+    ExternalPrefix,
+    FetchStart,
+    PrefixOffer,
+)
+from hookline.engine.scheduler.lifecycle import RequestLifecycle
+from hookline.engine.scheduler.plan_builder import PlanBuilder, Share
+from hookline.engine.scheduler.request_queues import RequestQueues
+from hookline.events import Scheduled
+from hookline.finish_cause import Failed
+from hookline.request import Request, RequestStatus
+from hookline_registry.isolation import Failure, isolate
+
+if TYPE_CHECKING:  # it is only read
+    from hookline.config.scheduler import SchedulerConfig
+
+
+class BatchAdmission:
+    """Moves requests from the waiting queue to the batch."""
+
+    def __init__(
+        self,
+        config: "SchedulerConfig",
+        cache: KVCacheManager,
+        external: ExternalPrefix | None,
+    ) -> None:
+        self._config = config
+        self._cache = cache
+        self._external = external
+
+    def admit(
+        self,
+        lifecycle: RequestLifecycle,
+        builder: PlanBuilder,
+        share: Share,
+        *,
+        last_ended: int,
+        now: int,
+    ) -> None:
+        """Admits waiting requests in their order, until one does not fit.
+
+        Requests that are not ready step aside and do not delay others.
+
+        Args:
+            lifecycle: The requests.
+            builder: The plan.
+            share: What the step may take.
+            last_ended: Number of the last step whose result is there.
+            now: Time, ns.
+        """
+        queues, external = lifecycle.queues, self._external
+        waiting, running = queues.waiting.requests, queues.running.requests
+        limit = self._config.max_num_seqs
+        while (
+            waiting
+            and builder.budget > 0
+            and len(builder.entries) < share.requests
+            and len(running) < limit
+        ):
+            if (request := queues.next_waiting(now)) is None:
+                return
+            if request.last_step > last_ended:
+                return  # it was preempted, and a step in flight may bring its token
+            prefix = isolate(self._cache.find_prefix, request)
+            if isinstance(prefix, Failure):
+                # Its tokens or its salt cannot be hashed; others are not concerned.
+                lifecycle.finish_request(request, Failed(prefix.summary), now)
+                continue
+            offer = NO_OFFER if external is None else external.offer(request, prefix)
+            if offer.is_async:
+                start = self._step_aside(queues, request, prefix, offer, now)
+                if start is FetchStart.NO_ROOM:
+                    return
+                continue
+            missing = len(request.token_ids) - len(prefix) * self._cache.block_size
+            num_tokens = chunk(missing - offer.num_tokens, builder.budget, self._config)
+            if num_tokens == 0:
+                return
+            start = self._allocate(request, prefix, offer, num_tokens, now)
+            if start is FetchStart.NO_ROOM:
+                return
+            if start is FetchStart.BEGUN:
+                self._run(lifecycle, request, num_tokens, now)
+                builder.add(request, num_tokens, ())
+                builder.admitted.append(request)
+
+    def _step_aside(
+        self,
+        queues: RequestQueues,
+        request: Request,
+        prefix: Sequence[int],
+        offer: PrefixOffer,
+        now: int,
+    ) -> FetchStart:
+        """Holds a request aside for which an extension fetches a prefix.
+
+        If that is refused, the request stays queued and is computed without it.
+        """
+        assert self._external is not None
+        start = self._external.fetch(request, prefix, offer, now)
+        if start is FetchStart.BEGUN:
+            queues.waiting.pop(request)
+            queues.held.hold(request, self._external.gate, now)
+        elif start is FetchStart.NO_ROOM:
+            self._external.reclaim(self._cache.shortage(request, prefix), now)
+        return start
+
+    def _allocate(
+        self,
+        request: Request,
+        prefix: Sequence[int],
+        offer: PrefixOffer,
+        num_tokens: int,
+        now: int,
+    ) -> FetchStart:
+        """Gives a request its blocks, and has those of an offer filled in the step."""
+        external = self._external
+        if not self._cache.allocate(request, prefix, num_tokens, offer.num_tokens):
+            if external is not None:
+                external.reclaim(self._cache.shortage(request, prefix), now)
+            return FetchStart.NO_ROOM
+        if external is None or not offer.num_tokens:
+            return FetchStart.BEGUN
+        has_begun = external.fetch_in_step(request, prefix, offer, now)
+        return FetchStart.BEGUN if has_begun else FetchStart.REFUSED
+
+    def _run(
+        self, lifecycle: RequestLifecycle, request: Request, num_tokens: int, now: int
+    ) -> None:
+        """Moves the first waiting request, which has its blocks, to the batch."""
+        lifecycle.queues.waiting.pop(request)
+        self._record(lifecycle, request, now)
+        request.status = RequestStatus.RUNNING
+        lifecycle.queues.running.add(request)
+        lifecycle.queues.preempted.discard(request.request_id)
+        computed = request.num_computed_tokens + num_tokens
+        self._cache.cache_full_blocks(request, computed)
+
+    def _record(self, lifecycle: RequestLifecycle, request: Request, now: int) -> None:
+        """Notes the admission; counts cache hits once a request, at its first one."""
+        found = request.num_computed_tokens
+        brought = NOTHING_BROUGHT
+        if self._external is not None:
+            brought = self._external.admitted(request)
+        local = found - brought.num_tokens
+        is_resumed = request.status is RequestStatus.PREEMPTED
+        if request.num_cached_tokens is None:
+            request.num_cached_tokens = found
+            if self._cache.is_caching and request.reads_prefix_cache:
+                lifecycle.ledger.count_lookup(request.num_prompt_tokens, local)
+            if (fair := lifecycle.queues.fair) is not None:
+                # All of it at once, or the tenant's next requests would seem free.
+                fair.served_prompt(request, request.num_prompt_tokens - found)
+        lifecycle.events.scheduled.append(
+            Scheduled(
+                request.request_id,
+                now,
+                local,
+                brought.num_tokens,
+                max(0, request.max_computed_tokens - found),
+                is_resumed,
+                brought.waited,
+            )
+        )
+
+
+def chunk(missing: int, budget: int, config: "SchedulerConfig") -> int:
+    """Returns how many of the missing tokens to compute now; 0 means wait."""
+    if not config.enable_chunked_prefill:
+        return missing if missing <= budget else 0
+    if (threshold := config.long_prefill_token_threshold) is not None:
+        missing = min(missing, threshold)
+    return min(missing, budget)

@@ -1,0 +1,100 @@
+"""What the scheduler does for one extension."""
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from hookline.engine.kv_cache.manager import KVCacheManager
+from hookline.engine.scheduler.extension import SchedulerExtensions
+from hookline.engine.scheduler.lifecycle import RequestLifecycle
+from hookline.engine.scheduler.result_update import ResultUpdate
+from hookline.events import PreemptionCause
+from hookline.finish_cause import FinishCause
+from hookline.request import Request, RequestStatus
+
+T = TypeVar("T")
+
+
+class SchedulerPort:
+    """What the scheduler does for one extension. For the engine's thread.
+
+    Attributes:
+        cache: The KV cache.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        extensions: SchedulerExtensions,
+        update: ResultUpdate,
+        lifecycle: RequestLifecycle,
+        cache: KVCacheManager,
+    ) -> None:
+        self._name = name
+        self._extensions = extensions
+        self._update = update
+        self._lifecycle = lifecycle
+        self.cache = cache
+
+    def complete(
+        self, request_id: int, cause: FinishCause, output: object, now: int
+    ) -> None:
+        """Ends a request whose result is there, and gives `output` to its client.
+
+        Does nothing if it has ended meanwhile. If KV that it was computed with turned
+        out to be wrong, it is computed again instead.
+        """
+        self._update.complete(request_id, cause, {self._name: output}, now)
+
+    def finish(self, request: Request, cause: FinishCause, now: int) -> None:
+        """Ends a request, wherever it is."""
+        self._lifecycle.finish_request(request, cause, now)
+
+    def requeue(self, request: Request, now: int) -> bool:
+        """Queues a request again that is held at a gate; False if it is not held."""
+        queues = self._lifecycle.queues
+        if request not in queues.held:
+            return False
+        queues.held.discard(request)
+        queues.wait(request, now)
+        return True
+
+    def preempt(
+        self, request: Request, cause: PreemptionCause, now: int, *, num_failed: int = 0
+    ) -> None:
+        """Frees a running request's blocks and queues it again.
+
+        Args:
+            request: The request.
+            cause: Why it is preempted.
+            now: Time, ns.
+            num_failed: How many of its tokens should have been brought and were not.
+        """
+        assert request.status is RequestStatus.RUNNING
+        self._lifecycle.preempt(request, now, cause, num_failed=num_failed)
+
+    def discard_pending(self, request: Request) -> None:
+        """Drops the results in flight of a request: they depend on wrong KV."""
+        request.num_doomed_results += request.num_pending_tokens
+        request.num_pending_tokens = 0
+
+    def report(self, statistics: object) -> None:
+        """Replaces the extension's section of `SchedulerStats`."""
+        self._extensions.report(self._name, statistics)
+
+    def news(self, make: Callable[[], T]) -> T:
+        """Returns the extension's section of the next output, made if there is none."""
+        news = self._extensions.news
+        if self._name not in news:
+            news[self._name] = make()
+        return cast("T", news[self._name])
+
+
+def start_sides(
+    extensions: SchedulerExtensions,
+    update: ResultUpdate,
+    lifecycle: RequestLifecycle,
+    cache: KVCacheManager,
+) -> None:
+    """Gives each side its port."""
+    for name, side in extensions.sides.items():
+        side.start(SchedulerPort(name, extensions, update, lifecycle, cache))

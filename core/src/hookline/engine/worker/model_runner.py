@@ -1,0 +1,243 @@
+"""Runs a model over a step's flattened batch and samples from its logits."""
+
+import logging
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from hookline.engine.decoder.forward_batch import ForwardOutput
+from hookline.engine.worker.extension import WorkerStep
+from hookline.engine.worker.followed_rows import FollowedRows
+from hookline.engine.worker.forward import Feed, Forward
+from hookline.engine.worker.input_batch import InputBatch, Int64, StepInputs
+from hookline.engine.worker.sampling.logprobs import logits_indices
+from hookline.engine.worker.sampling.sampler import Samples, StepSampler
+from hookline.engine.worker.sampling.sampling_state import SamplingState
+from hookline.engine.worker.verification import DraftTree, Verified, verify
+from hookline.finish_cause import Failed, FinishCause
+from hookline.request import TokenLogprobs
+from hookline.stats.step_work import Execution
+from hookline.step import StepPlan, StepResult
+from hookline_kernels.runtime.stopwatch import Stopwatch
+from hookline_registry.isolation import Failure, isolate
+
+_log = logging.getLogger(__name__)
+
+
+class _Sampled(NamedTuple):
+    """Samples by request id, and which were kept of a step with drafts."""
+
+    tokens: dict[int, list[int]]
+    logprobs: dict[int, list[TokenLogprobs]]
+    failed: dict[int, FinishCause]
+    verified: Verified | None = None
+
+
+class ModelRunner:
+    """Keeps the batch between steps and computes one step at a time."""
+
+    def __init__(
+        self,
+        forward: Forward,
+        batch: InputBatch,
+        sampling: SamplingState,
+        sampler: StepSampler,
+        *,
+        feed: Feed,
+        stopwatch: Stopwatch,
+        needs_hidden_states: bool = False,
+        tree: DraftTree | None = None,
+        extensions: FollowedRows | None = None,
+    ) -> None:
+        """Joins the parts of a worker.
+
+        Args:
+            forward: Computes logits; bound to a cache.
+            batch: Rows of the running requests.
+            sampling: Sampling parameters by row.
+            sampler: Samples from logits, or knows what another rank samples.
+            feed: Brings inputs to the model's device.
+            stopwatch: Measures forward passes.
+            needs_hidden_states: Compute hidden states in all steps.
+            tree: Shape of the drafts; None if they are chains.
+            extensions: The worker's sides of extensions; None without any.
+        """
+        self._forward, self._batch = forward, batch
+        self._sampling, self._sampler = sampling, sampler
+        self._prepare = sampler.prepare if sampler.prepares else None
+        self._feed, self._stopwatch = feed, stopwatch
+        self._needs_hidden_states, self._tree = needs_hidden_states, tree
+        self._extensions = extensions or None
+        self._starts = () if extensions is None else extensions.starts
+        self._ends = () if extensions is None else extensions.ends
+        self._drawn = None if extensions is None else extensions.drawn
+
+    @torch.inference_mode()
+    def execute(self, plan: StepPlan) -> StepResult:
+        """Applies the plan's changes to the batch, then computes its tokens."""
+        for start in self._starts:
+            start(plan)
+        sections: dict[str, object] = {}
+        if not plan.request_ids:
+            return self._poll(sections)
+        failed: dict[int, FinishCause] = {}
+        if plan.released or plan.admitted or plan.new_block_ids:
+            failed = self._change_batch(plan)
+        inputs = self._batch.inputs(plan)
+        if self._prepare is not None:
+            self._prepare(inputs)
+        logits, output, scores = self._compute(inputs)
+        for end in self._ends:
+            end(sections)
+        extensions, seen = self._extensions, None
+        if extensions is not None and extensions.is_active:
+            seen = _seen(plan, inputs, failed, output, sections)
+            extensions.computed(seen)
+        rows = inputs.samples.rows
+        if inputs.num_drafts is None:
+            sampled = self._sample(inputs, logits[: len(rows)], rows)
+        else:
+            sampled = self._sample_verified(inputs, logits[: len(rows)])
+        if seen is not None and extensions is not None:
+            seen.rows, seen.tokens = rows, sampled.tokens
+            seen.verified = sampled.verified
+            extensions.sampled(seen)
+        return StepResult(
+            tokens=sampled.tokens,
+            logprobs=sampled.logprobs,
+            failed={**failed, **sampled.failed} if failed else sampled.failed,
+            prompt_logprobs=scores,
+            execution=Execution(self._stopwatch.nanoseconds()),
+            drafts={} if seen is None else seen.drafts,
+            sections=sections,
+        )
+
+    def _poll(self, sections: dict[str, object]) -> StepResult:
+        """Computes nothing, for extensions that have been called for the plan."""
+        for end in self._ends:
+            end(sections)
+        return StepResult(sections=sections)
+
+    def _sample(
+        self, inputs: StepInputs, logits: torch.Tensor, rows: Int64
+    ) -> "_Sampled":
+        """Samples one token of each of S requests; `logits` are [S, vocabulary]."""
+        samples = self._sampler.sample(logits, rows)
+        self._batch.advance(inputs, samples.token_ids)
+        request_ids = [self._batch.request_ids[row] for row in rows.tolist()]
+        tokens = [[token_id] for token_id in samples.token_ids.tolist()]
+        return _Sampled(
+            dict(zip(request_ids, tokens, strict=True)),
+            {request_ids[at]: [own] for at, own in samples.logprobs.items()},
+            self._failed(samples) if samples.failed else {},
+        )
+
+    def _failed(self, samples: Samples) -> dict[int, FinishCause]:
+        """Returns causes by request id."""
+        ids = self._batch.request_ids
+        return {ids[row]: cause for row, cause in samples.failed.items()}
+
+    def _sample_verified(self, inputs: StepInputs, logits: torch.Tensor) -> "_Sampled":
+        """Samples at S places, some of which verify drafts."""
+        rows, ends = inputs.samples.rows, inputs.samples.ends
+        if (tree := self._tree) is None:
+            drawn = None if self._drawn is None else self._drawn(rows)
+            samples = self._sampler.sample(logits, rows, ends, drawn)
+            places = np.minimum(ends, self._batch.token_ids.shape[1] - 1)
+            drafts = self._batch.token_ids[rows, places]
+            verified = verify(rows, samples.token_ids, drafts.astype(np.int64))
+        else:
+            assert inputs.nodes is not None
+            indices = inputs.samples.indices
+            samples = self._sampler.sample(
+                logits, rows, ends, nodes=inputs.nodes[indices]
+            )
+            verified = tree.verify(rows, samples.token_ids, inputs.token_ids[indices])
+        self._batch.advance_verified(inputs, samples.token_ids, verified)
+        sampled = _Sampled({}, {}, self._failed(samples), verified)
+        logprobs = samples.logprobs
+        kept = np.flatnonzero(verified.is_kept).tolist()
+        token_ids, start = samples.token_ids[kept].tolist(), 0
+        for first, count in zip(
+            verified.firsts.tolist(), verified.counts.tolist(), strict=True
+        ):
+            request_id = self._batch.request_ids[rows[first]]
+            end = start + count
+            sampled.tokens[request_id] = token_ids[start:end]
+            if first in logprobs:
+                sampled.logprobs[request_id] = [logprobs[at] for at in kept[start:end]]
+            start = end
+        return sampled
+
+    def _change_batch(self, plan: StepPlan) -> dict[int, FinishCause]:
+        """Releases and admits requests, and adds blocks.
+
+        Returns:
+            Causes by id of the requests whose sampling parameters raised an error. They
+            end with this step, and are computed in it as if they were greedy.
+        """
+        failed: dict[int, FinishCause] = {}
+        for request_id in plan.released:
+            row = self._batch.remove_request(request_id)
+            self._sampling.clear_row(row)
+            if self._extensions is not None and self._extensions.is_active:
+                self._extensions.left(row)
+        for sequence in plan.admitted:
+            row = self._batch.admit(sequence)
+            if self._extensions is not None:
+                self._extensions.joined(row, sequence)
+            outcome = isolate(self._sampling.admit, row, sequence)
+            if isinstance(outcome, Failure):
+                self._sampling.reset(row)
+                reason = f"sampling failed: {outcome.summary}"
+                failed[sequence.request_id] = Failed(reason)
+                _log.error(
+                    "request %d ends: its sampling parameters cannot be used",
+                    sequence.request_id,
+                    exc_info=outcome.error,
+                )
+        self._batch.grow(plan)
+        return failed
+
+    def _compute(
+        self, inputs: StepInputs
+    ) -> tuple[torch.Tensor, ForwardOutput | None, dict[int, list[TokenLogprobs]]]:
+        """Runs the model.
+
+        Returns:
+            Logits [W, vocabulary]; hidden states, if they are needed; and
+            log-probabilities of prompt tokens by request id.
+        """
+        indices, output = inputs.samples.indices, None
+        prompts: list[tuple[int, int, int]] = []
+        if self._batch.scored_rows:
+            indices, prompts = logits_indices(self._batch, inputs)
+        batch = self._feed.batch(inputs, indices)
+        self._stopwatch.start()
+        extensions = self._extensions
+        if self._needs_hidden_states or (
+            extensions is not None and extensions.needs_states
+        ):
+            output = self._forward.with_hidden(batch)
+            logits = output.logits
+        else:
+            logits = self._forward(batch)
+        self._stopwatch.stop()
+        if not prompts:
+            return logits, output, {}
+        return logits, output, self._sampler.score_prompts(inputs, prompts, logits)
+
+
+def _seen(
+    plan: StepPlan,
+    inputs: StepInputs,
+    failed: dict[int, FinishCause],
+    output: ForwardOutput | None,
+    sections: dict[str, object],
+) -> WorkerStep:
+    """Returns the step as extensions see it once its layers are computed."""
+    final = features = None
+    if output is not None:
+        final, features = output.final, output.features
+    return WorkerStep(plan, inputs, failed, final, features, sections=sections)

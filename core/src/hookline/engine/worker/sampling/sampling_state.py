@@ -1,0 +1,115 @@
+"""Sampling parameters of the batch as columns, for sampling by array operations."""
+
+import numpy as np
+import numpy.typing as npt
+
+from hookline.engine.worker.sampling.logits_processors import LogitsProcessors
+from hookline.step import AdmittedSequence
+from hookline_kernels.randomness import split_mix
+
+Float32 = npt.NDArray[np.float32]
+
+_LEAST = float(np.finfo(np.float32).tiny)
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def positive_float32(value: float) -> float:
+    """Clamps a positive number so that float32 rounds it neither to 0 nor infinity."""
+    return min(max(value, _LEAST), _LARGEST)
+
+
+class SamplingState:
+    """Columns by batch row; those of free rows are stale and never read.
+
+    Attributes:
+        processors: The logits processors.
+        temperature: 0 means greedy.
+        top_k: The vocabulary's size where it is off.
+        top_p: 1 where it is off.
+        min_p: 0 where it is off.
+        seeds: The request's, or derived from the engine's seed and the request's id.
+        num_logprobs: −1 where none are requested.
+        has_filters: Whether top-k, top-p or min-p is on.
+        needs_change: Whether a logits processor applies or log-probabilities are
+            requested.
+    """
+
+    def __init__(
+        self,
+        max_num_seqs: int,
+        vocab_size: int,
+        seed: int,
+        processors: LogitsProcessors | None = None,
+    ) -> None:
+        """Creates the state of an empty batch; without `processors`, none apply."""
+        self._vocab_size = vocab_size
+        self._engine_seed = seed
+        self.processors = processors or LogitsProcessors(max_num_seqs)
+        self.temperature: Float32 = np.zeros(max_num_seqs, np.float32)
+        self.top_k = np.full(max_num_seqs, vocab_size, np.int64)
+        self.top_p: Float32 = np.ones(max_num_seqs, np.float32)
+        self.min_p: Float32 = np.zeros(max_num_seqs, np.float32)
+        self.seeds = np.zeros(max_num_seqs, np.uint64)
+        self.num_logprobs = np.full(max_num_seqs, -1, np.int64)
+        self.has_filters = np.zeros(max_num_seqs, np.bool_)
+        self.needs_change = np.zeros(max_num_seqs, np.bool_)
+
+    def admit(self, row: int, sequence: AdmittedSequence) -> None:
+        """Fills a request's row.
+
+        Raises:
+            ValueError: A token id is not in the vocabulary. Processors that write to
+                one flat array of logits would write to another request's.
+        """
+        self._check_ids(sequence)
+        params = sequence.params
+        greedy = params.is_greedy
+        self.temperature[row] = 0.0 if greedy else positive_float32(params.temperature)
+        self.top_k[row] = min(params.top_k or self._vocab_size, self._vocab_size)
+        self.top_p[row] = positive_float32(params.top_p)
+        self.min_p[row] = params.min_p
+        self.seeds[row] = self._seed(sequence)
+        self.num_logprobs[row] = -1 if params.logprobs is None else params.logprobs
+        self.has_filters[row] = (
+            self.top_k[row] < self._vocab_size
+            or self.top_p[row] < 1
+            or self.min_p[row] > 0
+        )
+        self.processors.admit(row, sequence)
+        has_processors = self.processors.is_active[row]
+        self.needs_change[row] = has_processors or params.logprobs is not None
+
+    def reset(self, row: int) -> None:
+        """Makes a row greedy, after `admit` has raised an error."""
+        self.temperature[row] = self.min_p[row] = 0.0
+        self.top_k[row] = self._vocab_size
+        self.top_p[row] = 1.0
+        self.seeds[row] = 0
+        self.num_logprobs[row] = -1
+        self.has_filters[row] = self.needs_change[row] = False
+        self.processors.reset(row)
+
+    def clear_row(self, row: int) -> None:
+        """Drops the logits processors' state of a request."""
+        self.processors.release(row)
+
+    def close(self) -> None:
+        """Ends the logits processors' thread."""
+        self.processors.close()
+
+    def _check_ids(self, sequence: AdmittedSequence) -> None:
+        params = sequence.params
+        for ids in (
+            params.logit_bias,
+            params.stop_token_ids,
+            sequence.eos_token_ids,
+            *sequence.bad_words_token_ids,
+        ):
+            if ids and not (min(ids) >= 0 and max(ids) < self._vocab_size):
+                raise ValueError(f"a token id is not below {self._vocab_size}")
+
+    def _seed(self, sequence: AdmittedSequence) -> np.uint64:
+        if (seed := sequence.params.seed) is not None:
+            return np.uint64((seed + sequence.completion_index) % 2**64)
+        pair = (self._engine_seed % 2**32 << 32) ^ sequence.request_id
+        return np.uint64(split_mix(np.array([pair % 2**64], np.uint64))[0])

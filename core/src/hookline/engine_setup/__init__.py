@@ -1,0 +1,1 @@
+"""Makes an engine of a configuration: its parts, facts, recorder and executor."""

@@ -1,0 +1,96 @@
+"""Builds an engine core with the executor that a configuration names."""
+
+from dataclasses import replace
+from typing import cast
+
+from hookline.clock import Clock
+from hookline.config.engine import EngineConfig
+from hookline.engine.engine_core import EngineCore
+from hookline.engine.engine_loop import EngineLoop, EngineRecorder
+from hookline.engine.scheduler.extension import scheduler_sides
+from hookline.engine.worker.executor import Executor, ExecutorContext
+from hookline.engine_setup.engine_facts import engine_facts
+from hookline.engine_setup.engine_recorder import EngineRecorderContext, GuardedRecorder
+from hookline.engine_setup.executor_factory import (
+    AdaptFactory,
+    ExecutorFactory,
+    load_executor_factory,
+)
+from hookline.engine_setup.making import make_scheduler_parts
+from hookline.exceptions import ConfigError
+from hookline.plugin_loading.extensions import load_extensions
+from hookline.plugin_loading.logits_processors import check_logits_processors
+from hookline.plugins.calling import call_plugin
+from hookline.plugins.kinds import ENGINE_RECORDER
+from hookline.startup_timer import StartupTimer
+from hookline_registry import installed
+
+
+def build_core(
+    config: EngineConfig, clock: Clock, adapt: AdaptFactory | None = None
+) -> EngineCore:
+    """Builds an engine core with the executor that the configuration names.
+
+    Its facts report how long each phase of the start took.
+
+    Args:
+        config: The engine's configuration.
+        clock: Time source.
+        adapt: Adapts the executor's factory, for an engine that shares its model with
+            others; None for one that does not.
+
+    Raises:
+        ModelLoadError: The model cannot be loaded or served.
+        ConfigError: An option does not fit the model, the machine or a plugin.
+    """
+    timer = StartupTimer(clock)
+    with timer.phase("start engine"):
+        factory = load_executor_factory(config.executor_name)
+        extensions = load_extensions(config, capabilities=factory.capabilities)
+        context = ExecutorContext(
+            config=config, clock=clock, timer=timer, extensions=extensions
+        )
+        executor = build_executor(factory if adapt is None else adapt(factory), context)
+        sides = scheduler_sides(extensions)
+        parts = make_scheduler_parts(config, executor.shape, clock, sides)
+        facts = engine_facts(config, executor.shape)
+        core = EngineCore(config, executor, clock, facts, parts)
+    core.facts = replace(
+        core.facts,
+        rank_pids=executor.pids,
+        rank_hosts=executor.hosts,
+        startup=timer.phases(),
+    )
+    return core
+
+
+def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
+    """Builds the loop around a core, and the recorder that the configuration asks for.
+
+    Raises:
+        ConfigError: The file of a recording cannot be written, or nothing installed
+            writes one.
+    """
+    observers, recorder = config.observers, None
+    if observers.record is not None:
+        if not installed(ENGINE_RECORDER.group):
+            raise ConfigError("record", "requires the distribution hookline-recording")
+        context = EngineRecorderContext(
+            config=config, facts=core.facts, clock=core.clock_pair()
+        )
+        made = call_plugin(ENGINE_RECORDER, "file", context, option="record")
+        if made is not None:
+            recorder = GuardedRecorder(cast("EngineRecorder", made))
+    return EngineLoop(core, observers.heartbeat_seconds, recorder)
+
+
+def build_executor(factory: ExecutorFactory, context: ExecutorContext) -> Executor:
+    """Loads the plugins first, so that their mistakes do not cost a model's loading.
+
+    Raises:
+        ModelLoadError: The model cannot be loaded or served.
+        ConfigError: An option does not fit the model, the machine or a plugin.
+    """
+    if not factory.has_processes:  # their ranks check it, in their own processes
+        check_logits_processors(context.config, factory.capabilities)
+    return factory(context)

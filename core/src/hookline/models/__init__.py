@@ -1,1 +1,0 @@
-"""Models as the engine knows them: description, shapes of layers, and one decoder."""
