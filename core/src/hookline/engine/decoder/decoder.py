@@ -20,7 +20,6 @@ from hookline.engine.decoder.parts import DecoderParts, NotDecoder
 from hookline_kernels.head_shape import HeadShape
 from hookline_kernels.modules.norms import FastNorm
 from hookline_kernels.modules.pre_norm import PreNorm, Product
-from hookline_kernels.runtime.weight_pages import give_back_clean_pages
 
 
 class WrittenLayers(Protocol):
@@ -82,7 +81,6 @@ class Decoder:
         self.feature_layers = feature_layers
         self._first_layer = parts.first_layer
         self.is_capturable = all(layer.is_capturable for layer in self._layers)
-        give_back_clean_pages()
 
     @property
     def reason(self) -> str:
