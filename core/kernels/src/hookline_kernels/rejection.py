@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from hookline_kernels.inverting import invert_distribution
+from hookline_kernels.drawing import invert_distribution
 
 Int64 = npt.NDArray[np.int64]
 

@@ -6,9 +6,9 @@ import torch
 from transformers import PreTrainedModel
 
 from hookline.engine.decoder import Decoder, NotDecoder
-from hookline.engine.decoder.layer_ops import LayerOps
 from hookline.engine.worker.forward import Forward
 from hookline_kernels import CPU, KernelError, Platform, import_compiled
+from hookline_kernels.layer_ops import LayerOps
 from hookline_kernels.modules.adapting import adapt
 from hookline_kernels.modules.reduction import Reduce
 from hookline_kernels.runtime.weight_pages import give_back_clean_pages

@@ -14,10 +14,10 @@ from hookline.engine.decoder.forward_batch import (
     features_before,
 )
 from hookline.engine.decoder.layer import DecoderLayer, kernel_norm
-from hookline.engine.decoder.layer_ops import LayerOps, StepReplay
 from hookline.engine.decoder.layer_shapes import KeysAndValues, ModelLayers
 from hookline.engine.decoder.parts import DecoderParts, NotDecoder
 from hookline_kernels.head_shape import HeadShape
+from hookline_kernels.layer_ops import LayerOps, StepReplay
 from hookline_kernels.modules.norms import FastNorm
 from hookline_kernels.modules.pre_norm import PreNorm, Product
 

@@ -23,9 +23,12 @@ from hookline.engine.worker.sampling.sampling_state import SamplingState
 from hookline.finish_cause import FinishCause
 from hookline.request import TokenLogprobs
 from hookline_kernels import CPU
-from hookline_kernels.filters import keep_likeliest
-from hookline_kernels.inverting import invert_distribution
-from hookline_kernels.randomness import split_mix, uniforms
+from hookline_kernels.drawing import (
+    invert_distribution,
+    keep_likeliest,
+    split_mix,
+    uniforms,
+)
 from hookline_kernels.rejection import DraftLayout
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
 
