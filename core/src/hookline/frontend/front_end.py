@@ -205,12 +205,15 @@ class FrontEnd:
             raise EngineStalledError(engine.stall.reason)
         if self._refuses_asleep and engine.is_asleep:
             raise EngineSleepingError
+        seconds_left: float | None = None
+        if ends_at is not None:
+            seconds_left = seconds_until(ends_at, self._clock.now())
         ids = list(islice(self._ids, request.params.n))
         request = replace(
             request,
             request_id=ids[0],
             eos_token_ids=engine.facts.model.eos_token_ids,
-            timeout_seconds=seconds_until(ends_at, self._clock.now()),
+            timeout_seconds=seconds_left,
         )
         # Sent first: if it cannot be encoded, nothing is known of it.
         self.engines.send(engine, Add(request, ids[1:]))
