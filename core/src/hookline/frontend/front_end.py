@@ -34,10 +34,9 @@ from hookline.frontend.calls import PendingCalls, SleepOperations
 from hookline.frontend.client_request import ClientRequest, Deliver, seconds_until
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.extension import Extend, FrontEndParts
-from hookline.frontend.input_processor import InputProcessor, check_types
+from hookline.frontend.input_processor import InputProcessor, check_types, completed
 from hookline.frontend.observing import Observing
 from hookline.frontend.output_processor import OutputProcessor
-from hookline.frontend.request_context import completed
 from hookline.frontend.request_ending import RequestEnding
 from hookline.frontend.router import EngineRouter
 from hookline.frontend.text_stream import make_text_streams
