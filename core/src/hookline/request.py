@@ -1,6 +1,7 @@
 """Requests: as sent by the front end, and their state in the engine."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
@@ -160,6 +161,7 @@ Line = tuple[str, str, int]
 """Tenant, client's id and priority of a request whose choices queue one by one."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Request:
     """A request inside the engine core; only the scheduler changes it.
 
@@ -194,74 +196,50 @@ class Request:
         last_step: Number of the last step that was planned to compute it; 0 before.
     """
 
-    __slots__ = (
-        "block_hashes",
-        "block_ids",
-        "facts",
-        "inner",
-        "is_follower",
-        "is_provisional",
-        "last_step",
-        "line",
-        "max_computed_tokens",
-        "max_tokens",
-        "num_cached_tokens",
-        "num_computed_tokens",
-        "num_doomed_results",
-        "num_drafts",
-        "num_hashed_blocks",
-        "num_pending_tokens",
-        "num_prompt_tokens",
-        "num_stored_prompt_tokens",
-        "params",
-        "priority",
-        "prompt_logprobs",
-        "queued_at",
-        "rank",
-        "reads_prefix_cache",
-        "request_id",
-        "sections",
-        "sequence",
-        "status",
-        "stop_token_ids",
-        "token_ids",
-    )
+    inner: GenerateRequest
+    _: KW_ONLY
+    sequence: int
+    queued_at: int
+    max_tokens: int
+    request_id: int = field(init=False)
+    params: SamplingValues = field(init=False)
+    facts: RequestFacts = field(init=False)
+    token_ids: list[int] = field(init=False)
+    num_prompt_tokens: int = field(init=False)
+    stop_token_ids: frozenset[int] = field(init=False)
+    reads_prefix_cache: bool = field(init=False)
+    sections: Sections = field(init=False)
+    status: RequestStatus = RequestStatus.WAITING
+    num_computed_tokens: int = 0
+    max_computed_tokens: int = 0
+    num_pending_tokens: int = 0
+    num_drafts: int = 0
+    num_cached_tokens: int | None = None
+    prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
+    block_ids: list[int] = field(default_factory=list)
+    block_hashes: list[bytes] = field(default_factory=list)
+    num_hashed_blocks: int = 0
+    num_stored_prompt_tokens: int = 0
+    is_provisional: bool = False
+    num_doomed_results: int = 0
+    rank: tuple[int, int, int] | None = None
+    line: Line | None = None
+    is_follower: bool = False
+    last_step: int = 0
 
-    def __init__(
-        self, inner: GenerateRequest, *, sequence: int, queued_at: int, max_tokens: int
-    ) -> None:
-        self.inner = inner
-        self.sequence = sequence
-        self.request_id = inner.request_id
-        self.params = inner.params
-        self.facts = inner.facts
-        self.priority = inner.facts.priority
-        self.queued_at = queued_at
-        self.max_tokens = max_tokens
+    def __post_init__(self) -> None:
+        inner = self.inner
+        self.request_id, self.sections = inner.request_id, inner.sections
+        params = self.params = inner.params
+        facts = self.facts = inner.facts
         self.token_ids = list(inner.prompt_token_ids)
         self.num_prompt_tokens = len(self.token_ids)
-        self.num_computed_tokens = self.max_computed_tokens = 0
-        self.num_pending_tokens = self.num_drafts = 0
-        self.num_cached_tokens: int | None = None
-        self.prompt_logprobs: list[TokenLogprobs] = []
-        self.block_ids: list[int] = []
-        self.block_hashes: list[bytes] = []
-        self.num_hashed_blocks = 0
-        self.num_stored_prompt_tokens = 0
         self.reads_prefix_cache = (
-            not inner.skip_reading_prefix_cache and self.params.prompt_logprobs is None
+            not inner.skip_reading_prefix_cache and params.prompt_logprobs is None
         )
-        self.sections = inner.sections
-        self.is_provisional = False
-        self.num_doomed_results = 0
-        self.status = RequestStatus.WAITING
-        self.rank: tuple[int, int, int] | None = None
-        self.line: Line | None = None
-        if (facts := inner.facts).client_id:
+        if facts.client_id:
             self.line = (facts.tenant or "", facts.client_id, facts.priority)
-        self.is_follower = False
-        self.last_step = 0
-        params, eos = self.params, inner.eos_token_ids
+        eos = inner.eos_token_ids
         # A complete grammar leaves no other token.
         if params.ignore_eos and params.structured_outputs is None:
             eos = ()

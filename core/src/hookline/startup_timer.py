@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Self
 
 from hookline.clock import NANOSECONDS, Clock
 
@@ -49,6 +50,10 @@ class StartupTimer:
     def include(self, phases: Iterable[StartupPhase]) -> None:
         """Adds phases of another process on this machine, after those that began."""
         self._phases.extend(phases)
+
+    def renewed(self) -> Self:
+        """Returns a timer without phases, for a start after a sleep."""
+        return type(self)(self._clock)
 
     def phases(self) -> tuple[StartupPhase, ...]:
         """Returns the phases that have ended."""

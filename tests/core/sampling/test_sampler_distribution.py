@@ -17,9 +17,7 @@ from transformers import (
 
 from hookline import LLM, SamplingParams
 from hookline.engine.worker.sampling.sampler import Sampler, Samples
-from hookline_kernels.filters import keep_likeliest
-from hookline_kernels.inverting import invert_distribution
-from hookline_kernels.randomness import uniforms
+from hookline_kernels.drawing import invert_distribution, keep_likeliest, uniforms
 from hookline_testing.oracle import Oracle
 
 Int64 = npt.NDArray[np.int64]

@@ -4,14 +4,16 @@ import msgspec
 import numpy as np
 
 from hookline.engine.kv_cache.block_pool import BlockPool
-from hookline.engine.worker.input_batch import InputBatch, one_by_one
-from hookline.engine.worker.verification import DraftLayout, verify
+from hookline.engine.worker.input_batch import InputBatch
+from hookline.engine.worker.verification import verify
 from hookline.events import StepRecord, VerifiedDrafts
 from hookline.sampling_params import SamplingParams
 from hookline.stats.step_work import StepWork
 from hookline.step import AdmittedSequence, StepPlan
+from hookline_kernels.rejection import DraftLayout
 from hookline_metrics.drafts import DRAFT_USE, DraftUse
 from hookline_metrics.speculation import SpeculationYield
+from hookline_models.machines.host_feed import one_by_one
 
 MILLISECOND = 1_000_000
 

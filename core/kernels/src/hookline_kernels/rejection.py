@@ -8,9 +8,13 @@ of the target's distribution over the draft's; if all are accepted, from the tar
 import itertools
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
-from hookline_kernels.inverting import invert_distribution
+from hookline_kernels.drawing import invert_distribution
+
+Int64 = npt.NDArray[np.int64]
 
 
 class Verified(NamedTuple):
@@ -71,3 +75,44 @@ def reject_reference(
         weights.append(excess if bool(excess.any()) else row)
     accepted = torch.tensor(counts, device=next_points.device)
     return Verified(accepted, invert_distribution(torch.stack(weights), next_points))
+
+
+class DraftLayout:
+    """Layout of S places of R requests that are verified by rejection sampling.
+
+    A request's places are adjacent: one for each of its drafts, and one after the last.
+
+    Attributes:
+        firsts: [R] index of each request's first place.
+        is_draft: [S] whether a place has a draft.
+        starts: [R + 1] index of each request's first draft, and the number of drafts.
+    """
+
+    def __init__(self, rows: Int64) -> None:
+        self.firsts: Int64 = np.flatnonzero(np.diff(rows, prepend=-1))
+        self._lengths = np.diff(self.firsts, append=len(rows))
+        self.is_draft = np.ones(len(rows), np.bool_)
+        self.is_draft[self.firsts + self._lengths - 1] = False
+        starts = np.append(self.firsts, len(rows))
+        self.starts: Int64 = starts - np.arange(len(starts))
+
+    def settle(
+        self, drafts: Int64, num_accepted: Int64, following: Int64
+    ) -> tuple[Int64, Int64]:
+        """Returns the kept tokens of all requests.
+
+        Args:
+            drafts: All drafts.
+            num_accepted: [R] number of accepted drafts.
+            following: [R] the token after the accepted drafts.
+
+        Returns:
+            Indices into S, and the token at each.
+        """
+        place = np.arange(len(self.is_draft)) - np.repeat(self.firsts, self._lengths)
+        last = np.repeat(num_accepted, self._lengths)
+        tokens = np.zeros(len(place), np.int64)
+        tokens[self.is_draft] = drafts
+        tokens = np.where(place < last, tokens, np.repeat(following, self._lengths))
+        settled = np.flatnonzero(place <= last)
+        return settled, tokens[settled]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
+from hookline_kernels.drawing import invert_distribution
 from hookline_kernels.failure import KernelError
 from hookline_kernels.importing import import_compiled
-from hookline_kernels.inverting import invert_distribution
 from hookline_kernels.platform import CPU, Platform
 from hookline_kernels.rejection import Verified, reject_reference
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from hookline.engine.worker.executor import Executor, ExecutorContext, MakeRanks
 from hookline.exceptions import ConfigError
+from hookline.plugin_loading.extensions import ExecutorCapabilities
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import EXECUTOR
-from hookline.step import ExecutorCapabilities
 from hookline_registry import RegistryError, UnknownPluginError
 
 RANKS = "mp"

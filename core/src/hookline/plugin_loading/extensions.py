@@ -25,8 +25,23 @@ from hookline.payloads import EngineFacts, ExtensionContext, ExtensionFacts
 from hookline.plugins.calling import call_plugin
 from hookline.plugins.kinds import EXTENSION
 from hookline.pooling import POOLING
-from hookline.step import ExecutorCapabilities
 from hookline_registry import installed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorCapabilities:
+    """Capabilities of an executor for extensions and logits processors.
+
+    Attributes:
+        hidden_states: Whether it has the model's hidden states.
+        draft_trees: Whether it verifies trees of drafts, not only chains.
+        logits: Whether it has logits, which logits processors can change.
+    """
+
+    hidden_states: bool = False
+    draft_trees: bool = False
+    logits: bool = False
+
 
 _ALL = ExecutorCapabilities(hidden_states=True, draft_trees=True, logits=True)
 

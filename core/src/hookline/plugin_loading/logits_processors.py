@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Mapping
 
 from hookline.config.engine import EngineConfig
 from hookline.exceptions import ConfigError, RequestError
+from hookline.plugin_loading.extensions import ExecutorCapabilities
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import LOGITS_PROCESSOR
 from hookline.sampling_values import SamplingValues
-from hookline.step import ExecutorCapabilities
 from hookline_registry import RegistryError, installed
 
 OPTION = "logits-processor"

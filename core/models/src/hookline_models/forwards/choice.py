@@ -6,11 +6,12 @@ import torch
 from transformers import PreTrainedModel
 
 from hookline.engine.decoder import Decoder, NotDecoder
-from hookline.engine.decoder.layer_ops import LayerOps
 from hookline.engine.worker.forward import Forward
 from hookline_kernels import CPU, KernelError, Platform, import_compiled
+from hookline_kernels.layer_ops import LayerOps
 from hookline_kernels.modules.adapting import adapt
 from hookline_kernels.modules.reduction import Reduce
+from hookline_kernels.runtime.weight_pages import give_back_clean_pages
 from hookline_models.forwards.attention import AttentionSlot
 from hookline_models.forwards.finding_parts import find_parts
 from hookline_models.forwards.hidden_state_hook import HiddenStateHook
@@ -78,6 +79,7 @@ def choose_forward(
             max_model_len=max_model_len,
             feature_layers=feature_layers,
         )
+        give_back_clean_pages()
         try_forward(
             decoder,
             probed,

@@ -5,8 +5,8 @@ import gc
 from hookline.config.engine import EngineConfig
 from hookline.engine.worker.executor import Compute
 from hookline.engine.worker.loaded_model import LoadedModel
-from hookline.engine.worker.machine import Serving
 from hookline.engine.worker.runner_maker import Allocation, RunnerMaker
+from hookline.engine.worker.worker import Worker
 from hookline.startup_timer import StartupTimer
 from hookline.stats.step_work import ThreadUse
 from hookline.step import StepPlan, StepResult
@@ -16,6 +16,7 @@ from hookline_kernels.runtime.gc_freeze import freeze_gc
 from hookline_kernels.runtime.kv_cache_prefaulter import KVCachePrefaulter
 from hookline_kernels.runtime.threads.choosing import is_chosen
 from hookline_kernels.runtime.threads.governor import ThreadGovernor
+from hookline_models.machines.host_feed import HostSteps
 from hookline_models.machines.memory import blocks_that_fit
 from hookline_models.machines.profile import main_memory_room
 
@@ -39,14 +40,16 @@ class CpuMachine:
         model: LoadedModel,
         most_drafts: int,
         obstacle: str,
-    ) -> None:
-        """Returns None: inputs stay where they are."""
+    ) -> HostSteps:
+        """Implements `Machine`."""
+        del config, model, most_drafts, obstacle
+        return HostSteps()
 
     def count_blocks(self, maker: RunnerMaker, timer: StartupTimer) -> int:
         """Implements `Machine`."""
         return blocks_that_fit(maker, timer, main_memory_room)
 
-    def tune(self, worker: Serving) -> Compute:
+    def tune(self, worker: Worker) -> Compute:
         """Faults in pages, and shares the cores with others."""
         if self._prefaulter is None:
             prefault = worker.config.cache.kv_cache_prefault
@@ -86,7 +89,7 @@ def governed(governor: ThreadGovernor, compute: Compute) -> Compute:
     return computed
 
 
-def _governor(worker: Serving) -> ThreadGovernor | None:
+def _governor(worker: Worker) -> ThreadGovernor | None:
     """Returns None where no team of threads computes steps."""
     config = worker.config
     if not worker.maker.may_compile:

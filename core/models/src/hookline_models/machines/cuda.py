@@ -8,8 +8,8 @@ import torch
 from hookline.config.engine import EngineConfig
 from hookline.engine.worker.executor import Compute
 from hookline.engine.worker.loaded_model import LoadedModel
-from hookline.engine.worker.machine import Serving
 from hookline.engine.worker.runner_maker import RunnerMaker
+from hookline.engine.worker.worker import Worker
 from hookline.startup_timer import StartupTimer
 from hookline_kernels import Platform
 from hookline_kernels.gpu.graph_capture import Capture
@@ -56,7 +56,7 @@ class CudaMachine:
         """Implements `Machine`."""
         return blocks_that_fit(maker, timer, device_room)
 
-    def tune(self, worker: Serving) -> Compute:
+    def tune(self, worker: Worker) -> Compute:
         """Implements `Machine`."""
         freeze_gc()
         return worker.compute

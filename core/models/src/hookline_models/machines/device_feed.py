@@ -3,9 +3,9 @@
 import torch
 
 from hookline.engine.decoder.forward_batch import ForwardBatch
-from hookline.engine.worker.forward import count_decodes
-from hookline.engine.worker.input_batch import Int32, Int64, StepInputs, one_by_one
+from hookline.engine.worker.input_batch import Int32, Int64, StepInputs
 from hookline_kernels.gpu.graph_sizes import GraphSizes
+from hookline_models.machines.host_feed import count_decodes, one_by_one
 
 NOWHERE = -1
 """Slot of a row that only pads a graph's batch: nothing is written for it."""

@@ -9,6 +9,8 @@ from hookline.config.engine import EngineConfig
 from hookline.engine.decoder import Decoder
 from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.loaded_model import LoadedModel
+from hookline.engine.worker.paged_cache import PagedCache
+from hookline.engine.worker.runner_maker import RunnerMaker
 from hookline_kernels.gpu.graph_capture import Capture
 from hookline_kernels.gpu.graph_sizes import GraphSizes
 from hookline_models.machines.cuda_graphs import GraphedForward
@@ -53,7 +55,12 @@ class GraphPlan:
             return GraphSizes()
         return GraphSizes.up_to(self._max_sequences)
 
-    def feed(self) -> DeviceFeed:
+    def feed(self, maker: RunnerMaker, cache: PagedCache) -> DeviceFeed:
+        """Implements `DeviceSteps`."""
+        del maker, cache
+        return self.buffers()
+
+    def buffers(self) -> DeviceFeed:
         """Allocates the input buffers of steps on a GPU."""
         scheduler, longest = self.config.scheduler, self.model.shape.max_model_len
         return DeviceFeed(
@@ -64,8 +71,9 @@ class GraphPlan:
             sizes=self.sizes,
         )
 
-    def forward(self, feed: Feed) -> Forward:
+    def forward(self, maker: RunnerMaker, feed: Feed) -> Forward:
         """Implements `DeviceSteps`."""
+        del maker
         assert isinstance(feed, DeviceFeed)
         return self.graphed(feed) or self.model.forward
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from hookline.engine.worker.forward import HostFeed
 from hookline.engine.worker.paged_cache import bytes_of_blocks
 from hookline.engine.worker.runner_maker import RunnerMaker
 from hookline.exceptions import ConfigError
@@ -13,6 +12,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.step import AdmittedSequence, StepPlan
 from hookline_kernels.runtime.gpu_memory import NoRoomError, Profiled, measure
 from hookline_models.machines.graph_plan import GraphPlan
+from hookline_models.machines.host_feed import HostFeed
 from hookline_models.machines.memory import host_room
 
 _log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ def _run_largest_steps(maker: RunnerMaker) -> Profiled:
     steps = _LargestSteps.of(maker)
     graphs, state = maker.device_steps, maker.batch_state()
     assert isinstance(graphs, GraphPlan)
-    feed = graphs.feed()
+    feed = graphs.buffers()
     cache = maker.cache(steps.num_blocks)
     runner = maker.runner(maker.model.forward, feed, cache, state)
     runner.execute(steps.prompts)

@@ -14,13 +14,12 @@ from hookline.engine.decoder.forward_batch import (
     features_before,
 )
 from hookline.engine.decoder.layer import DecoderLayer, kernel_norm
-from hookline.engine.decoder.layer_ops import LayerOps, StepReplay
 from hookline.engine.decoder.layer_shapes import KeysAndValues, ModelLayers
 from hookline.engine.decoder.parts import DecoderParts, NotDecoder
 from hookline_kernels.head_shape import HeadShape
+from hookline_kernels.layer_ops import LayerOps, StepReplay
 from hookline_kernels.modules.norms import FastNorm
 from hookline_kernels.modules.pre_norm import PreNorm, Product
-from hookline_kernels.runtime.weight_pages import give_back_clean_pages
 
 
 class WrittenLayers(Protocol):
@@ -82,7 +81,6 @@ class Decoder:
         self.feature_layers = feature_layers
         self._first_layer = parts.first_layer
         self.is_capturable = all(layer.is_capturable for layer in self._layers)
-        give_back_clean_pages()
 
     @property
     def reason(self) -> str:

@@ -3,11 +3,11 @@
 import torch
 from torch import nn
 
-from hookline.engine.decoder.layer_ops import LayerOps
 from hookline.engine.decoder.layer_shapes import LayerAttention
 from hookline.engine.decoder.parts import LayerParts, NotDecoder
 from hookline_kernels import Attend
 from hookline_kernels.head_shape import HeadNorms, HeadShape
+from hookline_kernels.layer_ops import LayerOps
 from hookline_kernels.metadata import CosSin, LayerMetadata
 from hookline_kernels.modules.linears import are_joinable
 from hookline_kernels.modules.norms import FastNorm

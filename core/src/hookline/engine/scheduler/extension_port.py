@@ -87,14 +87,3 @@ class SchedulerPort:
         if self._name not in news:
             news[self._name] = make()
         return cast("T", news[self._name])
-
-
-def start_sides(
-    extensions: SchedulerExtensions,
-    update: ResultUpdate,
-    lifecycle: RequestLifecycle,
-    cache: KVCacheManager,
-) -> None:
-    """Gives each side its port."""
-    for name, side in extensions.sides.items():
-        side.start(SchedulerPort(name, extensions, update, lifecycle, cache))

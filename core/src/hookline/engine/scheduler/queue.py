@@ -219,7 +219,7 @@ class WaitingQueue:
         self._rank(request, 2 * request.sequence, request.queued_at)
 
     def _rank(self, request: Request, place: int, since: int) -> None:
-        level = self._order.level(request.priority, since)
+        level = self._order.level(request.facts.priority, since)
         request.rank = (level, place, request.sequence)
         self._enter(request, request.rank)
 

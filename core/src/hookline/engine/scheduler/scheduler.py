@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.engine.scheduler.admission import BatchAdmission, chunk
 from hookline.engine.scheduler.extension import SchedulerExtensions
-from hookline.engine.scheduler.extension_port import start_sides
+from hookline.engine.scheduler.extension_port import SchedulerPort
 from hookline.engine.scheduler.lifecycle import RequestLifecycle
 from hookline.engine.scheduler.plan_builder import (
     PlanBuilder,
@@ -89,7 +89,8 @@ class Scheduler:
         self._whole = Share(limit, limit, budget)
         self._max_model_len = max_model_len
         self._update = ResultUpdate(lifecycle, cache, extensions)
-        start_sides(extensions, self._update, lifecycle, cache)
+        for name, side in extensions.sides.items():
+            side.start(SchedulerPort(name, extensions, self._update, lifecycle, cache))
         self._admission = BatchAdmission(config, cache, extensions.external_prefix)
         self._steps = self._last_ended = 0
         self.is_held = False

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from hookline.clock import Clock
-from hookline.startup_timer import StartupTimer
 from hookline.stats.scheduler_stats import SchedulerStats
 from hookline.step import ModelShape, SleepLevel, StepPlan, StepResult
 
 if TYPE_CHECKING:  # it needs torch, which is imported once an executor is chosen
     from hookline.config.engine import EngineConfig
     from hookline.engine.worker.rank_context import RankContext
+    from hookline.startup_timer import StartupTimer
 
 Compute = Callable[[StepPlan], StepResult]
 """Computes a step. Any exception is fatal to the engine."""
@@ -150,6 +150,6 @@ class ExecutorContext:
 
     config: "EngineConfig"
     clock: Clock
-    timer: StartupTimer
+    timer: "StartupTimer"
     extensions: Mapping[str, object] = field(default_factory=dict)
     make_ranks: MakeRanks | None = None

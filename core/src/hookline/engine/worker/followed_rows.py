@@ -1,6 +1,7 @@
 """Calls the workers' sides of extensions, for the requests that they follow."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -21,8 +22,10 @@ from hookline.engine.worker.sampling.logits_processor import (
 from hookline.engine.worker.sampling.sampler import DrawnDrafts
 from hookline.engine.worker.verification import DraftTree
 from hookline.sections import Sections
-from hookline.startup_timer import StartupTimer
 from hookline.step import AdmittedSequence
+
+if TYPE_CHECKING:  # it is only called
+    from hookline.startup_timer import StartupTimer
 
 
 class FollowedRows:
@@ -62,7 +65,7 @@ class FollowedRows:
 
     # -- start and sleep ---------------------------------------------------------
 
-    def prepare(self, parts: LoadedParts, timer: StartupTimer) -> None:
+    def prepare(self, parts: LoadedParts, timer: "StartupTimer") -> None:
         """Shows a loaded model to the sides that have to see it.
 
         Raises:

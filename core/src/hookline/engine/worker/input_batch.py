@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hookline.engine.worker.read_only_mirror import make_mirror
 from hookline.engine.worker.verification import DraftTree, Verified
 from hookline.sampling_values import SamplingValues
 from hookline.step import AdmittedSequence, StepPlan
+from hookline_kernels.runtime.read_only_mirror import make_mirror
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -316,26 +316,4 @@ def _before_each(samples: SamplePlaces, num_drafts: Int64) -> SamplePlaces:
         np.repeat(samples.rows, counts),
         np.repeat(samples.ends, counts) + behind,
         np.repeat(samples.indices, counts) + behind,
-    )
-
-
-def one_by_one(inputs: StepInputs) -> StepInputs:
-    """Splits requests with drafts into one request per token, over the same blocks.
-
-    A step's keys and values are written before any are read, so that each token attends
-    to those before it, as in separate decodes. For attention only: fields about
-    sampling keep their meaning.
-    """
-    if inputs.num_drafts is None:
-        return inputs
-    counts = inputs.num_drafts + 1
-    last = np.repeat(np.cumsum(counts), counts) - 1
-    behind = np.arange(len(last)) - last
-    is_several = inputs.num_drafts > 0
-    return dataclasses.replace(
-        inputs,
-        rows=np.repeat(inputs.rows, counts),
-        query_lens=np.repeat(np.where(is_several, 1, inputs.query_lens), counts),
-        seq_lens=np.repeat(inputs.seq_lens, counts) + behind,
-        block_tables=np.repeat(inputs.block_tables, counts, axis=0),
     )

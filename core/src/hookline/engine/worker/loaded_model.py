@@ -9,13 +9,13 @@ from hookline.engine.decoder.layer_shapes import LayerAttention, LayerCache
 from hookline.engine.worker.followed_rows import FollowedRows
 from hookline.engine.worker.forward import Forward
 from hookline.engine.worker.rank_context import RankContext
-from hookline.startup_timer import StartupTimer
 from hookline.step import ModelShape
 from hookline_kernels import Platform
 
 if TYPE_CHECKING:  # they are only read
     from hookline.config.engine import EngineConfig
     from hookline.engine.worker.machine import Upgrade
+    from hookline.startup_timer import StartupTimer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class LoadModel(Protocol):
         self,
         config: "EngineConfig",
         platform: Platform,
-        timer: StartupTimer,
+        timer: "StartupTimer",
         *,
         extensions: FollowedRows,
         ranks: RankContext = ...,

@@ -4,44 +4,19 @@ from typing import TYPE_CHECKING, Protocol
 
 from hookline.engine.worker.executor import Compute
 from hookline.engine.worker.loaded_model import LoadedModel
-from hookline.engine.worker.runner_maker import Allocation, DeviceSteps, RunnerMaker
-from hookline.startup_timer import StartupTimer
+from hookline.engine.worker.runner_maker import DeviceSteps, RunnerMaker
 from hookline_kernels import Platform
 
-if TYPE_CHECKING:  # it is only read
+if TYPE_CHECKING:  # they are only read, or called
     from hookline.config.engine import EngineConfig
-
-
-class Serving(Protocol):
-    """A worker that is ready to serve.
-
-    Attributes:
-        config: The engine's configuration.
-        maker: What its runner was built with.
-        allocated: The memory that it serves with.
-        compute: Computes a step, untuned.
-        execute: Computes a step as the worker's machine has tuned it.
-    """
-
-    config: "EngineConfig"
-    compute: Compute
-    execute: Compute
-
-    @property
-    def maker(self) -> RunnerMaker: ...
-
-    @property
-    def allocated(self) -> Allocation: ...
-
-    def use(self, maker: RunnerMaker, allocated: Allocation) -> None:
-        """Computes the next steps with these, over the same keys and values."""
-        ...
+    from hookline.engine.worker.worker import Worker
+    from hookline.startup_timer import StartupTimer
 
 
 class Upgrade(Protocol):
     """Brings kernels to a worker that serves without them. Called by its thread."""
 
-    def serve_meanwhile(self, worker: Serving) -> Compute:
+    def serve_meanwhile(self, worker: "Worker") -> Compute:
         """Begins to prepare them; returns what computes the steps until then.
 
         What it returns calls `worker.use` between two steps, once they are there.
@@ -76,8 +51,8 @@ class Machine(Protocol):
         model: LoadedModel,
         most_drafts: int,
         obstacle: str,
-    ) -> DeviceSteps | None:
-        """Returns how steps of a model reach the device; None in main memory.
+    ) -> DeviceSteps:
+        """Returns how steps of a model reach the device.
 
         Args:
             config: The engine's configuration.
@@ -87,7 +62,7 @@ class Machine(Protocol):
         """
         ...
 
-    def count_blocks(self, maker: RunnerMaker, timer: StartupTimer) -> int:
+    def count_blocks(self, maker: RunnerMaker, timer: "StartupTimer") -> int:
         """Returns how many KV blocks fit beside a loaded model.
 
         Raises:
@@ -95,7 +70,7 @@ class Machine(Protocol):
         """
         ...
 
-    def tune(self, worker: Serving) -> Compute:
+    def tune(self, worker: "Worker") -> Compute:
         """Begins to serve; returns what computes the worker's steps from now on."""
         ...
 

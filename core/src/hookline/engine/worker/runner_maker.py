@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from hookline.engine.worker.extension import CacheShape, RunnerParts, ShownCache
 from hookline.engine.worker.followed_rows import FollowedRows
-from hookline.engine.worker.forward import Feed, Forward, HostFeed
+from hookline.engine.worker.forward import Feed, Forward
 from hookline.engine.worker.input_batch import InputBatch
 from hookline.engine.worker.loaded_model import LoadedModel
 from hookline.engine.worker.model_runner import ModelRunner
@@ -36,7 +36,7 @@ MakeProcessors = Callable[
 
 
 class DeviceSteps(Protocol):
-    """Steps on a device with memory of its own, whose inputs have to be copied there.
+    """How steps reach a device: one with memory of its own has inputs copied there.
 
     Attributes:
         reason_without_graphs: Why each kernel is launched; empty if steps of decodes
@@ -46,11 +46,11 @@ class DeviceSteps(Protocol):
     @property
     def reason_without_graphs(self) -> str: ...
 
-    def feed(self) -> Feed:
-        """Allocates the input buffers of steps."""
+    def feed(self, maker: "RunnerMaker", cache: PagedCache) -> Feed:
+        """Allocates the input buffers of steps over this cache."""
         ...
 
-    def forward(self, feed: Feed) -> Forward:
+    def forward(self, maker: "RunnerMaker", feed: Feed) -> Forward:
         """Returns what computes batches of this feed."""
         ...
 
@@ -80,7 +80,7 @@ class RunnerMaker:
         may_compile: Steps use kernels, and not torch alone.
         extensions: The worker's sides of extensions.
         sampling: Picks tokens.
-        device_steps: Steps on a device; None in main memory.
+        device_steps: How steps reach the device.
         make_processors: Makes the logits processors.
         ranks: What this rank has of the others.
     """
@@ -92,7 +92,7 @@ class RunnerMaker:
     may_compile: bool
     extensions: FollowedRows
     sampling: ChosenSampling
-    device_steps: DeviceSteps | None
+    device_steps: DeviceSteps
     make_processors: MakeProcessors
     ranks: RankContext = SINGLE_RANK
 
@@ -126,18 +126,11 @@ class RunnerMaker:
 
     def feed(self, cache: PagedCache) -> Feed:
         """Allocates the feed of the model's inputs for steps over this cache."""
-        if self.device_steps is not None:
-            return self.device_steps.feed()
-        has_tiles = all(each.has_tiles for each in cache.attention.values()) and all(
-            layer.softcap is None for layer in self.model.attention
-        )
-        return HostFeed(has_tiles=has_tiles, tree=self.extensions.draft_tree)
+        return self.device_steps.feed(self, cache)
 
     def forward(self, feed: Feed) -> Forward:
         """Returns what computes batches of this feed."""
-        if self.device_steps is None:
-            return self.model.forward
-        return self.device_steps.forward(feed)
+        return self.device_steps.forward(self, feed)
 
     def kernels_in_use(self, forward: Forward, cache: PagedCache) -> str:
         """Names each part of steps, and for each that is not the fastest the reason.
@@ -149,9 +142,8 @@ class RunnerMaker:
             (f"{each.name} attention", each.reason) for each in cache.attention.values()
         ]
         parts.append((f"{self.sampling.name} sampling", self.sampling.reason))
-        steps = self.device_steps
-        if steps is not None and steps.reason_without_graphs:
-            parts.append(("no CUDA graphs", steps.reason_without_graphs))
+        if why := self.device_steps.reason_without_graphs:
+            parts.append(("no CUDA graphs", why))
         if self.isa:
             parts.append((f"instructions up to {self.isa}", ""))
         words = [f"{name} ({why})" if why else name for name, why in parts if name]

@@ -26,7 +26,6 @@ from hookline.engine.worker.loaded_model import LoadModel
 from hookline.engine.worker.machine import Machine
 from hookline.engine.worker.rank_context import SINGLE_RANK, RankContext, StepRunner
 from hookline.engine.worker.runner_maker import Allocation, MakeProcessors, RunnerMaker
-from hookline.startup_timer import StartupTimer
 from hookline.stats.step_work import RankUse
 from hookline.step import ModelShape, SleepLevel, StepPlan
 from hookline_kernels.sampling import choose_sampling
@@ -60,11 +59,9 @@ def _sleeping(_: StepPlan) -> NoReturn:
 class Worker:
     """One rank of a model. All methods are called from one thread, in phase order.
 
-    Implements `Serving`.
-
     Attributes:
         config: The engine's configuration.
-        compute: Computes a step.
+        compute: Computes a step, untuned.
         execute: Likewise, as the machine has tuned it. Any exception is fatal to the
             engine.
     """
@@ -84,7 +81,6 @@ class Worker:
         """
         self._setup, self._ranks = setup, ranks
         self.config = context.config
-        self._clock = context.clock
         self._timer = context.timer
         self._extensions = FollowedRows(
             worker_sides(context.extensions.values(), context.config.parallel)
@@ -233,7 +229,7 @@ class Worker:
             ModelLoadError: The weights can no longer be loaded, or do not fit the
                 cache. The worker sleeps on.
         """
-        self._timer = StartupTimer(self._clock)
+        self._timer = self._timer.renewed()
         if self._maker is None:
             self.load_model()
             self.link_stages(self._feature_layers)

@@ -11,8 +11,8 @@ from typing import Generic, Protocol, TypeVar
 
 from hookline.engine.worker.executor import Compute
 from hookline.engine.worker.forward import Forward
-from hookline.engine.worker.machine import Serving
 from hookline.engine.worker.runner_maker import Allocation, RunnerMaker
+from hookline.engine.worker.worker import Worker
 from hookline.step import StepPlan, StepResult
 from hookline_background_compiling.compiler_process import CompilerProcess
 from hookline_background_compiling.messages import (
@@ -124,7 +124,7 @@ class WorkerUpgrade:
         self._make_forward = make_forward
         self._running: KernelUpgrade[tuple[RunnerMaker, Allocation]] | None = None
 
-    def serve_meanwhile(self, worker: Serving) -> Compute:
+    def serve_meanwhile(self, worker: Worker) -> Compute:
         """Implements `Upgrade`."""
         compiler = CompilerProcess(worker.config, is_background=True)
         upgrade = KernelUpgrade(compiler, partial(self._build, worker))
@@ -139,7 +139,7 @@ class WorkerUpgrade:
 
     def _compute_meanwhile(
         self,
-        worker: Serving,
+        worker: Worker,
         upgrade: KernelUpgrade[tuple[RunnerMaker, Allocation]],
         compute: Compute,
         plan: StepPlan,
@@ -156,7 +156,7 @@ class WorkerUpgrade:
         _log.info("kernels are in use: %s", maker.kernels_in_use(forward, kept.cache))
         return worker.execute(plan)
 
-    def _build(self, worker: Serving) -> tuple[RunnerMaker, Allocation]:
+    def _build(self, worker: Worker) -> tuple[RunnerMaker, Allocation]:
         """Builds what the next step may use; runs beside steps that do not."""
         model = replace(worker.maker.model, forward=self._make_forward(), upgrade=None)
         maker = worker.maker.with_kernels(model)

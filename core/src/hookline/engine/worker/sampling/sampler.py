@@ -20,13 +20,16 @@ from hookline.engine.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.engine.worker.sampling.logits_processor import SampledPositions
 from hookline.engine.worker.sampling.logprobs import prompt_logprobs, top_logprobs
 from hookline.engine.worker.sampling.sampling_state import SamplingState
-from hookline.engine.worker.verification import DraftLayout
 from hookline.finish_cause import FinishCause
 from hookline.request import TokenLogprobs
 from hookline_kernels import CPU
-from hookline_kernels.filters import keep_likeliest
-from hookline_kernels.inverting import invert_distribution
-from hookline_kernels.randomness import split_mix, uniforms
+from hookline_kernels.drawing import (
+    invert_distribution,
+    keep_likeliest,
+    split_mix,
+    uniforms,
+)
+from hookline_kernels.rejection import DraftLayout
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
 
 
@@ -150,16 +153,7 @@ class Sampler:
         drawn: DrawnDrafts | None = None,
         nodes: Int64 | None = None,
     ) -> Samples:
-        """Samples one token at each of S positions.
-
-        Args:
-            logits: [S, vocabulary]; overwritten.
-            rows: [S] batch row of each position's request.
-            ends: [S] number of tokens before the sampled one; None means all that the
-                row has. Tokens of a row beyond that are drafts.
-            drawn: Drafts with probabilities.
-            nodes: [S] node of the request's draft tree; None without trees.
-        """
+        """Implements `StepSampler`; overwrites the logits."""
         if ends is None:
             ends = self._batch.num_tokens[rows]
         if not self._state.needs_change[rows].any():

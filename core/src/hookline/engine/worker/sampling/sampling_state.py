@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from hookline.engine.worker.sampling.logits_processors import LogitsProcessors
 from hookline.step import AdmittedSequence
-from hookline_kernels.randomness import split_mix
+from hookline_kernels.drawing import split_mix
 
 Float32 = npt.NDArray[np.float32]
 

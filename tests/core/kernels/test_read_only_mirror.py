@@ -5,7 +5,7 @@ import mmap
 import numpy as np
 import pytest
 
-from hookline.engine.worker.read_only_mirror import make_mirror
+from hookline_kernels.runtime.read_only_mirror import make_mirror
 
 
 def test_shown_array_follows_the_engines() -> None:
