@@ -3,7 +3,7 @@
 Both import this module and neither imports the other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Self
@@ -155,6 +155,23 @@ class StepPlan:
     sections: Sections = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class StepLogprobs:
+    """Log-probabilities that a step has computed, by request id.
+
+    Attributes:
+        new_tokens: One entry per new token, for requests with `logprobs`.
+        prompts: One entry per position after a computed one, for requests with
+            `prompt_logprobs` whose prompt this step computed in part.
+    """
+
+    new_tokens: Mapping[int, list[TokenLogprobs]]
+    prompts: Mapping[int, list[TokenLogprobs]]
+
+
+NO_LOGPROBS = StepLogprobs({}, {})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
     """The executor's results of one step.
@@ -162,20 +179,17 @@ class StepResult:
     Attributes:
         tokens: New tokens by request id; none while a prompt is not finished. With
             drafts, the accepted ones and the token after them.
-        logprobs: One entry per new token, for requests with `logprobs`.
+        logprobs: Log-probabilities of new tokens and of prompts.
         failed: Causes of errors by request id; these requests end, and their tokens in
             this result are invalid.
-        prompt_logprobs: One entry per position after a computed one, for requests with
-            `prompt_logprobs` whose prompt this step computed in part.
         execution: What it took to compute them.
         drafts: Drafts for the next step by request id.
         sections: What extensions add, by their names.
     """
 
     tokens: dict[int, list[int]] = field(default_factory=dict)
-    logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
+    logprobs: StepLogprobs = NO_LOGPROBS
     failed: dict[int, FinishCause] = field(default_factory=dict)
-    prompt_logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
     execution: Execution = NO_EXECUTION
     drafts: dict[int, list[int]] = field(default_factory=dict)
     sections: Sections = field(default_factory=dict)

@@ -18,7 +18,7 @@ from hookline.payloads import StepFinished
 from hookline.request import FinishReason, GenerateRequest, TokenLogprobs
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import Residue
-from hookline.step import StepPlan, StepResult
+from hookline.step import StepLogprobs, StepPlan, StepResult
 from hookline_metrics.saturation import Saturation
 from hookline_testing.cache_check import CacheCheckingExecutor
 from hookline_testing.observed import ObservedEngine
@@ -62,7 +62,9 @@ class TellsPromptLogprobs(WrappedExecutor):
             self._computed[request_id] += count
             end = min(first + count, self._prompts[request_id] - 1)
             told[request_id] = [TokenLogprobs([0], [0.0], 1)] * (end - first)
-        return replace(self._inner.start(plan).result(), prompt_logprobs=told)
+        return replace(
+            self._inner.start(plan).result(), logprobs=StepLogprobs({}, told)
+        )
 
 
 def core_with(

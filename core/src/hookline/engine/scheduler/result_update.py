@@ -45,7 +45,7 @@ class ResultUpdate:
         for request_id, cause in result.failed.items():
             if (request := requests.get(request_id)) is not None:
                 self._lifecycle.finish_request(request, cause, now)
-        if result.prompt_logprobs:
+        if result.logprobs.prompts:
             self._keep_prompt_logprobs(result)
         for request_id, token_ids in result.tokens.items():
             request = requests.get(request_id)
@@ -84,7 +84,7 @@ class ResultUpdate:
         self._lifecycle.ledger.sampled_tokens += len(kept)
         if (fair := self._lifecycle.queues.fair) is not None:
             fair.served_output(request, len(kept))
-        logprobs = result.logprobs.get(request.request_id)
+        logprobs = result.logprobs.new_tokens.get(request.request_id)
         num_drafts, num_accepted = request.num_drafts, 0
         if num_drafts:
             num_accepted = self._accept(request, len(token_ids) - 1, len(kept))
@@ -134,7 +134,7 @@ class ResultUpdate:
 
         Those of a prompt that was preempted before its last chunk are recomputed.
         """
-        for request_id, entries in result.prompt_logprobs.items():
+        for request_id, entries in result.logprobs.prompts.items():
             request = self._lifecycle.requests.get(request_id)
             if request is None or request.num_output_tokens:
                 continue

@@ -18,7 +18,7 @@ from hookline.engine.worker.verification import DraftTree, Verified, verify
 from hookline.finish_cause import Failed, FinishCause
 from hookline.request import TokenLogprobs
 from hookline.stats.step_work import Execution
-from hookline.step import StepPlan, StepResult
+from hookline.step import NO_LOGPROBS, StepLogprobs, StepPlan, StepResult
 from hookline_kernels.runtime.stopwatch import Stopwatch
 from hookline_registry.isolation import Failure, isolate
 
@@ -105,9 +105,10 @@ class ModelRunner:
             extensions.sampled(seen)
         return StepResult(
             tokens=sampled.tokens,
-            logprobs=sampled.logprobs,
+            logprobs=StepLogprobs(sampled.logprobs, scores)
+            if sampled.logprobs or scores
+            else NO_LOGPROBS,
             failed={**failed, **sampled.failed} if failed else sampled.failed,
-            prompt_logprobs=scores,
             execution=Execution(self._stopwatch.nanoseconds()),
             drafts={} if seen is None else seen.drafts,
             sections=sections,

@@ -14,7 +14,14 @@ from hookline.engine_setup.simulation import FollowSimulation, SimulatedStep
 from hookline.request import TokenLogprobs
 from hookline.sampling_values import SamplingValues
 from hookline.stats.step_work import Execution
-from hookline.step import AdmittedSequence, ModelShape, SleepLevel, StepPlan, StepResult
+from hookline.step import (
+    AdmittedSequence,
+    ModelShape,
+    SleepLevel,
+    StepLogprobs,
+    StepPlan,
+    StepResult,
+)
 from hookline_simulated.config import SimulationConfig
 from hookline_simulated.memory import SimulatedCache
 
@@ -115,12 +122,14 @@ class SimulatedExecutor:
         drafts = self._follow(plan, prefilled, tokens, step_ns, sections)
         return StepResult(
             tokens=tokens,
-            logprobs={
-                request_id: _certain(new)
-                for request_id, new in tokens.items()
-                if self._sequences[request_id].params.logprobs is not None
-            },
-            prompt_logprobs=prompt_logprobs,
+            logprobs=StepLogprobs(
+                {
+                    request_id: _certain(new)
+                    for request_id, new in tokens.items()
+                    if self._sequences[request_id].params.logprobs is not None
+                },
+                prompt_logprobs,
+            ),
             execution=Execution(step_ns),
             drafts=drafts,
             sections=sections,
