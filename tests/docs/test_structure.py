@@ -100,7 +100,7 @@ def test_a_changed_contract_makes_the_page_stale(
         (tmp_path / name).symlink_to(ROOT / name)
     source = (ROOT / "pyproject.toml").read_text("utf-8")
     moved = source.replace('    "step",\n', "").replace(
-        '    "scheduler",\n', '    "step",\n    "scheduler",\n'
+        '    "engine",\n', '    "step",\n    "engine",\n'
     )
     (tmp_path / "pyproject.toml").write_text(moved, "utf-8")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import msgspec
-from msgspec.structs import force_setattr
+from msgspec.structs import astuple, force_setattr
 
 from hookline.frozen import EMPTY, frozen_json, frozen_map
 
@@ -76,6 +76,15 @@ class SamplingValues(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             force_setattr(self, "logit_bias", frozen_map(self.logit_bias))
         if self.extra_args is not EMPTY:
             force_setattr(self, "extra_args", frozen_json(self.extra_args))
+
+    def __eq__(self, other: object) -> bool:
+        """Checked ones equal the same values that have come over a wire."""
+        if not isinstance(other, SamplingValues):
+            return NotImplemented
+        return astuple(self) == astuple(other)
+
+    def __hash__(self) -> int:
+        return hash(astuple(self))
 
     @property
     def is_greedy(self) -> bool:

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 
 from aiohttp import web
 
-from hookline.frontend.request_context import TraceParent
+from hookline.frontend.trace_context import TraceParent
 from hookline.frozen import EMPTY
 from hookline.request import RequestFacts, Slo
 from hookline_server.auth.allowance import Allowance

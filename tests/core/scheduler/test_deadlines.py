@@ -34,6 +34,7 @@ class NeverGate:
     """A gate that stays closed."""
 
     name = "grammar"
+    param: str | None = None
     is_pending = False
     timeout_ns = None
 

@@ -32,6 +32,7 @@ class ScriptedGate:
     """Closed for some request ids until a test opens it for them."""
 
     name = "grammar"
+    param: str | None = None
     is_pending = False
 
     def __init__(self, *closed: int, timeout_ns: int | None = None) -> None:

@@ -44,10 +44,13 @@ class ConfigSection:
     Attributes:
         key: Name of the section's entry point, and its key in `EngineConfig.sections`.
         group: Heading of its options in the help.
+        is_of_machine: Whether engines of one server may differ in it, because their
+            machines have options of their own.
     """
 
     key: ClassVar[str]
     group: ClassVar[str]
+    is_of_machine: ClassVar[bool] = False
     __slots__ = ()
 
     @classmethod

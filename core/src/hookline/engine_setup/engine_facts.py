@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookline.cache_facts import CacheFacts
+from hookline.config.sections import installed_sections
 from hookline.frozen import plain
 from hookline.payloads import EngineFacts
 from hookline.step import ModelShape
@@ -57,8 +58,25 @@ def config_hash(config: "EngineConfig") -> str:
     It is equal for equal options, in every process and for every engine of a server.
     """
     shared = msgspec.to_builtins(config, enc_hook=plain)
-    for name in ("engine_index", "engines_here", "sections", "server_indices"):
+    for name in ("engine_index", "engines_here", "server_indices"):
         del shared[name]
+    shared["sections"] = _shared_sections(config)
     del shared["cache"]["sibling_blocks"]
     text = msgspec.json.encode(shared, order="deterministic")
     return hashlib.sha256(text).hexdigest()[:_HASH_DIGITS]
+
+
+def _shared_sections(config: "EngineConfig") -> dict[str, object]:
+    """Returns the sections in which something is set that all engines share."""
+    if not config.sections:
+        return {}
+    found = {
+        name: kind.of(config)
+        for name, kind in installed_sections().items()
+        if name in config.sections and not kind.is_of_machine
+    }
+    return {
+        name: msgspec.to_builtins(section, enc_hook=plain)
+        for name, section in found.items()
+        if section != type(section)()
+    }

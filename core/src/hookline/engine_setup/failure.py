@@ -19,6 +19,16 @@ def describe_failure(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[0] if text else 'no message'}"
 
 
+def log_failure(error: Exception) -> str:
+    """Logs the error that ends an engine; returns a line that describes it.
+
+    Errors other than `EngineDeadError` are logged with their traceback.
+    """
+    if not isinstance(error, EngineDeadError):
+        _log.error("the engine has failed", exc_info=error)
+    return describe_failure(error)
+
+
 class FailureNotice:
     """A context that reports an error that leaves it, and lets the error go on.
 
@@ -43,9 +53,10 @@ class FailureNotice:
 
 
 class FailureBarrier:
-    """A context that reports an error and stops it: no caller could do more.
+    """A context that logs and reports an error and stops it: no caller could do more.
 
-    Errors other than `EngineDeadError` are logged with their traceback.
+    Args:
+        on_failure: Called with a line that describes the error.
     """
 
     def __init__(self, on_failure: Callable[[str], None]) -> None:
@@ -62,7 +73,5 @@ class FailureBarrier:
     ) -> bool:
         if not isinstance(error, Exception):
             return False
-        if not isinstance(error, EngineDeadError):
-            _log.error("the engine has failed", exc_info=error)
-        self._on_failure(describe_failure(error))
+        self._on_failure(log_failure(error))
         return True

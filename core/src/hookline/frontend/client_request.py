@@ -33,12 +33,12 @@ class CompletionState:
     Attributes:
         request: The client's request.
         account: The completion in numbers, with its ids and why it ended.
-        text: Its text so far.
+        text: Its text so far; None before its request's first tokens.
     """
 
     request: "ClientRequest"
     account: RequestAccount
-    text: TextStream
+    text: TextStream | None = None
     _has_output: bool = False
     _texts: list[str] = field(default_factory=list)
     _token_ids: list[int] = field(default_factory=list)
@@ -59,6 +59,7 @@ class CompletionState:
         Returns:
             The stop string that the tokens complete, or None.
         """
+        assert self.text is not None, "the request's first tokens have begun it"
         shown = event.token_ids
         if end is not None and self._hides_last_token(end):
             shown = shown[:-1]
@@ -71,13 +72,16 @@ class CompletionState:
 
         The rest may complete a stop string, which then is the cause.
         """
+        if self.text is None:  # it has no tokens
+            self._add("", [], None)
+            return event.cause
         self._add(self.text.flush(), [], None)
         stop = self.text.stop_reason
         return event.cause if stop is None else StoppedByString(stop)
 
-    def restart(self, text: TextStream) -> None:
+    def restart(self) -> None:
         """Forgets all tokens, which another engine generates again."""
-        self.text = text
+        self.text = None
         self._clear_output()
 
     def close(self, cause: FinishCause) -> None:
@@ -201,17 +205,22 @@ class ClientRequest:
         """Ids of the completions whose client still expects output."""
         return [each.account.request_id for each in self.completions if each.is_open]
 
-    def restart(self, texts: Sequence[TextStream]) -> None:
+    def begin_texts(self, texts: Sequence[TextStream]) -> None:
+        """Takes an empty text stream for each completion; those that have one keep it.
+
+        Called with the first tokens, so that requests that wait hold no text streams.
+        """
+        for completion, text in zip(self.completions, texts, strict=True):
+            completion.text = completion.text or text
+
+    def restart(self) -> None:
         """Forgets the outputs of an engine that has ended; another one begins again.
 
         Completions that have ended stay as they are.
-
-        Args:
-            texts: An empty text stream for each completion.
         """
-        for completion, text in zip(self.completions, texts, strict=True):
+        for completion in self.completions:
             if completion.is_open:
-                completion.restart(text)
+                completion.restart()
         if self.completions[0].is_open:
             self.prompt_logprobs = None
         self.kv_transfer_params = None
@@ -251,6 +260,6 @@ class ClientRequest:
         )
 
 
-def seconds_until(ends_at: int | None, now: int) -> float | None:
-    """Returns the time between two times in ns, at least 0; None without limit."""
-    return None if ends_at is None else max(0, ends_at - now) / NANOSECONDS
+def seconds_until(ends_at: int, now: int) -> float:
+    """Returns the time between two times in ns, at least 0."""
+    return max(0, ends_at - now) / NANOSECONDS

@@ -34,10 +34,9 @@ from hookline.frontend.calls import PendingCalls, SleepOperations
 from hookline.frontend.client_request import ClientRequest, Deliver, seconds_until
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.extension import Extend, FrontEndParts
-from hookline.frontend.input_processor import InputProcessor, check_types
+from hookline.frontend.input_processor import InputProcessor, check_types, completed
 from hookline.frontend.observing import Observing
 from hookline.frontend.output_processor import OutputProcessor
-from hookline.frontend.request_context import completed
 from hookline.frontend.request_ending import RequestEnding
 from hookline.frontend.router import EngineRouter
 from hookline.frontend.text_stream import make_text_streams
@@ -205,12 +204,15 @@ class FrontEnd:
             raise EngineStalledError(engine.stall.reason)
         if self._refuses_asleep and engine.is_asleep:
             raise EngineSleepingError
+        seconds_left: float | None = None
+        if ends_at is not None:
+            seconds_left = seconds_until(ends_at, self._clock.now())
         ids = list(islice(self._ids, request.params.n))
         request = replace(
             request,
             request_id=ids[0],
             eos_token_ids=engine.facts.model.eos_token_ids,
-            timeout_seconds=seconds_until(ends_at, self._clock.now()),
+            timeout_seconds=seconds_left,
         )
         # Sent first: if it cannot be encoded, nothing is known of it.
         self.engines.send(engine, Add(request, ids[1:]))

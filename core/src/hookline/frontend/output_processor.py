@@ -63,8 +63,8 @@ class OutputProcessor:
         accounts = self.accounting.admit(
             request, request_ids, arrived_at=arrived_at, is_streamed=client.is_streamed
         )
-        for account, text in zip(accounts, self._make_texts(request), strict=True):
-            completion = CompletionState(client, account, text)
+        for account in accounts:
+            completion = CompletionState(client, account)
             client.completions.append(completion)
             self._completions[account.request_id] = completion
         client.num_open = len(accounts)
@@ -163,7 +163,7 @@ class OutputProcessor:
         """Lets all completions begin again; returns them in order of arrival."""
         completions = list(self._completions.values())
         for request in self.open_requests:
-            request.restart(self._make_texts(request.inner))
+            request.restart()
         self.accounting.restart(each.account for each in completions)
         return completions
 
@@ -175,7 +175,7 @@ class OutputProcessor:
 
     def take_over(self, request: ClientRequest) -> list[CompletionState]:
         """Adds a request that another engine has released; returns what moves."""
-        request.restart(self._make_texts(request.inner))
+        request.restart()
         completions = [each for each in request.completions if each.is_open]
         for each in completions:
             self._completions[each.account.request_id] = each
@@ -192,6 +192,9 @@ class OutputProcessor:
             completion.request.prompt_logprobs = list(event.prompt_logprobs) or None
         if completion.account.cause is not None:
             return None
+        if completion.text is None:
+            request = completion.request
+            request.begin_texts(self._make_texts(request.inner))
         if (cause := completion.add_tokens(event, end)) is not None:
             self._close(completion, cause, now)
         return completion

@@ -17,6 +17,8 @@ UNBOUNDED_FACTOR = 16
 """Multiple of the bound for tokenizers that may drop text."""
 COMPOSING_FACTOR = 4
 """How many times shorter NFC can make a text in UTF-8, at most (3.5 in Unicode 16)."""
+_LONGEST_CHARACTER = 4
+"""Bytes of the longest character in UTF-8."""
 _KEEPING_NORMALIZERS = {"Prepend", "NFC", "Replace", "ByteLevel"}
 _KEEPING_PRE_TOKENIZERS = {"ByteLevel", "Metaspace", "Digits", "Split", "Punctuation"}
 
@@ -30,25 +32,29 @@ class TextBounds:
     Attributes:
         max_model_len: The model's context length in tokens.
         max_bytes: Bytes above which no text fits.
+        sure_chars: Characters of the longest text that fits whatever they are.
         bytes_per_token: Bytes for which a token can stand, at most; an estimate if the
             tokenizer may drop text.
     """
 
     max_model_len: int
     max_bytes: int
+    sure_chars: int
     bytes_per_token: int
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, max_model_len: int) -> "TextBounds":
         """Derives the bounds from a tokenizer."""
         each = bytes_per_token(tokenizer)
-        return cls(max_model_len, max_model_len * each, each)
+        most = max_model_len * each
+        return cls(max_model_len, most, most // _LONGEST_CHARACTER, each)
 
     def check(self, text: str) -> None:
-        """Raises `PromptTooLongError` for a text that cannot fit."""
+        """Raises `PromptTooLongError` for a text that cannot fit.
+
+        One of at most `sure_chars` need not be checked.
+        """
         size = len(text)  # at most as many as bytes
-        if size * 4 <= self.max_bytes:
-            return
         if size <= self.max_bytes:
             size = len(text.encode("utf-8", "surrogatepass"))
         if size > self.max_bytes:

@@ -8,9 +8,10 @@ from typing import TypeVar
 from hookline.engine.commands import Command, EngineMessage
 from hookline.engine.engine_core import EngineCore
 from hookline.engine.engine_loop import EngineLoop
-from hookline.engine_setup.failure import FailureBarrier
+from hookline.engine_setup.failure import log_failure
 from hookline.exceptions import EngineDeadError
 from hookline.transport.engine_client import EngineDied, EngineInfo, Received
+from hookline_registry.isolation import Failure, isolate
 
 T = TypeVar("T")
 _CLOSED = "it was closed"
@@ -25,10 +26,6 @@ class DrivenEngine:
     loop: EngineLoop
     commands: queue.SimpleQueue[Command] = field(default_factory=queue.SimpleQueue)
     death: str | None = None
-    barrier: FailureBarrier = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.barrier = FailureBarrier(self.die)
 
     @property
     def core(self) -> EngineCore:
@@ -36,6 +33,12 @@ class DrivenEngine:
 
     def die(self, reason: str) -> None:
         self.death = reason
+
+    def fail(self, error: BaseException) -> None:
+        """Dies of an error; raises it if it ends the process as well."""
+        if not isinstance(error, Exception):
+            raise error
+        self.die(log_failure(error))
 
     def next_command(self, timeout_seconds: float) -> Command | None:
         try:
@@ -88,10 +91,12 @@ class InprocClient:
             self._turns.rotate(-1)
             driven = self._driven[index]
             wait = timeout_seconds
-            with driven.barrier:
-                if len(self._turns) > 1:
-                    wait = self._patience(index, timeout_seconds)
-                found = driven.loop.run_once(driven.next_command, wait)
+            if len(self._turns) > 1:
+                wait = self._patience(index, timeout_seconds)
+            found = isolate(driven.loop.run_once, driven.next_command, wait)
+            if isinstance(found, Failure):
+                driven.fail(found.error)
+            else:
                 self._messages.extend(found)
             if driven.death is not None:
                 self._turns.remove(index)

@@ -28,6 +28,7 @@ from hookline_server.protocol.parameter_types import (
     check_truncation,
 )
 from hookline_server.protocol.structured_outputs import (
+    STRUCTURE_FIELDS,
     StructuredRequest,
     asked_structures,
     structured_outputs,
@@ -223,8 +224,11 @@ def sampling_params(
         given["logprobs"] = logprobs
     if prompt_logprobs is not None:
         given["prompt_logprobs"] = prompt_logprobs
-    if asked := asked_structures(request):
-        given["structured_outputs"] = structured_outputs(asked)
+    for name in STRUCTURE_FIELDS:  # most requests have none
+        if getattr(request, name) is not None:
+            if asked := asked_structures(request):
+                given["structured_outputs"] = structured_outputs(asked)
+            break
     return msgspec.structs.replace(DEFAULTS, **given)
 
 

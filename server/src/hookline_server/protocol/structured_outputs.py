@@ -48,6 +48,13 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
     whitespace_pattern: str | None = None
 
 
+STRUCTURE_FIELDS = (
+    *("response_format", "structured_outputs"),
+    *("guided_json", "guided_regex", "guided_choice", "guided_grammar"),
+)
+"""The request's fields that may ask for a structured output."""
+
+
 class StructuredRequest(SampledRequest, frozen=True, kw_only=True):
     """The fields that ask for a structured output; at most one of them may."""
 

@@ -124,7 +124,8 @@ class TextService:
             OverloadedError: Too much text is waiting.
         """
         if is_prompt:
-            self._bounds.check(text)
+            if len(text) > self._bounds.sure_chars:
+                self._bounds.check(text)
         elif len(text) > self.max_text_chars:
             raise RequestError(
                 f"the text has {len(text)} characters; at most {self.max_text_chars} "

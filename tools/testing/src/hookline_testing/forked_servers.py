@@ -22,7 +22,12 @@ from typing import IO, Self
 
 from hookline_testing.fork_server import MOST_BYTES, Order
 
-_OF_TESTS = {"PYTEST_CURRENT_TEST"}
+_OF_TESTS = {
+    "PYTEST_CURRENT_TEST",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TRITON_DEFAULT_FP_FUSION",
+}
+"""Variables of pytest, and those that torch sets in the test's process on import."""
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -140,6 +145,6 @@ def _adopting() -> Iterator[None]:
 
 
 def is_alike(environment: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Whether variables are equal, but for that of pytest which each test has."""
+    """Whether variables are equal, but for those of tests' processes."""
     names = environment.keys() | other.keys()
     return all(environment.get(each) == other.get(each) for each in names - _OF_TESTS)

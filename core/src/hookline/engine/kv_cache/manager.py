@@ -56,6 +56,8 @@ class KVCacheManager:
         """
         if not (self.is_caching and request.reads_prefix_cache):
             return []
+        if len(request.token_ids) < self.block_size:  # there is no full block
+            return []
         self._update_hashes(request)
         found = []
         usable = (len(request.token_ids) - 1) // self.block_size

@@ -40,6 +40,13 @@ class ReadinessGate(Protocol):
     is_pending: bool
 
     @property
+    def param(self) -> str | None:
+        """Field of `SamplingParams` without which a request needs nothing here.
+
+        The gate is asked only for requests that have it; None if it is for all.
+        """
+
+    @property
     def name(self) -> str:
         """What requests wait for here, such as `grammar`; they are counted by it."""
 

@@ -41,6 +41,8 @@ class HeldRequests:
         """Starts empty; every request has to pass the gates, in this order."""
         self.oldest = OldestRequest()
         self._gates = gates
+        # Gates that were written for an earlier release have no `param`.
+        self._params = [getattr(gate, "param", None) for gate in gates]
         timeouts = [gate.timeout_ns for gate in gates if gate.timeout_ns is not None]
         self._shortest_timeout = min(timeouts, default=None)
         self._held: dict[int, _Held] = {}
@@ -55,7 +57,9 @@ class HeldRequests:
 
     def closed_gate(self, request: Request) -> ReadinessGate | None:
         """Returns the first gate that the request has to wait at."""
-        for gate in self._gates:
+        for gate, param in zip(self._gates, self._params, strict=True):
+            if param is not None and getattr(request.params, param) is None:
+                continue
             if not gate.is_open(request):
                 return gate
         return None

@@ -14,6 +14,7 @@ class RemoteKVGate:
     """
 
     name = "remote_kv"
+    param = None
     is_pending = False
     timeout_ns = None
 

@@ -13,6 +13,7 @@ class BackgroundCompilingConfig(ConfigSection):
 
     key: ClassVar = "background_compiling"
     group: ClassVar = "executor"
+    is_of_machine: ClassVar = True
 
     serve_while_compiling: bool = option(
         "Serve with the torch reference while kernels that this machine has not "

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hookline.frontend.request_context import TraceParent
+from hookline.frontend.trace_context import TraceParent
 
 MAX_STATE = 512
 """Characters of `tracestate` that the standard requires to be passed on."""

@@ -10,6 +10,7 @@ from hookline.frontend.engine_set import EngineState
 from hookline.frontend.engine_vitals import Stall
 from hookline.frontend.extension import FrontEndParts, Post
 from hookline.frontend.reporting import ReadPart
+from hookline.frontend.router import EngineRouter
 from hookline.transport.engine_client import EngineDied, News
 from hookline_cluster.balancing.router import BalancedRouter
 from hookline_cluster.capabilities import (
@@ -46,7 +47,8 @@ class ClusterExtension(SupervisingExtension):
 
     Attributes:
         observers: The loggers, and what stands before them.
-        router: Chooses engines for requests.
+        router: Chooses engines for requests; one engine that stays alone needs no
+            balancer.
         look: Called after each message of an engine; None if their number is fixed.
         scaling: Adds engines and lets others leave, or follows who does.
         saturations: The saturation of each engine; None unless it is followed.
@@ -70,15 +72,16 @@ class ClusterExtension(SupervisingExtension):
         self._balanced = BalancedRouter(
             parts.engines, ClusterConfig.of(config).load_balancing
         )
+        is_fixed = client.owns_engines and client.capability(ElasticEngines) is None
+        is_alone = is_fixed and len(parts.engines) == 1
         super().__init__(
             config,
             parts,
             observers=self.saturations or observers,
-            router=self._balanced,
+            router=EngineRouter(parts.engines) if is_alone else self._balanced,
             neighbours=self,
         )
         self.scaling = self._make_scaling()
-        is_fixed = client.owns_engines and client.capability(ElasticEngines) is None
         self.look = None if is_fixed else self.scaling.look
         self._migration = RequestMigration(
             parts.engines, self._balanced, self.observers

@@ -11,7 +11,7 @@ from hookline.engine.scheduler.readiness import Readiness
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.frozen import frozen_map
 from hookline.request import Request
-from hookline.structured_outputs import STRUCTURED_OUTPUTS
+from hookline.structured_outputs import PARAM, STRUCTURED_OUTPUTS
 from hookline_grammars.cache import GrammarCache, Outcome
 from hookline_grammars.compiled import GRAMMAR, CompiledGrammar
 from hookline_grammars.config import StructuredOutputsConfig
@@ -37,7 +37,7 @@ class Grammars(Protocol):
 
 
 class GrammarGate:
-    """A `ReadinessGate`: open for requests with a compiled grammar, or without any.
+    """A `ReadinessGate`: open for requests with a compiled grammar.
 
     Requests with the same grammar wait for it together. What has been compiled, or
     refused, is kept for later requests.
@@ -47,6 +47,7 @@ class GrammarGate:
     """
 
     name = "grammar"
+    param = PARAM
     timeout_ns = None
     """Each grammar has its own deadline."""
 
@@ -68,9 +69,10 @@ class GrammarGate:
 
     def is_open(self, request: Request) -> bool:
         """Returns whether the request's grammar is there; has it compiled if not."""
-        params = request.params.structured_outputs
-        if params is None or GRAMMAR.name in request.sections:
+        if GRAMMAR.name in request.sections:
             return True
+        params = request.params.structured_outputs
+        assert params is not None, "the gate is not asked for others"
         spec = self._spec(params)
         key = spec.key
         outcome = self._cache.get(key)

@@ -245,12 +245,15 @@ def resubmit(
         completion: The completion; its accounting is the engine's already.
     """
     request, account = completion.request, completion.account
+    left: float | None = None
+    if request.ends_at is not None:
+        left = seconds_until(request.ends_at, engines.clock.now())
     again = msgspec.structs.replace(
         request.inner,
         request_id=account.request_id,
         completion_index=account.index,
         eos_token_ids=engine.facts.model.eos_token_ids,
-        timeout_seconds=seconds_until(request.ends_at, engines.clock.now()),
+        timeout_seconds=left,
         is_moved=account.is_moved,
     )
     engine.vitals.unheard.append(account.group.arrived_at)

@@ -34,6 +34,7 @@ class ClusterConfig(ConfigSection):
 
     key: ClassVar = "cluster"
     group: ClassVar = "executor"
+    is_of_machine: ClassVar = True
 
     data_parallel_size: int | None = option(
         "Number of engines, each a process with the whole model and its own KV "

@@ -1,4 +1,4 @@
-"""Completes the facts of requests with objectives, trace ids and span ids."""
+"""Trace ids and span ids of requests, as in W3C's Trace Context."""
 
 import os
 import random
@@ -6,10 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
-import msgspec
-
-from hookline.config.observers import ObserverConfig
-from hookline.request import RequestFacts, Slo
+from hookline.request import RequestFacts
 
 _TRACE_ID_BYTES = 16
 _SPAN_ID_BYTES = 8
@@ -44,23 +41,20 @@ class TraceParent(NamedTuple):
         return cls(trace_id, span_id, bool(int(flags, 16) & _SAMPLED))
 
 
-def completed(facts: RequestFacts, config: ObserverConfig) -> RequestFacts:
-    """Returns facts with default objectives, and the ids of its span if it is traced.
+def span_ids(facts: RequestFacts, ratio: float | None) -> tuple[str, str]:
+    """Returns the ids of a request's trace and of its span; empty if it is not traced.
 
     Args:
-        facts: A request's facts.
-        config: The objectives of requests, and how many are traced.
+        facts: Its facts; ids that they have already stay.
+        ratio: The part of the requests that is traced if the caller leaves it open.
     """
-    slo = config.slo if facts.slo is None else over(facts.slo, config.slo)
     trace_id, span_id = facts.trace_id, facts.span_id
-    if not trace_id and (facts.trace_context or config.trace_ratio):
-        trace_id = _trace_id(facts.trace_context, config.trace_ratio)
+    if not trace_id and (facts.trace_context or ratio):
+        trace_id = _trace_id(facts.trace_context, ratio)
     if trace_id and not span_id:
         # Not from `random`: a program that seeds it would repeat its span ids.
         span_id = os.urandom(_SPAN_ID_BYTES).hex()
-    if (slo, trace_id, span_id) == (facts.slo, facts.trace_id, facts.span_id):
-        return facts
-    return msgspec.structs.replace(facts, slo=slo, trace_id=trace_id, span_id=span_id)
+    return trace_id, span_id
 
 
 def _trace_id(headers: Mapping[str, str], ratio: float | None) -> str:
@@ -69,12 +63,3 @@ def _trace_id(headers: Mapping[str, str], ratio: float | None) -> str:
         is_traced = ratio is not None and random.random() < ratio  # noqa: S311
         return os.urandom(_TRACE_ID_BYTES).hex() if is_traced else ""
     return parent.trace_id if parent.is_sampled else ""
-
-
-def over(slo: Slo, base: Slo | None) -> Slo:
-    """Returns objectives, with those of `base` where these are None."""
-    if base is None:
-        return slo
-    limits = msgspec.structs.asdict(slo)
-    given = {name: each for name, each in limits.items() if each is not None}
-    return msgspec.structs.replace(base, **given)
