@@ -2,7 +2,13 @@
 
 from typing import cast
 
-from hookline.events import BlocksRemoved, BlocksStored, CacheCleared, CacheEvent
+from hookline.events import (
+    BlocksRemoved,
+    BlocksStored,
+    CacheChanges,
+    CacheCleared,
+    CacheEvent,
+)
 from hookline.request import Request
 
 
@@ -12,14 +18,18 @@ class CacheEventLog:
     def __init__(self, block_size: int) -> None:
         self._block_size = block_size
         self._events: list[CacheEvent] = []
+        self._sequence = 0
 
     def __bool__(self) -> bool:
         return bool(self._events)
 
-    def drain(self) -> list[CacheEvent]:
-        """Returns the events since the last call."""
+    def drain(self) -> CacheChanges | None:
+        """Returns the changes since the last call; None if there are none."""
+        if not self._events:
+            return None
         events, self._events = self._events, []
-        return events
+        self._sequence += 1
+        return CacheChanges(self._sequence, events)
 
     def block_cached(self, block_id: int, request: Request, index: int) -> None:
         """Extends the last event if the block follows it in a session, or adds one."""

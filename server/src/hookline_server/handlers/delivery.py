@@ -19,7 +19,7 @@ from hookline_server.handlers.common import json_response
 from hookline_server.heap_trimmer import HEAP
 from hookline_server.request_identity import IDENTITY
 from hookline_server.sse import EventResponse
-from hookline_server.streams import PromptBatch, merged, whole_outputs
+from hookline_server.streams import Batch, PromptBatch, merged, whole_outputs
 
 MakeWhole = Callable[[Sequence[RequestOutput]], Awaitable[msgspec.Struct]]
 MakeFailure = Callable[[ApiError], msgspec.Struct]
@@ -68,35 +68,38 @@ async def _stream(
     grammar_field: str,
     failure: MakeFailure | None,
 ) -> web.StreamResponse:
-    response, dialect = EventResponse(request), dialect_of(request)
+    async with aclosing(merged(streams)) as batches:
+        # Until there is output, an error has a response of its own.
+        batch: Batch | None = await anext(batches)
+        response, dialect = EventResponse(request), dialect_of(request)
 
-    def error_event(error: ApiError) -> bytes:
-        if failure is not None:
-            return dialect.event(failure(error))
-        return dialect.error_event(error, request[IDENTITY].request_id)
+        def error_event(error: ApiError) -> bytes:
+            if failure is not None:
+                return dialect.event(failure(error))
+            return dialect.error_event(error, request[IDENTITY].request_id)
 
-    try:
-        async with aclosing(merged(streams)) as batches:
-            async for batch in batches:
+        try:
+            while batch is not None:
                 events = (dialect.event(each) for each in answer.chunks(batch))
                 await response.write(b"".join(events))
-        usage = answer.usage_chunk()
-        await response.write(b"" if usage is None else dialect.event(usage))
-    except (ApiError, EngineDeadError, GrammarError) as error:
-        if not response.has_started:
-            raise
-        if isinstance(error, GrammarError):
-            error.param = grammar_field
-        # Too late for an error status: client libraries raise on this event.
-        await response.write(error_event(as_api_error(error)))
-    except asyncio.CancelledError:
-        deadline = request[IDENTITY].deadline
-        if deadline is None or not deadline.has_passed or not response.has_started:
-            raise
-        if request.transport is not None and request.protocol.writing_paused:
-            # The client does not read, so that it would not get the error, either.
-            request.transport.abort()
-            raise
-        await response.write(error_event(deadline.error))
-    await response.write(dialect.done)
-    return await response.write_eof()
+                batch = await anext(batches, None)
+            usage = answer.usage_chunk()
+            await response.write(b"" if usage is None else dialect.event(usage))
+        except (ApiError, EngineDeadError, GrammarError) as error:
+            if not response.has_started:
+                raise
+            if isinstance(error, GrammarError):
+                error.param = grammar_field
+            # Too late for an error status: client libraries raise on this event.
+            await response.write(error_event(as_api_error(error)))
+        except asyncio.CancelledError:
+            deadline = request[IDENTITY].deadline
+            if deadline is None or not deadline.has_passed or not response.has_started:
+                raise
+            if request.transport is not None and request.protocol.writing_paused:
+                # The client does not read, so that it would not get the error, either.
+                request.transport.abort()
+                raise
+            await response.write(error_event(deadline.error))
+        await response.write(dialect.done)
+        return await response.write_eof()

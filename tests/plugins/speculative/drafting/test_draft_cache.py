@@ -6,12 +6,11 @@ import torch
 
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
 from hookline.engine.worker.extension import CacheShape
-from hookline.engine.worker.paged_cache import bytes_of_blocks
 from hookline_drafting import DraftLayer, ProposerCapabilities, SpeculativeConfig
 from hookline_drafting.draft_cache import Span
 from hookline_drafting.paged_draft_cache import DraftMemory, PagedDraftCache
 from hookline_kernels import CPU
-from hookline_models.machines.memory import count_blocks
+from hookline_models.machines.memory import bytes_of_blocks, count_blocks
 from hookline_testing.proposers import RandomProposer
 
 

@@ -7,7 +7,6 @@ import torch
 from hookline.config.cache import CacheConfig
 from hookline.config.scheduler import SchedulerConfig
 from hookline.engine.decoder.layer_shapes import LayerCache
-from hookline.engine.worker.paged_cache import bytes_of_blocks
 from hookline.engine.worker.runner_maker import RunnerMaker
 from hookline.exceptions import ConfigError
 from hookline.startup_timer import StartupTimer
@@ -97,6 +96,15 @@ def count_blocks(
             f"one KV block takes {block_bytes} bytes, more than there are",
         )
     return blocks
+
+
+def bytes_of_blocks(
+    count: int, cache: CacheConfig, layers: Sequence[LayerCache], dtype: torch.dtype
+) -> int:
+    """Returns the size of `count` blocks in all layers, in bytes."""
+    return count * sum(
+        layer.bytes_per_block(cache.block_size, dtype) for layer in layers
+    )
 
 
 def host_room(engines: int = 1) -> int:

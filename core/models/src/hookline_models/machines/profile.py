@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from hookline.engine.worker.paged_cache import bytes_of_blocks
 from hookline.engine.worker.runner_maker import RunnerMaker
 from hookline.exceptions import ConfigError
 from hookline.sampling_params import SamplingParams
@@ -13,7 +12,7 @@ from hookline.step import AdmittedSequence, StepPlan
 from hookline_kernels.runtime.gpu_memory import NoRoomError, Profiled, measure
 from hookline_models.machines.graph_plan import GraphPlan
 from hookline_models.machines.host_feed import HostFeed
-from hookline_models.machines.memory import host_room
+from hookline_models.machines.memory import bytes_of_blocks, host_room
 
 _log = logging.getLogger(__name__)
 

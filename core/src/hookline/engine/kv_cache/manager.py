@@ -9,7 +9,7 @@ from hookline.engine.kv_cache.hashing import BlockHasher
 
 if TYPE_CHECKING:  # the cache only reads requests, and passes events on
     from hookline.config.cache import CacheConfig
-    from hookline.events import CacheEvent
+    from hookline.events import CacheChanges
     from hookline.request import Request
 
 
@@ -17,7 +17,7 @@ class CacheEvents(CacheListener, Protocol):
     """Keeps the changes of the prefix cache as events; true if there are some."""
 
     def __bool__(self) -> bool: ...
-    def drain(self) -> "list[CacheEvent]": ...
+    def drain(self) -> "CacheChanges | None": ...
 
 
 class KVCacheManager:

@@ -13,7 +13,6 @@ from hookline.engine.scheduler.extension import SchedulerExtensions
 from hookline.engine.scheduler.plan_builder import Entry
 from hookline.engine.scheduler.request_queues import RequestQueues
 from hookline.events import (
-    CacheChanges,
     Finished,
     Preempted,
     PreemptionCause,
@@ -167,7 +166,7 @@ class RequestLifecycle:
         self._cache = cache
         self._extensions = extensions
         self._max_model_len = max_model_len
-        self._arrivals = self._cache_changes = 0
+        self._arrivals = 0
 
     def take_events(self) -> StepEvents:
         """Returns the events since the last call."""
@@ -175,9 +174,8 @@ class RequestLifecycle:
         cache = self._cache
         if cache.pool.measured:
             events.evictions, cache.pool.measured = cache.pool.measured, []
-        if cache.events is not None and (changes := cache.events.drain()):
-            self._cache_changes += 1
-            events.cache_changes = CacheChanges(self._cache_changes, changes)
+        if cache.events is not None:
+            events.cache_changes = cache.events.drain()
         return events
 
     def add(self, inner: GenerateRequest, now: int) -> None:

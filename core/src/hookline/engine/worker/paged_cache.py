@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import torch
 
@@ -22,9 +22,6 @@ from hookline_kernels import (
     new_values,
 )
 from hookline_kernels.layout import scales_of
-
-if TYPE_CHECKING:  # it is only read
-    from hookline.config.cache import CacheConfig
 
 
 class PagedCache:
@@ -238,13 +235,4 @@ def _attention(
         platform=platform,
         has_trees=has_trees,
         is_latent=layer.is_latent,
-    )
-
-
-def bytes_of_blocks(
-    count: int, cache: "CacheConfig", layers: Sequence[LayerCache], dtype: torch.dtype
-) -> int:
-    """Returns the size of `count` blocks in all layers, in bytes."""
-    return count * sum(
-        layer.bytes_per_block(cache.block_size, dtype) for layer in layers
     )

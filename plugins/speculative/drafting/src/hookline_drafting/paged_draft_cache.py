@@ -19,13 +19,14 @@ from hookline.config.engine import EngineConfig
 from hookline.config.executor import Kernels
 from hookline.engine.decoder.layer_shapes import LayerCache
 from hookline.engine.worker.extension import CacheShape
-from hookline.engine.worker.paged_cache import PagedCache, bytes_of_blocks
+from hookline.engine.worker.paged_cache import PagedCache
 from hookline_drafting.config import SpeculativeConfig
 from hookline_drafting.draft_cache import Span
 from hookline_drafting.proposer import Proposer, has_layers
 from hookline_kernels import AttentionMetadata
 
 Int32 = npt.NDArray[np.int32]
+from hookline_models.machines.memory import bytes_of_blocks
 
 
 class PagedDraftCache:
