@@ -24,9 +24,9 @@ from hookline_drafting.config import SpeculativeConfig
 from hookline_drafting.draft_cache import Span
 from hookline_drafting.proposer import Proposer, has_layers
 from hookline_kernels import AttentionMetadata
+from hookline_models.machines.memory import bytes_of_blocks
 
 Int32 = npt.NDArray[np.int32]
-from hookline_models.machines.memory import bytes_of_blocks
 
 
 class PagedDraftCache:
