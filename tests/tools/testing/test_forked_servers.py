@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline_testing.forked_servers import ForkedProcess
+from hookline_testing.forked_servers import OF_TESTS, ForkedProcess
 from hookline_testing.server_process import Server, children_of, serving
 from hookline_testing.waiting import wait_until
 
@@ -55,7 +55,9 @@ def seen(server: Server) -> dict[str, object]:
         ),
         "children": sorted(commands),
         "engine's variables": {
-            each for each in variables if not each.startswith(b"PYTEST_CURRENT_TEST")
+            each
+            for each in variables
+            if each.partition(b"=")[0].decode() not in OF_TESTS
         },
     }
 

@@ -22,7 +22,7 @@ from typing import IO, Self
 
 from hookline_testing.fork_server import MOST_BYTES, Order
 
-_OF_TESTS = {
+OF_TESTS = {
     "PYTEST_CURRENT_TEST",
     "TORCHINDUCTOR_CACHE_DIR",
     "TRITON_DEFAULT_FP_FUSION",
@@ -147,4 +147,4 @@ def _adopting() -> Iterator[None]:
 def is_alike(environment: Mapping[str, str], other: Mapping[str, str]) -> bool:
     """Whether variables are equal, but for those of tests' processes."""
     names = environment.keys() | other.keys()
-    return all(environment.get(each) == other.get(each) for each in names - _OF_TESTS)
+    return all(environment.get(each) == other.get(each) for each in names - OF_TESTS)
