@@ -107,7 +107,7 @@ class QuantizationMethod(Protocol):
             dtype: Data type of what is not quantized.
 
         Raises:
-            ModelLoadError: The checkpoint does not fit what its configuration says.
+            ModelLoadError: The checkpoint's tensors contradict its configuration.
         """
         ...
 

@@ -4,7 +4,7 @@ A section is a frozen dataclass whose fields are options. The core never reads o
 owner does, with `of`, in whatever process it is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import msgspec
@@ -76,8 +76,13 @@ class ConfigSection:
         return {}
 
 
-def installed_sections() -> dict[str, type[ConfigSection]]:
+def installed_sections(
+    among: Container[str] | None = None,
+) -> dict[str, type[ConfigSection]]:
     """Returns the installed sections, by their keys; imports them.
+
+    Args:
+        among: Keys of the only sections to import; None imports all.
 
     Raises:
         RegistryError: One is broken, or two distributions claim a key.
@@ -85,6 +90,7 @@ def installed_sections() -> dict[str, type[ConfigSection]]:
     return {
         each.name: cast("type[ConfigSection]", hook_of(CONFIG_SECTION, each.name)())
         for each in installed(CONFIG_SECTION.group)
+        if among is None or each.name in among
     }
 
 

@@ -72,8 +72,8 @@ def _shared_sections(config: "EngineConfig") -> dict[str, object]:
         return {}
     found = {
         name: kind.of(config)
-        for name, kind in installed_sections().items()
-        if name in config.sections and not kind.is_of_machine
+        for name, kind in installed_sections(config.sections).items()
+        if not kind.is_of_machine
     }
     return {
         name: msgspec.to_builtins(section, enc_hook=plain)

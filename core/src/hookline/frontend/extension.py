@@ -65,7 +65,7 @@ class FrontEndExtension(Protocol):
     def watch(self, seconds: float) -> None:
         """Looks at the engines several times per second, once `serve` was called.
 
-        In a thread of its own.
+        Runs in a thread of its own.
 
         Args:
             seconds: Time since the last look, as far as this process ran.

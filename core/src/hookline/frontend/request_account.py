@@ -113,14 +113,10 @@ class RequestAccount:
         )
 
     def summary(self, wall: ClockMapping) -> FinishedRequest:
-        """The summary of an ended request for observers."""
-        assert self.cause is not None
-        assert self.ended_at is not None
-        return self._summary(self.cause, wall, self.ended_at)
-
-    def _summary(
-        self, cause: FinishCause, wall: ClockMapping, ended_at: int
-    ) -> FinishedRequest:
+        """Returns the summary of an ended request for observers."""
+        cause, ended_at = self.cause, self.ended_at
+        assert cause is not None
+        assert ended_at is not None
         group, timeline, output = self.group, self.timeline, self.output_token_ids
         request, preemptions = group.request, timeline.preemptions
         arrived_at = group.arrived_at

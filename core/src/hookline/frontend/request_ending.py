@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class RequestEnding:
-    """Ends requests and calls of engines, and tells the loggers; for one thread."""
+    """Ends requests and calls of engines and notifies the loggers; for one thread."""
 
     def __init__(
         self, engines: EngineSet, calls: PendingCalls, observers: Observing
@@ -31,7 +31,7 @@ class RequestEnding:
     def fail(
         self, engine: EngineState, reason: str, keep: Collection[int] = ()
     ) -> None:
-        """Ends the requests of an engine that is dead for good, but those in `keep`."""
+        """Ends the requests of an engine that is dead for good, except `keep`."""
         if engine.failure is not None:
             return
         error, was_up = EngineDeadError(reason), engine.death is None
@@ -63,7 +63,7 @@ class RequestEnding:
         was_up: bool = True,
         is_final: bool = True,
     ) -> None:
-        """Ends requests and calls of an engine that has ended, and tells the loggers.
+        """Ends requests and calls of an ended engine, and notifies the loggers.
 
         Args:
             engine: The engine.
@@ -90,7 +90,7 @@ class RequestEnding:
         *,
         was_up: bool,
     ) -> Sequence[Finished]:
-        """Ends an engine's requests, but those in `keep`, and tells the loggers.
+        """Ends an engine's requests, except those in `keep`, and notifies the loggers.
 
         Args:
             engine: The engine.

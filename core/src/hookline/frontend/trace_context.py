@@ -30,7 +30,7 @@ class TraceParent(NamedTuple):
 
     @classmethod
     def of(cls, headers: Mapping[str, str]) -> Self | None:
-        """Returns what the headers say; None without a valid `traceparent`."""
+        """Parses the trace headers; returns None without a valid `traceparent`."""
         found = _FORM.fullmatch(headers.get("traceparent", "").strip())
         if found is None:
             return None

@@ -82,7 +82,7 @@ class SchedulerPort:
         self._extensions.report(self._name, statistics)
 
     def news(self, make: Callable[[], T]) -> T:
-        """Returns the extension's section of the next output, made if there is none."""
+        """Returns the extension's section of the next output; makes it if needed."""
         news = self._extensions.news
         if self._name not in news:
             news[self._name] = make()

@@ -36,7 +36,7 @@ MakeProcessors = Callable[
 
 
 class DeviceSteps(Protocol):
-    """How steps reach a device: one with memory of its own has inputs copied there.
+    """Brings steps to a device; copies their inputs if it has memory of its own.
 
     Attributes:
         reason_without_graphs: Why each kernel is launched; empty if steps of decodes
