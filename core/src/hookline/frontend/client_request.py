@@ -23,6 +23,9 @@ from hookline.request import GenerateRequest, TokenLogprobs
 Delivery = RequestOutput | HooklineError
 Deliver = Callable[[Delivery], None]
 
+MOST_RESTARTS = 2
+"""How often a request may begin again whose engines were all ended from outside."""
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class CompletionState:
@@ -172,6 +175,7 @@ class ClientRequest:
         kv_transfer_params: Parameters from the KV connector for the client, if any.
         has_delivered: Whether the client has got any output.
         num_restarts: How often it has begun again, at another engine or process.
+        is_suspect: Whether an engine that failed by itself had it.
         vectors: Its pooled hidden states, if it has a pooling and they have come.
     """
 
@@ -190,6 +194,7 @@ class ClientRequest:
     kv_transfer_params: dict[str, object] | None = None
     has_delivered: bool = False
     num_restarts: int = 0
+    is_suspect: bool = False
     vectors: PooledVectors | None = None
 
     @property
@@ -198,7 +203,8 @@ class ClientRequest:
 
         A request that was there when two engines ended may have caused both ends.
         """
-        return not (self.has_delivered or self.num_restarts)
+        most = 1 if self.is_suspect else MOST_RESTARTS
+        return not self.has_delivered and self.num_restarts < most
 
     @property
     def open_ids(self) -> list[int]:

@@ -23,6 +23,7 @@ from hookline_cluster.clients.observation import SecondaryClientObservers
 from hookline_cluster.config.cluster import ClusterConfig
 from hookline_cluster.migration import RequestMigration
 from hookline_cluster.news import (
+    EngineJoined,
     EngineLeaving,
     EngineNumberNews,
     EngineVerdict,
@@ -34,6 +35,7 @@ from hookline_cluster.scaling.engine_scaling import EngineScaling
 from hookline_cluster.scaling.saturation_watch import SaturationWatch
 from hookline_cluster.scaling.scaling import Scaling
 from hookline_process_engine.supervision.extension import SupervisingExtension
+from hookline_process_engine.supervision.supervisor import Sent
 from hookline_server.engine_number import EngineNumber
 
 T = TypeVar("T")
@@ -110,6 +112,8 @@ class ClusterExtension(SupervisingExtension):
         super().on_news(news)
         if isinstance(news, EngineNumberNews):
             self.scaling.on_news(news)
+            if isinstance(news, EngineJoined):
+                self._migration.gather()
         elif (engine := self._parts.engines.get(news.engine_index)) is not None:
             self._take_of(engine, news)
 
@@ -132,6 +136,9 @@ class ClusterExtension(SupervisingExtension):
     def move(self, source: EngineState, requests: Collection[ClientRequest]) -> None:
         self._migration.move(source, requests)
 
+    def gathered(self) -> Collection[Sent]:
+        return self._migration.gathered()
+
     def returns(self, death: EngineDied) -> bool:
         links = self._client.capability(EngineLinks)
         return death.returns or (
@@ -151,9 +158,11 @@ class ClusterExtension(SupervisingExtension):
             )
 
     def judged(self, engine_index: int, stall: Stall | None) -> None:
-        """Tells other clients of a verdict on an engine."""
+        """Tells other clients of a verdict on an engine; one that works gets requests."""
         if (others := self._client.capability(SecondaryClientNews)) is not None:
             others.tell_verdict(_verdict(engine_index, stall))
+        if stall is None:
+            self._migration.gather()
 
     # -- on the event loop -------------------------------------------------------------
 

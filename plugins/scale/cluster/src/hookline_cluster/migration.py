@@ -5,17 +5,14 @@ from collections import Counter
 from collections.abc import Collection
 
 from hookline.events import StepOutput
-from hookline.frontend.client_request import ClientRequest, CompletionState
+from hookline.frontend.client_request import ClientRequest
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.observing import Observing
 from hookline.stats.iteration_stats import IterationStats
-from hookline.transport.engine_client import DeathKind, EngineDied
+from hookline.transport.engine_client import EngineDied
 from hookline_cluster.balancing.router import BalancedRouter
 from hookline_cluster.capabilities import RemoteEngines
-from hookline_process_engine.supervision.supervisor import resubmit
-
-_OWN_FAULTS = (DeathKind.FAILED, DeathKind.CRASHED, DeathKind.STALLED)
-"""Ends that a request may have caused, and may cause again at another engine."""
+from hookline_process_engine.supervision.supervisor import Sent, resubmit_all
 
 _log = logging.getLogger(__name__)
 
@@ -23,8 +20,8 @@ _log = logging.getLogger(__name__)
 class RequestMigration:
     """Decides which requests move, and moves them; for the front end's thread.
 
-    A request that ends each engine that it reaches must not end all of them: it moves
-    once only, and never from an engine that failed by itself to the last one that
+    A request that ends each engine that it reaches must not end all of them: from an
+    engine that failed by itself it moves once only, and never to the last one that
     works. Which requests such an engine computed is not known: it tells of a step after
     the step.
     """
@@ -45,17 +42,45 @@ class RequestMigration:
             return []
         if engine.facts.shares_experts:
             return []  # the others end with it
-        if len(self._others(engine)) <= int(death.kind in _OWN_FAULTS):
-            return []
-        return [each for each in engine.outputs.untouched if not each.is_named]
+        return self._movable(engine)
 
     def move(self, source: EngineState, requests: Collection[ClientRequest]) -> None:
         """Sends requests of an engine that is marked as ended to other engines."""
+        resubmit_all(self._engines, self._passed_on(source, requests))
+
+    def gathered(self) -> list[Sent]:
+        """Assigns requests that wait for engines being replaced to those that work.
+
+        None of them worked when their own one ended, or they would have moved then.
+        """
+        sent: list[Sent] = []
+        for source in self._engines.live:
+            if source.death is not None and not source.facts.shares_experts:
+                sent += self._passed_on(source, self._movable(source))
+        return sent
+
+    def gather(self) -> None:
+        """Sends them, too."""
+        resubmit_all(self._engines, self.gathered())
+
+    def _movable(self, source: EngineState) -> list[ClientRequest]:
+        """Returns the requests of an engine that may move to those that work."""
+        others = len(self._others(source))
+        return [
+            each
+            for each in source.outputs.untouched
+            if not each.is_named and others > int(each.is_suspect)
+        ]
+
+    def _passed_on(
+        self, source: EngineState, requests: Collection[ClientRequest]
+    ) -> list[Sent]:
+        """Makes requests those of other engines, in all books; they are not sent."""
         if not requests:
-            return
+            return []
         targets = self._targets(source)
         taken: Counter[EngineState] = Counter()
-        begun: list[tuple[EngineState, CompletionState]] = []
+        begun: list[Sent] = []
         for request in requests:
             source.outputs.detach(request)
             target = self._router.move(request.inner, targets)
@@ -68,8 +93,7 @@ class RequestMigration:
             self._tell(target, IterationStats(migrated_in=count))
         shown = ", ".join(f"{count} to {each.index}" for each, count in taken.items())
         _log.warning("requests of engine %d move: %s", source.index, shown)
-        for target, completion in begun:
-            resubmit(self._engines, target, completion)
+        return begun
 
     def _others(self, engine: EngineState) -> list[EngineState]:
         return [each for each in self._router.working if each is not engine]

@@ -26,6 +26,12 @@ from hookline_process_engine.capabilities import EngineProcesses, EngineReplaced
 from hookline_process_engine.supervision.config import StallPolicy, SupervisionConfig
 from hookline_processes.restarts import RestartBudget
 
+_OWN_FAULTS = (DeathKind.FAILED, DeathKind.CRASHED, DeathKind.STALLED)
+"""Ends that a request may have caused, and may cause again at another engine."""
+
+Sent = tuple[EngineState, CompletionState]
+"""A completion that begins again, and the engine that gets it."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -40,6 +46,13 @@ class Neighbours(Protocol):
 
     def move(self, source: EngineState, requests: Collection[ClientRequest]) -> None:
         """Sends requests of an engine that is marked as ended to other engines."""
+        ...
+
+    def gathered(self) -> Collection[Sent]:
+        """Assigns requests that wait for engines which have ended to those that work.
+
+        The caller sends them.
+        """
         ...
 
     def returns(self, death: EngineDied) -> bool:
@@ -138,6 +151,9 @@ class Supervisor(RequestEnding):
         The engine's process is replaced if that is allowed; else it is dead.
         """
         engine, neighbours = self._engines[death.engine_index], self._neighbours
+        if death.kind in _OWN_FAULTS:
+            for each in engine.outputs.open_requests:
+                each.is_suspect = True
         if neighbours is None:
             self._mark_dead(engine, death, set())
             return
@@ -202,7 +218,10 @@ class Supervisor(RequestEnding):
     # -- replacement -------------------------------------------------------------
 
     def take_replacement(self, replaced: EngineReplaced) -> None:
-        """Sends the new process the requests that begin again."""
+        """Sends the new process the requests that begin again, its own and others'.
+
+        Those that wait for other engines need not wait any longer.
+        """
         engine = self._engines[replaced.engine_index]
         if engine.failure is not None or engine.death is None:
             return
@@ -221,8 +240,10 @@ class Supervisor(RequestEnding):
             engine.index,
             len(completions),
         )
-        for completion in completions:
-            resubmit(self._engines, engine, completion)
+        sent = [(engine, each) for each in completions]
+        if self._neighbours is not None:
+            sent += self._neighbours.gathered()
+        resubmit_all(self._engines, sent)
 
     def _end_abandoned(self, engine: EngineState, death: EngineDied) -> None:
         """Ends requests whose clients left while there was no process."""
@@ -232,6 +253,17 @@ class Supervisor(RequestEnding):
         error = EngineRestartingError(death.reason)
         cause = Failed(death.reason)
         self.end_all(engine, cause, "failed", error, keep, was_up=False)
+
+
+def resubmit_all(engines: EngineSet, sent: Collection[Sent]) -> None:
+    """Sends completions that begin again, in the order in which they arrived."""
+    for engine, completion in sorted(sent, key=_arrival):
+        resubmit(engines, engine, completion)
+
+
+def _arrival(sent: Sent) -> int:
+    _, completion = sent
+    return completion.account.group.arrived_at
 
 
 def resubmit(
