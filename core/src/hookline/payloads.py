@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from hookline.cache_facts import CacheFacts
@@ -343,11 +344,14 @@ class LoggerContext:
         name: The logger's name on the command line.
         config: The engine's configuration.
         options: Values of `--stat-logger-option NAME.KEY=VALUE` by key.
+        kept: File in which the logger may keep what the next one goes on with if this
+            process is replaced; None if it never is.
     """
 
     name: str
     config: EngineConfig
     options: Mapping[str, str] = field(default_factory=dict)
+    kept: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,11 +78,15 @@ class RunningTotal:
 
     Ignores totals below the previous one. Call `restart` when the source restarts from
     0; the counter continues from its value.
+
+    Attributes:
+        values: The counter of each series.
+        bases: What the counter was when the source began to count from 0.
     """
 
     def __init__(self) -> None:
         self.values: dict[Labels, float] = {}
-        self._bases: dict[Labels, float] = {}
+        self.bases: dict[Labels, float] = {}
 
     def create(self, labels: Labels) -> None:
         self.values.setdefault(labels, 0.0)
@@ -90,12 +94,12 @@ class RunningTotal:
     def record(self, points: Iterable[Point], trace_at: TraceAt | None = None) -> None:  # noqa: ARG002
         values = self.values
         for labels, value, _ in points:
-            total = self._bases.get(labels, 0.0) + value
+            total = self.bases.get(labels, 0.0) + value
             values[labels] = max(values.get(labels, 0.0), total)
 
     def restart(self) -> None:
         """Expects every series to count from 0 again."""
-        self._bases = dict(self.values)
+        self.bases = dict(self.values)
 
 
 class HistogramSeries:

@@ -254,12 +254,14 @@ class ObserverStats(FrontEndPart):
         dropped: Notices that front ends dropped, because the process did not take them,
             since its start.
         restarts: How often the process has been replaced.
+        left_out: Loggers that do not run any more, because they have ended it.
     """
 
     front_ends: int = 0
     waited_seconds: float = 0.0
     dropped: int = 0
     restarts: int = 0
+    left_out: tuple[str, ...] = ()
 
 
 PARTS: Mapping[str, type[FrontEndPart]] = {

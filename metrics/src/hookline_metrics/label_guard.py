@@ -2,12 +2,28 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from hookline_metrics.config import MetricsConfig
 from hookline_metrics.metric import Label
 
 OTHER = "other"
 NONE = "none"
 """Replaces a missing value."""
+
+
+class KeptGuard(msgspec.Struct, frozen=True, array_like=True):
+    """What outlives a guard's process.
+
+    Attributes:
+        values: The values that it passes.
+        room: How many more it would pass.
+        folded: How many it has replaced.
+    """
+
+    values: list[str]
+    room: int
+    folded: int
 
 
 class LabelGuard:
@@ -40,6 +56,16 @@ class LabelGuard:
         self.folded += 1
         return OTHER
 
+    @property
+    def kept(self) -> KeptGuard:
+        """What the guard of a later process goes on with."""
+        return KeptGuard(sorted(self._values), self._room, self.folded)
+
+    def go_on(self, kept: KeptGuard) -> None:
+        """Passes the values that a guard of an earlier process has passed."""
+        self._values.update(kept.values)
+        self._room, self.folded = kept.room, kept.folded
+
 
 class LabelGuards:
     """One guard per open label, shared by all metrics."""
@@ -60,6 +86,17 @@ class LabelGuards:
     def folded(self) -> Mapping[str, int]:
         """Number of replaced values by label."""
         return {name: guard.folded for name, guard in self._guards.items()}
+
+    @property
+    def kept(self) -> dict[str, KeptGuard]:
+        """What each guard keeps, by label."""
+        return {name: guard.kept for name, guard in self._guards.items()}
+
+    def go_on(self, kept: Mapping[str, KeptGuard]) -> None:
+        """Lets each guard go on with what was kept of its predecessor."""
+        for name, guard in self._guards.items():
+            if name in kept:
+                guard.go_on(kept[name])
 
     def _make(self, label: Label, cap: int) -> LabelGuard:
         if label.name == "tenant":

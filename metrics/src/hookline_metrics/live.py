@@ -54,6 +54,15 @@ class LiveEngine:
     def is_stalled(self) -> bool:
         return self._health is not None
 
+    @property
+    def correction(self) -> int:
+        """What is added to the number of requests that the engine says it received."""
+        return self._correction
+
+    def go_on(self, correction: int) -> None:
+        """Goes on with what another process has known of the same engine process."""
+        self._correction = correction
+
     def judge(self, health: EngineHealth, now: int) -> None:
         """Takes the front end's verdict on the engine."""
         self._health = health if health.stalled_seconds is not None else None

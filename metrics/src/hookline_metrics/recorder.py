@@ -4,6 +4,8 @@ import threading
 from dataclasses import dataclass
 from itertools import chain
 
+import msgspec
+
 from hookline import hookimpl
 from hookline.clock import NANOSECONDS, Clock, SystemClock
 from hookline.config import EngineConfig
@@ -14,6 +16,7 @@ from hookline.payloads import (
     EngineStopped,
     FrontEndChanged,
     HttpAnswered,
+    PageStats,
     StateChanged,
     StepFinished,
 )
@@ -23,6 +26,13 @@ from hookline_metrics.accumulators import TraceAt
 from hookline_metrics.config import MetricsConfig
 from hookline_metrics.front_end_parts import EngineHealth
 from hookline_metrics.grammars import GRAMMAR_NEWS
+from hookline_metrics.kept_sums import (
+    KeptEngine,
+    KeptRecorder,
+    Process,
+    go_on,
+    kept_sums,
+)
 from hookline_metrics.label_guard import LabelGuards
 from hookline_metrics.live import LiveEngine
 from hookline_metrics.metric import Labels, Scope
@@ -31,14 +41,26 @@ from hookline_metrics.selection import Selection
 from hookline_metrics.snapshot import Family, FamilyBuilder, merged
 from hookline_metrics.sums import Sums, TrackedMetric
 from hookline_metrics.transfer_stats import TRANSFER_NEWS
+from hookline_registry import LaneStats
 
 
 @dataclass(slots=True)
 class _Engine:
-    """One engine's accumulated metrics and live values."""
+    """One engine's accumulated metrics and live values.
+
+    Attributes:
+        sums: Its sums.
+        live: Its live values.
+        process: Its present process.
+        ended: Requests of that process that have ended, without those that came from
+            another engine.
+        has_left: Whether it was removed.
+    """
 
     sums: Sums
     live: LiveEngine
+    process: Process
+    ended: int = 0
     has_left: bool = False
 
 
@@ -73,6 +95,7 @@ class Recorder:
         self._selection = Selection(config, native_schema=native_schema)
         self._guards = LabelGuards(MetricsConfig.of(config))
         self._engines: dict[int, _Engine] = {}
+        self._former: dict[int, tuple[Sums, KeptEngine]] = {}
         self._front_end = Sums(
             self._selection,
             self._guards,
@@ -96,7 +119,10 @@ class Recorder:
             sums = self._known_sums(
                 facts.engine_index, labels, facts.model.max_model_len
             )
-            self._engines[facts.engine_index] = _Engine(sums, live)
+            process = (started.clock.wall, started.clock.monotonic)
+            engine = _Engine(sums, live, process)
+            self._engines[facts.engine_index] = engine
+            self._follow(engine, started)
             sums.feed(facts)
             if started.restart_cause:
                 sums.feed(started)
@@ -124,7 +150,7 @@ class Recorder:
                 return
             facts = engine.live.state.facts
             engine.sums.feed(StepReading(step.record, facts))
-            self._add(engine.sums, step.iteration)
+            self._add(engine, step.iteration)
             engine.live.step(step, self._clock.now())
 
     @hookimpl
@@ -133,7 +159,7 @@ class Recorder:
         with self._lock:
             if (engine := self._engines.get(state.engine_index)) is None:
                 return
-            self._add(engine.sums, state.iteration)
+            self._add(engine, state.iteration)
             engine.live.change(state, self._clock.now())
             for lane in state.lanes:
                 self._front_end.feed(lane)
@@ -167,12 +193,7 @@ class Recorder:
         `with_native` adds the exponential buckets to histograms, if they are counted.
         """
         with self._lock:
-            now = self._clock.now()
-            for engine in self._engines.values():
-                if not engine.has_left:
-                    engine.sums.feed(engine.live.state_at(now))
-                    engine.sums.feed(engine.live.reading(now))
-            self._front_end.feed(FoldedValues(self._guards.folded))
+            self._feed_live()
             sources = self._sources()
             families: dict[str, list[Family]] = {}
             for chosen, builder in self._builders:
@@ -181,6 +202,53 @@ class Recorder:
                 families.setdefault(builder.name, []).append(family)
         return tuple(merged(parts) for parts in families.values())
 
+    def kept(self) -> bytes:
+        """Returns what the recorder of another process needs to go on."""
+        with self._lock:
+            self._feed_live()
+            engines = {
+                index: KeptEngine(
+                    kept_sums(each.sums), each.process, each.ended, each.live.correction
+                )
+                for index, each in self._engines.items()
+            }
+            for index, (_, former) in self._former.items():
+                engines.setdefault(index, former)
+            kept = KeptRecorder(
+                engines, kept_sums(self._front_end), self._guards.kept
+            )
+        return msgspec.msgpack.encode(kept)
+
+    def go_on(self, kept: bytes) -> None:
+        """Goes on with what a recorder of the same configuration has kept.
+
+        Call it before the first hook.
+
+        Raises:
+            msgspec.MsgspecError: It is none.
+        """
+        found = msgspec.msgpack.decode(kept, type=KeptRecorder)
+        with self._lock:
+            self._front_end.since = found.front_end.since
+            go_on(self._front_end, found.front_end)
+            # The lanes and the pages are this process's.
+            self._front_end.restart_totals((LaneStats, PageStats))
+            for index, engine in found.engines.items():
+                sums = self._new_sums(
+                    engine.sums.labels, engine.sums.max_model_len, engine.sums.since
+                )
+                go_on(sums, engine.sums)
+                self._former[index] = (sums, engine)
+            self._guards.go_on(found.guards)
+
+    def _feed_live(self) -> None:
+        now = self._clock.now()
+        for engine in self._engines.values():
+            if not engine.has_left:
+                engine.sums.feed(engine.live.state_at(now))
+                engine.sums.feed(engine.live.reading(now))
+        self._front_end.feed(FoldedValues(self._guards.folded))
+
     def _judge(self, health: EngineHealth) -> None:
         if (engine := self._engines.get(health.engine_index)) is None:
             return
@@ -188,7 +256,9 @@ class Recorder:
             engine.sums.feed(health)
         engine.live.judge(health, self._clock.now())
 
-    def _add(self, sums: Sums, iteration: IterationStats) -> None:
+    def _add(self, engine: _Engine, iteration: IterationStats) -> None:
+        sums = engine.sums
+        engine.ended -= iteration.migrated_in
         sums.feed(iteration)
         for part in chain(iteration.finished_groups, iteration.evictions):
             sums.feed(part)
@@ -203,6 +273,7 @@ class Recorder:
         for first in iteration.first_tokens:
             sums.feed(first, self._trace_at(first))
         for request in iteration.finished:
+            engine.ended += bool(request.request_id)  # else it has reached no engine
             sums.feed(request, self._trace_at(request.facts))
 
     def _trace_at(
@@ -217,7 +288,11 @@ class Recorder:
 
     def _sources(self) -> dict[str, list[tuple[Sums, TrackedMetric]]]:
         found: dict[str, list[tuple[Sums, TrackedMetric]]] = {}
-        every = (*(each.sums for each in self._engines.values()), self._front_end)
+        every = (
+            *(each.sums for each in self._engines.values()),
+            *(sums for sums, _ in self._former.values()),
+            self._front_end,
+        )
         for sums in every:
             for tracked in sums.metrics:
                 found.setdefault(tracked.chosen.metric.name, []).append((sums, tracked))
@@ -233,14 +308,37 @@ class Recorder:
         if known and (known.sums.labels, known.sums.max_model_len) == same:
             self._settle(known)
             return known.sums
+        if former := self._former.get(index):
+            sums, _ = former
+            if (sums.labels, sums.max_model_len) == same:
+                return sums
+        return self._new_sums(labels, max_model_len, self._wall_seconds())
+
+    def _new_sums(self, labels: Labels, max_model_len: int, since: float) -> Sums:
         return Sums(
             self._selection,
             self._guards,
             scope=Scope.ENGINE,
-            since=self._wall_seconds(),
+            since=since,
             labels=labels,
             max_model_len=max_model_len,
         )
+
+    def _follow(self, engine: _Engine, started: EngineStarted) -> None:
+        """Goes on with the sums of a former process, if there are any.
+
+        Ends that it has not kept were received by nobody.
+        """
+        former = self._former.pop(started.facts.engine_index, None)
+        if former is None or former[0] is not engine.sums:
+            return
+        _, kept = former
+        if kept.process != engine.process:  # it was replaced meanwhile
+            engine.sums.restart()
+            return
+        lost = started.resubmitted - kept.ended
+        engine.live.go_on(kept.correction - lost)
+        engine.ended = started.resubmitted
 
     def _settle(self, engine: _Engine) -> None:
         """Takes the last totals of an engine that has ended, and drops its gauges."""

@@ -1,6 +1,6 @@
 """The accumulators of one source: an engine or the front end."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -81,6 +81,13 @@ class Sums:
             if isinstance(each.accumulator, Gauge):
                 each.accumulator.clear()
             elif isinstance(each.accumulator, RunningTotal):
+                each.accumulator.restart()
+
+    def restart_totals(self, kinds: Collection[type]) -> None:
+        """Expects totals of these kinds of parts from 0 again."""
+        for each in self.metrics:
+            is_one = each.chosen.metric.value.kind in kinds
+            if is_one and isinstance(each.accumulator, RunningTotal):
                 each.accumulator.restart()
 
 

@@ -17,13 +17,14 @@ if TYPE_CHECKING:  # who isolates a call needs no discovery, and no pluggy
     from hookline_registry.guard import PluginGuard
     from hookline_registry.isolation import Failure, isolate
     from hookline_registry.kind import PluginKind
-    from hookline_registry.lane import Lane, LaneStats, Notice
+    from hookline_registry.lane import Around, Lane, LaneStats, Notice
     from hookline_registry.listing import PluginRow, list_plugins
     from hookline_registry.policy import PLUGINS_VARIABLE, PluginPolicy
     from hookline_registry.registry import PluginRegistry
 
 __all__ = [
     "PLUGINS_VARIABLE",
+    "Around",
     "Breaker",
     "BreakerState",
     "BrokenPluginError",
@@ -49,6 +50,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Around": "lane",
     "Breaker": "breaker",
     "BreakerState": "breaker",
     "BrokenPluginError": "exceptions",

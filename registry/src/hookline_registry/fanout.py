@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from hookline_registry.breaker import Breaker
-from hookline_registry.lane import Lane, LaneStats, Notice
+from hookline_registry.lane import Around, Lane, LaneStats, Notice
 from hookline_registry.registry import PluginRegistry
 
 
@@ -24,6 +24,7 @@ class Fanout:
         cool_down_seconds: float,
         linger_seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
+        around: Around | None = None,
     ) -> None:
         """Makes the lanes; their threads start with the first batch.
 
@@ -35,6 +36,7 @@ class Fanout:
             cool_down_seconds: How long a breaker stays open before a trial.
             linger_seconds: How long batches may wait to be delivered together.
             clock: Monotonic clock in seconds.
+            around: Encloses each delivery to a lane's plugins; None for nothing.
         """
         callers = {
             name: registry.callers(members) for name, members in plugin_names.items()
@@ -50,6 +52,7 @@ class Fanout:
                 ),
                 linger_seconds=linger_seconds,
                 clock=clock,
+                around=around,
             )
             for name in plugin_names
         )

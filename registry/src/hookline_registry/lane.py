@@ -5,6 +5,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from hookline_registry.breaker import Breaker, BreakerState
@@ -13,6 +14,9 @@ from hookline_registry.isolation import Failure, isolate
 
 Notice = tuple[str, Mapping[str, object]]
 """A hook's name and the keyword arguments of the call."""
+
+Around = Callable[[str], AbstractContextManager[object]]
+"""Encloses what a plugin does, which is given by its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +64,9 @@ class Lane:
         breaker: Breaker,
         linger_seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
+        around: Around | None = None,
     ) -> None:
+        self._around = around
         self._name = name
         self._linger_seconds = linger_seconds
         self._callers = callers
@@ -180,7 +186,11 @@ class Lane:
         while (batch := self._take()) is not None:
             is_delivered = False
             try:
-                is_delivered = self._deliver(batch)
+                if self._around is None:
+                    is_delivered = self._deliver(batch)
+                else:
+                    with self._around(self._name):
+                        is_delivered = self._deliver(batch)
             finally:
                 self._settle(is_delivered=is_delivered)
 

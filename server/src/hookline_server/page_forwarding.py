@@ -1,12 +1,14 @@
 """Forwards requests for loggers' pages to the observer process."""
 
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 
 import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
 from hookline.frontend.observing import RemotePages
+from hookline.pages import PageRoute
 from hookline_registry import BrokenPluginError
 from hookline_server.api_error import ApiError
 from hookline_server.errors import Page
@@ -62,7 +64,8 @@ def forward_pages(app: web.Application, pages: Pages, remote: RemotePages) -> No
     app.cleanup_ctx.append(forwarding.lifetime)
     for route in remote.routes:
         try:
-            pages.add(route.method, route.path, forwarding.serve)
+            serve = partial(forwarding.serve, route)
+            pages.add(route.method, route.path, serve)
         except ValueError as error:
             raise BrokenPluginError(route.path, str(error)) from error
     pages.paths.extend(remote.paths)
@@ -90,13 +93,15 @@ class PageForwarding:
         ) as self._session:
             yield
 
-    async def serve(self, request: web.Request) -> web.StreamResponse:
+    async def serve(
+        self, route: PageRoute, request: web.Request
+    ) -> web.StreamResponse:
         """Returns the response of the other process.
 
         Raises:
             ApiError: 503; it does not answer, or too many requests wait for it.
         """
-        if (obstacle := self._remote.obstacle) is not None:
+        if (obstacle := self._remote.obstacle_of(route)) is not None:
             raise _unavailable(obstacle)
         if self._open >= MOST_OPEN:
             message = "too many requests for pages are open"

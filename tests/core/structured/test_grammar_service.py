@@ -44,7 +44,7 @@ class Backend:
             raise ValueError("it wants no options")
 
     def compile(self, spec):
-        if spec.source == "loop":
+        if spec.source.startswith("loop"):
             while True:
                 pass
         if spec.source == "end":
@@ -190,8 +190,13 @@ def test_a_grammar_that_ends_its_process_is_refused_alone(
     """
     service = make_service()
 
-    first, loop, crash, memory, wrong, last = compile_all(
-        service, "a", "loop", "end", "memory", "wrong", "b"
+    by_key = {
+        each.key: each
+        for each in compile_all(service, "a", "loop", "end", "memory", "wrong", "b")
+    }
+    first, loop, crash, memory, wrong, last = (
+        by_key[spec_of(source).key]
+        for source in ("a", "loop", "end", "memory", "wrong", "b")
     )
 
     assert loop.outcome == "compiling it takes more than 0.5 s of processor time"
@@ -223,6 +228,42 @@ def test_a_grammar_that_is_dropped_in_the_queue_is_not_compiled(
     found = ended(service, 2)
     assert [each.key for each in found] == [spec_of("a").key, spec_of("c").key]
     assert not service.drop(spec_of("a").key)
+
+
+def test_a_slow_grammar_waits_for_quick_ones(
+    make_service: Callable[..., GrammarService],
+) -> None:
+    """
+    Even of the same client, and although it came first: it is tried for a moment, and
+    has its whole time when nothing else waits.
+    """
+    service = make_service()
+
+    found = compile_all(service, "loop", "a", "loop more", "b")
+
+    sources = ("a", "b", "loop", "loop more")
+    assert [each.key for each in found] == [spec_of(each).key for each in sources]
+    assert [each.word for each in found] == ["compiled", "compiled", "limit", "limit"]
+
+
+def test_a_grammar_is_not_given_more_time_that_nobody_waits_for(
+    make_service: Callable[..., GrammarService],
+) -> None:
+    """
+    One that is dropped while it is tried is forgotten if it turns out to be slow.
+    """
+    service = make_service()
+    slow, last = spec_of("loop"), spec_of("b")
+    compile_all(service, "a")
+    service.begin(slow.key, slow, "")
+    while service._on_trial != slow.key:
+        time.sleep(0.001)
+
+    assert service.drop(slow.key)
+    service.begin(last.key, last, "")
+
+    assert [each.key for each in ended(service, 1)] == [last.key]
+    assert not service._queue.length
 
 
 def test_a_backend_that_cannot_be_made_fails_its_grammars(

@@ -1,8 +1,10 @@
 """Chooses the stat loggers by name and passes them each step's events as one batch."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 
 from hookline import hookspecs
 from hookline.config.engine import EngineConfig
@@ -44,6 +46,7 @@ from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import IterationStats
 from hookline.transport.engine_client import SecondaryClientEnded
 from hookline_registry import (
+    Around,
     BrokenPluginError,
     Fanout,
     LaneStats,
@@ -67,13 +70,22 @@ class Observers:
         lost: Number of batches that were lost on their way here, which no lane got.
     """
 
-    def __init__(self, config: EngineConfig, recorder: object | None = None) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        recorder: object | None = None,
+        *,
+        around: Around = nullcontext,
+        kept: Path | None = None,
+    ) -> None:
         """Loads the loggers that the configuration names, and only those.
 
         Args:
             config: The engine's configuration.
             recorder: Called with every payload first and without a lane, so its
                 numbers are never late.
+            around: Encloses whatever a logger does on its lane or before.
+            kept: Folder of what loggers keep for those of a process to come.
 
         Raises:
             RegistryError: A logger is unknown or broken.
@@ -86,7 +98,11 @@ class Observers:
                     "stat-logger-option", f"logger {name!r} was not chosen"
                 )
         self._registry = PluginRegistry("hookline", hookspecs)
-        self._lanes = {name: self._load(name, config) for name in dict.fromkeys(chosen)}
+        self._around = around
+        self._lanes: dict[str, list[str]] = {}
+        for name in dict.fromkeys(chosen):
+            with around(name):
+                self._lanes[name] = self._load(name, config, kept)
         self._fanout = Fanout(
             self._registry,
             self._lanes,
@@ -94,6 +110,7 @@ class Observers:
             failures=config.observers.breaker_failures,
             cool_down_seconds=config.observers.breaker_seconds,
             linger_seconds=config.observers.linger_seconds,
+            around=None if around is nullcontext else around,
         )
         self._recording = self._recorded_by(recorder)
         self.hooks = self._fanout.hooks | self._recording.keys()
@@ -111,12 +128,13 @@ class Observers:
         hooks = self._registry.hooks_of(_RECORDER)
         return {hook: getattr(recorder, hook) for hook in hooks}
 
-    def _load(self, name: str, config: EngineConfig) -> list[str]:
+    def _load(self, name: str, config: EngineConfig, kept: Path | None) -> list[str]:
         """Returns the registered names of the logger's module and of its object."""
         context = LoggerContext(
             name=name,
             config=deepcopy(config),  # its maps can be changed
             options=frozen_map(dict(config.observers.options.get(name, {}))),
+            kept=None if kept is None else kept / f"{name}.kept",
         )
         if ":" in name:
             return [self._registry.load_path(name, lambda cls: cls(context))]
@@ -149,8 +167,9 @@ class Observers:
         """Lets each logger register its pages."""
         for logger, names in self._lanes.items():
             routes = routes_of(logger)
-            for name in names:
-                self._registry.call_one(name, "add_routes", routes=routes)
+            with self._around(logger):
+                for name in names:
+                    self._registry.call_one(name, "add_routes", routes=routes)
 
     def started(
         self,

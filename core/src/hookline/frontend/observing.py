@@ -100,6 +100,10 @@ class RemotePages(Protocol):
         """Why the process does not answer, as far as that is known; else None."""
         ...
 
+    def obstacle_of(self, route: PageRoute) -> str | None:
+        """Why a page cannot be served, as far as that is known; else None."""
+        ...
+
 
 class Observing(Protocol):
     """Passes what happens to the loggers; no method waits for one, but the last two.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from hookline.payloads import PageStats
+from hookline_metrics.front_end_parts import ObserverStats
 from hookline_metrics.metric import Kind, Label, Metric, Point, Scope, Stability
 from hookline_metrics.readings import FoldedValues, Reading, by_label
 from hookline_registry import LaneStats
@@ -80,6 +81,20 @@ LOGGER_METRICS: tuple[Metric, ...] = (
         "seconds",
         "Time spent inside the logger.",
         lambda lane: lane.busy_seconds,
+    ),
+    Metric(
+        name="hookline_logger_left_out",
+        kind=Kind.GAUGE,
+        unit="1",
+        help="1 for a logger that does not run any more, because it has ended the "
+        "observer process; others have no such series.",
+        labels=(LOGGER,),
+        scope=Scope.FRONT_END,
+        value=Reading(
+            ObserverStats,
+            lambda observer: by_label(dict.fromkeys(observer.left_out, 1)),
+        ),
+        stability=Stability.EXPERIMENTAL,
     ),
     Metric(
         name="hookline_logger_pages_hung",

@@ -90,6 +90,7 @@ class ObserverHost:
             self._look_after_clients()
         while (mail := self._mailbox.receive(0)) is not None:
             self._take(mail.sender.index, mail.message)
+        self._merged.end()
 
     def close(self) -> None:
         """Closes the sockets, once the last replies are sent."""

@@ -10,6 +10,7 @@ import msgspec
 from hookline.clock import NANOSECONDS, Clock, SystemClock
 from hookline.exceptions import HooklineError
 from hookline.frontend.observing import ObserverAddress
+from hookline.pages import PageRoute
 from hookline_observer.messages import (
     Alive,
     EncodedNotices,
@@ -109,6 +110,11 @@ class ObserverLink:
             return None
         seconds = (self._clock.now() - self._heard_at) / NANOSECONDS
         return f"the observer process has not answered for {seconds:.0f} s"
+
+    @property
+    def routes(self) -> tuple[PageRoute, ...]:
+        """The pages of the loggers that run now."""
+        return () if self._alive is None else self._alive.routes
 
     def wait_until_ready(self, timeout_seconds: float) -> Alive:
         """Waits for the first sign of life; raises `ObserverSilentError`."""

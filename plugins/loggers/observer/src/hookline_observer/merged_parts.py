@@ -75,6 +75,15 @@ class MergedParts:
             found.append(self._sum(key, rest))
         return tuple(found)
 
+    @property
+    def left(self) -> tuple[FrontEndPart, ...]:
+        """The totals of front ends that have ended."""
+        return tuple(self._left.values())
+
+    def go_on(self, left: Iterable[FrontEndPart]) -> None:
+        """Adds the totals of front ends that another process has seen end."""
+        self._left.update((part_key(part), part) for part in left)
+
     def _sum(self, key: Key, latest: FrontEndPart) -> FrontEndPart:
         parts = list(self._parts[key].values())
         if (left := self._left.get(key)) is not None:

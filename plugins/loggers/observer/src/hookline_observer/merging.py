@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 
@@ -17,6 +18,9 @@ from hookline.payloads import HttpAnswered, HttpExchange, PageStats, RecordsLogg
 from hookline.request import RequestFacts
 from hookline.stats.iteration_stats import IterationStats
 from hookline_metrics.front_end_parts import ObserverStats
+from hookline_observer.engine_failures import EngineFailures
+from hookline_observer.kept_merging import KeptFile
+from hookline_observer.lost_notices import LostNotices
 from hookline_observer.merged_parts import MergedParts
 from hookline_observer.messages import (
     Answered,
@@ -54,6 +58,8 @@ class MergedNotices:
         page_stats: PageStatsOf = tuple,
         *,
         restarts: int = 0,
+        left_out: tuple[str, ...] = (),
+        kept: Path | None = None,
     ) -> None:
         """Passes everything to `observers`.
 
@@ -61,20 +67,26 @@ class MergedNotices:
             observers: The loggers.
             page_stats: Returns the state of the loggers' pages.
             restarts: How often this process has been replaced.
+            left_out: Loggers that do not run, because they have ended it.
+            kept: File of what the process that replaces this one goes on with.
         """
+        self._kept = KeptFile(kept)
+        before = self._kept.read()
+        self._left_out = left_out
         self._observers = observers
         self._restarts = restarts
         self._page_stats = page_stats
         self._in_flight: dict[int, Mapping[tuple[str, str], int]] = {}
         self._parts = MergedParts()
+        self._parts.go_on(before.parts)
         self._unreported = UnreportedEnds()
         self._states: dict[int, StepOutput] = {}
         self._since: dict[int, int] = {}
         self._down: set[int] = set()
+        self._owners: dict[int, int] = {}
+        self._failures = EngineFailures(self._tell_failure)
         self._early: list[tuple[int, Observed]] = []
-        self._missed = 0
-        self._lost: dict[int, int] = {}
-        self._lost_before = 0
+        self._lost = LostNotices(before.lost, before.lost_by_front_end)
         self._waited: dict[int, float] = {}
         self._reported: ObserverStats | None = None
 
@@ -85,17 +97,12 @@ class MergedNotices:
         elif isinstance(notice, Ended):
             self._take_ended(notice)
         elif isinstance(notice, Started):
-            self._start(notice)
+            self._start(index, notice)
         elif isinstance(notice, Stopped):
+            self._failures.settle(notice.engine_index)
             self._observers.stopped(notice.engine_index, notice.reason)
         elif isinstance(notice, Failed):
-            self._down.add(notice.engine_index)
-            self._observers.failed(
-                notice.engine_index,
-                notice.reason,
-                notice.open_requests,
-                is_final=notice.is_final,
-            )
+            self._fail(index, notice)
         elif isinstance(notice, Answered):
             self._take_answered(index, notice)
         elif isinstance(notice, Changed):
@@ -103,7 +110,23 @@ class MergedNotices:
         elif isinstance(notice, Logged):
             self._observers.records_logged(_sealed(notice.logged))
 
-    def _start(self, notice: Started) -> None:
+    def _fail(self, index: int, notice: Failed) -> None:
+        is_owner = self._owners.get(notice.engine_index) == index
+        if is_owner:
+            self._down.add(notice.engine_index)
+        self._failures.add(index, notice, self._waited.keys(), is_owner=is_owner)
+
+    def _tell_failure(self, failed: Failed) -> None:
+        self._observers.failed(
+            failed.engine_index,
+            failed.reason,
+            failed.open_requests,
+            is_final=failed.is_final,
+        )
+
+    def _start(self, index: int, notice: Started) -> None:
+        self._owners[notice.facts.engine_index] = index
+        self._failures.settle(notice.facts.engine_index)
         self._states.pop(notice.facts.engine_index, None)
         self._down.discard(notice.facts.engine_index)
         self._since[notice.facts.engine_index] = notice.since
@@ -114,8 +137,8 @@ class MergedNotices:
             resubmitted=notice.resubmitted,
         )
         early, self._early = self._early, []
-        for index, each in early:
-            self._observe(index, each)
+        for front_end, each in early:
+            self._observe(front_end, each)
 
     def _observe(self, index: int, notice: Observed) -> None:
         """Passes it on, unless what ended then is told as part of a start."""
@@ -133,7 +156,7 @@ class MergedNotices:
         if output.cause == REQUESTS and (ended := notice.iteration.finished):
             self._unreported.on_reported(index, [each.request_id for each in ended])
         if since is None or (output.at <= since and output.cause not in _NOT_TIMED):
-            self._missed += 1
+            self._lost.miss()
             return
         output = self._with_latest_state(output)
         self._observers.observe(output, notice.whole_iteration, notice.facts)
@@ -147,14 +170,13 @@ class MergedNotices:
 
     def on_client_link(self, index: int, lost: int, waited_seconds: float) -> None:
         """Takes what a front end says of its notices: the lost, and the last's wait."""
-        self._lost[index] = lost
+        self._lost.note(index, lost)
         self._waited[index] = waited_seconds
-        lost_there = self._lost_before + sum(self._lost.values())
-        self._observers.lost = lost_there + self._missed
+        self._observers.lost = self._lost.here
 
     def leave(self, index: int, *, is_reported: bool = True) -> None:
         """A front end has ended: its totals stay, all else of it is gone."""
-        self._lost_before += self._lost.pop(index, 0)
+        self._lost.leave(index)
         self._waited.pop(index, None)
         unreported = self._unreported.left(index)
         in_flight, parts = self._in_flight.pop(index, None), self._parts.leave(index)
@@ -165,16 +187,23 @@ class MergedNotices:
             self._report_unreported(unreported)
 
     def report(self) -> None:
-        """Tells of the notices themselves, if that has changed."""
+        """Tells of the notices themselves, if that has changed; once a second."""
+        self._failures.settle_late()
         stats = ObserverStats(
-            dropped=self._observers.lost,
+            dropped=self._lost.total,
             waited_seconds=max(self._waited.values(), default=0.0),
             front_ends=len(self._waited),
             restarts=self._restarts,
+            left_out=self._left_out,
         )
         if stats != self._reported:
             self._reported = stats
             self._change((stats,))
+        self._kept.write(self._parts.left, self._lost.before, self._lost.by_front_end)
+
+    def end(self) -> None:
+        """Tells what has waited for more; nothing more comes."""
+        self._failures.settle_all()
 
     def _take_answered(self, index: int, notice: Answered) -> None:
         self._in_flight[index] = {

@@ -198,12 +198,14 @@ class Alive(msgspec.Struct, frozen=True, tag=True, array_like=True):
         hooks: Names of the hooks that loggers implement.
         routes: The loggers' pages.
         paths: Their paths as loggers have registered them.
+        left_out: Loggers that have ended the process, and do not run any more.
     """
 
     incarnation: int
     hooks: tuple[str, ...]
     routes: tuple[PageRoute, ...] = ()
     paths: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 class Flushed(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -224,12 +226,18 @@ class Begin(msgspec.Struct, frozen=True):
         incarnation: Its number, from 1.
         config: The engine's configuration.
         pages: `module:attribute` of what serves the loggers' pages; empty for none.
+        left_out: Loggers that have ended the process, and do not run any more.
+        set_aside: Loggers that do not run for the present.
+        suspects: Loggers that take turns.
     """
 
     key: bytes
     incarnation: int
     config: EngineConfig
     pages: str = ""
+    left_out: tuple[str, ...] = ()
+    set_aside: tuple[str, ...] = ()
+    suspects: frozenset[str] = frozenset()
 
 
 class Begun(msgspec.Struct, frozen=True):

@@ -12,10 +12,13 @@ from hookline.exceptions import ConfigError, HooklineError
 from hookline.frontend.observing import ObserverAddress
 from hookline.frozen import plain
 from hookline_observer.beginning import wait_until_begun
+from hookline_observer.call_marks import MarkFile, loggers_of
+from hookline_observer.culprits import Culprits
 from hookline_observer.messages import Begin
 from hookline_observer.process import (
     FLUSH_SECONDS,
     HUNG_SECONDS,
+    MARKS,
     SHUTDOWN_GRACE_SECONDS,
 )
 from hookline_process_engine.ipc import private_folder
@@ -29,6 +32,8 @@ from hookline_registry import RegistryError
 MODULE = "hookline_observer.process"
 RESTARTS_PER_HOUR = 10
 END_SECONDS = FLUSH_SECONDS + 2 * SHUTDOWN_GRACE_SECONDS
+_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+"""Exit codes of a process that others have ended, or for which memory has run out."""
 _LOOK_SECONDS = 0.2
 _WATCHER_SECONDS = 10.0
 """Time for the watching thread to give up a replacement that is being started."""
@@ -56,11 +61,16 @@ class ObserverProcess:
         """
         self._config = config
         self._pages = pages
+        loggers = loggers_of(config)
+        self._culprits = Culprits(loggers)
         self._key = make_key()
         self._incarnation = 0
         self._is_closing = threading.Event()
         self._folder = private_folder()
+        self._marks = MarkFile(self._folder / MARKS, loggers)
         self._latest: Supervised | None = None
+        self._num_told = 0
+        self._blamed: Supervised | None = None
         self._budget = RestartBudget(RESTARTS_PER_HOUR)
         release_folder_in_forked_children(self._folder)
         try:
@@ -110,9 +120,19 @@ class ObserverProcess:
             RegistryError: A logger is unknown or broken.
         """
         self._incarnation += 1
-        begin = Begin(self._key, self._incarnation, self._config, self._pages)
+        culprits = self._culprits
+        begin = Begin(
+            self._key,
+            self._incarnation,
+            self._config,
+            self._pages,
+            culprits.left_out,
+            culprits.set_aside,
+            culprits.suspects,
+        )
         body = msgspec.msgpack.encode(begin, enc_hook=plain)
         try:
+            self._marks.clear()
             # From here on it is the latest one, which `close` ends.
             self._latest = Supervised(MODULE, (self._folder,), name="observer")
         except OSError as error:
@@ -128,10 +148,48 @@ class ObserverProcess:
 
     def _look(self) -> bool:
         """Replaces the process if it has ended; False if that is not allowed again."""
-        if (reason := self._process.end_reason) is None:
-            return True
-        self._process.close(0.0)
-        return self._replace(_plainer(reason))
+        if (reason := self._process.end_reason) is not None:
+            self._process.close(0.0)
+            self._blame()
+            return self._replace(_plainer(reason))
+        return self._exchange_loggers() if self._culprits.look() else True
+
+    def _exchange_loggers(self) -> bool:
+        """Lets other loggers run; what this takes is no restart that is counted."""
+        _log.warning("the observer process begins again, with other loggers")
+        self._process.hang_up()
+        self._process.close(END_SECONDS)
+        self._tell_culprits()
+        try:
+            self._start()
+        except (HooklineError, RegistryError) as error:
+            return not self._is_closing.is_set() and self._replace(str(error))
+        return True
+
+    def _blame(self) -> None:
+        """Leaves out the logger that has ended the process, if it is known."""
+        if self._process is self._blamed:
+            return  # no other one could be started
+        self._blamed = self._process
+        by_itself = self._process.exit_code not in _FROM_OUTSIDE
+        self._culprits.ended(self._marks.called, by_itself=by_itself)
+        self._tell_culprits()
+
+    def _tell_culprits(self) -> None:
+        for logger in self._culprits.left_out[self._num_told :]:
+            _log.error(
+                "the logger %s has ended the observer process again and again: it is "
+                "left out, and the others go on",
+                logger,
+            )
+            self._num_told += 1
+            self._budget = RestartBudget(RESTARTS_PER_HOUR)
+        if self._culprits.set_aside:
+            _log.warning(
+                "loggers that are set aside for a while, to see which one ends the "
+                "observer process: %s",
+                ", ".join(self._culprits.set_aside),
+            )
 
     def _replace(self, reason: str) -> bool:
         """Returns False if the process is not replaced any more."""
@@ -150,6 +208,7 @@ class ObserverProcess:
                 if self._is_closing.is_set():
                     return False
                 reason = str(error)
+                self._blame()
             else:
                 _log.warning("the observer process has been replaced")
                 return True

@@ -31,3 +31,9 @@ class ObserverPages:
     def obstacle(self) -> str | None:
         """Why the process does not answer, as far as that is known; else None."""
         return self._link.silence
+
+    def obstacle_of(self, route: PageRoute) -> str | None:
+        """Why a page cannot be served: the process is silent, or lacks its logger."""
+        if (silence := self.obstacle) is not None or route in self._link.routes:
+            return silence
+        return "its logger is left out, because it may have ended the observer process"

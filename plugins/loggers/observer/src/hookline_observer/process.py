@@ -10,7 +10,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -18,10 +19,12 @@ from typing import Protocol, cast
 
 import msgspec
 
+from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.frontend.observation import Observers
 from hookline.pages import PageRoute
 from hookline.payloads import PageStats
+from hookline_observer.call_marks import CallMarks, loggers_of
 from hookline_observer.host import ObserverHost
 from hookline_observer.merging import MergedNotices
 from hookline_observer.messages import Alive, Begin, Begun
@@ -30,6 +33,8 @@ from hookline_processes.forked_children import let_signals_end_children
 from hookline_processes.owner import Owner, run_supervised
 from hookline_registry import RegistryError
 
+MARKS = "calls"
+"""File in the folder of the sockets that says which loggers are being called."""
 FLUSH_SECONDS = 5.0
 SHUTDOWN_GRACE_SECONDS = 1.0
 """Time for the loggers once all front ends have had them flushed."""
@@ -88,16 +93,25 @@ def main(owner: Owner, arguments: Sequence[str]) -> int:
     is_ending = threading.Event()
     owner.watch(partial(_end, owner, folder, is_ending))
     threading.Thread(target=_show_life, daemon=True).start()
+    marks = CallMarks(folder / MARKS, loggers_of(begin.config), begin.suspects)
     try:
-        observers = Observers(begin.config)
+        observers = Observers(_running(begin), around=marks.around, kept=folder)
         pages = _serve_pages(begin.pages)(observers, pages_socket(folder))
     except ConfigError as error:
         return _refuse(owner, Begun("config", error.option, error.detail))
     except RegistryError as error:
         return _refuse(owner, Begun("registry", "", str(error)))
     hooks = tuple(sorted(observers.hooks))
-    alive = Alive(begin.incarnation, hooks, pages.routes, pages.paths)
-    merged = MergedNotices(observers, pages.stats, restarts=begin.incarnation - 1)
+    alive = Alive(
+        begin.incarnation, hooks, pages.routes, pages.paths, begin.left_out
+    )
+    merged = MergedNotices(
+        observers,
+        pages.stats,
+        restarts=begin.incarnation - 1,
+        left_out=begin.left_out,
+        kept=folder / "front ends.kept",
+    )
     host = ObserverHost(folder, begin.key, alive, observers, merged)
     owner.send_bytes(msgspec.msgpack.encode(Begun()))
     try:
@@ -108,6 +122,26 @@ def main(owner: Owner, arguments: Sequence[str]) -> int:
         host.close()
         _remove_if_orphaned(folder, owner)
     return 0
+
+
+def _running(begin: Begin) -> EngineConfig:
+    """Returns the configuration without the loggers that are not to run."""
+    config, out = begin.config, {*begin.left_out, *begin.set_aside}
+    observers = replace(
+        config.observers,
+        stat_loggers=_without(config.observers.stat_loggers, out),
+        options={
+            name: options
+            for name, options in config.observers.options.items()
+            if name not in out
+        },
+    )
+    implied = _without(config.implied_loggers, out)
+    return replace(config, observers=observers, implied_loggers=implied)
+
+
+def _without(names: Sequence[str], out: Collection[str]) -> tuple[str, ...]:
+    return tuple(each for each in names if each not in out)
 
 
 def _serve_pages(path: str) -> ServePages:

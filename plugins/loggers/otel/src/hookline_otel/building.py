@@ -31,7 +31,13 @@ def build_logger(context: LoggerContext, options: Options) -> OtelLogger:
     metrics = None
     if (endpoint := options.metrics) is not None:
         source = MetricSource(
-            context.config, resource, scope, spans=spans, logs=logs, clock=clock
+            context.config,
+            resource,
+            scope,
+            spans=spans,
+            logs=logs,
+            clock=clock,
+            kept=context.kept,
         )
         metrics = Metrics(source, _metric_sender(endpoint, options, source))
     make = OtelLogger if logs is None else LogExporter

@@ -13,6 +13,8 @@ from hookline_otel.attributes import PROVIDER
 from hookline_otel.outcome import OTHER, error_type, is_success
 
 Labels = tuple[str, ...]
+KeptGenAi = dict[str, list[tuple[Labels, list[int], float]]]
+"""By histogram, the counts and the sum of each series."""
 
 LABELS = (
     "gen_ai.operation.name",
@@ -118,6 +120,25 @@ class GenAiMetrics:
                 return OTHER
             self._errors.add(error)
         return error
+
+    def kept(self) -> KeptGenAi:
+        """Returns what outlives the process."""
+        with self._lock:
+            return {
+                histogram.name: [
+                    (labels, [*series.counts], series.sum)
+                    for labels, series in histogram.series.items()
+                ]
+                for histogram in self._histograms
+            }
+
+    def go_on(self, kept: KeptGenAi) -> None:
+        """Goes on with what those of another process have kept."""
+        for histogram in self._histograms:
+            for labels, counts, total in kept.get(histogram.name, ()):
+                histogram.series[labels] = _Series(counts, total)
+                self._errors.update(labels[-1:])
+        self._errors -= {"", OTHER}
 
     def families(self) -> Iterable[Family]:
         with self._lock:

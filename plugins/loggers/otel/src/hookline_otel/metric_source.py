@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
+import msgspec
 from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -12,7 +14,8 @@ from hookline.config import EngineConfig
 from hookline.payloads import EngineStarted
 from hookline_metrics import OWN_DIALECT, Family, Kind, Recorder, Sample
 from hookline_metrics.config import MetricsConfig
-from hookline_otel.genai_metrics import GenAiMetrics
+from hookline_metrics.keeper import Keeper
+from hookline_otel.genai_metrics import GenAiMetrics, KeptGenAi
 from hookline_otel.log_item import ScopedRecord
 from hookline_otel.otlp_metrics import Window, metrics_data
 from hookline_otel.queue_sender import Counts, QueueSender
@@ -35,7 +38,9 @@ class MetricSource:
         spans: QueueSender[bytes] | None,
         logs: QueueSender[ScopedRecord] | None,
         clock: Clock,
+        kept: Path | None = None,
     ) -> None:
+        """Begins with what another process has kept in the file, if there is one."""
         self.recorder = make_recorder(config)
         self.genai = GenAiMetrics(clock)
         self._started_at = clock.wall()
@@ -45,6 +50,17 @@ class MetricSource:
         self._spans = spans
         self._logs = logs
         self._clock = clock
+        self._keeper = None if kept is None else Keeper(kept, self)
+
+    def kept(self) -> bytes:
+        """Returns what the source of another process needs to go on."""
+        return msgspec.msgpack.encode((self.recorder.kept(), self.genai.kept()))
+
+    def go_on(self, kept: bytes) -> None:
+        """Goes on with what another source has kept."""
+        recorder, genai = msgspec.msgpack.decode(kept, type=tuple[bytes, KeptGenAi])
+        self.recorder.go_on(recorder)
+        self.genai.go_on(genai)
 
     def engine_started(self, started: EngineStarted) -> None:
         """Records the start; cumulative metrics begin with the first engine's."""
@@ -65,6 +81,8 @@ class MetricSource:
             self._scope,
             Window(self._started_at, self._clock.wall()),
         )
+        if self._keeper is not None:  # nothing falls below what was pushed
+            self._keeper.keep()
         return encode_metrics(data).SerializeToString()
 
     def _own_families(self, failed_pushes: int) -> Iterable[Family]:

@@ -16,4 +16,5 @@ def add_cli_options(options: CliOptions) -> None:
 
 @hookimpl
 def create_stat_logger(context: LoggerContext) -> PrometheusLogger:
-    return PrometheusLogger(context.config, Options.read(context))
+    options = Options.read(context)
+    return PrometheusLogger(context.config, options, kept=context.kept)

@@ -1,5 +1,7 @@
 """The logger: feeds a recorder from the hooks and serves its metrics."""
 
+from pathlib import Path
+
 from hookline.clock import Clock, SystemClock
 from hookline.config import EngineConfig
 from hookline.hookspecs import hookimpl
@@ -14,6 +16,7 @@ from hookline.payloads import (
     StepFinished,
 )
 from hookline_metrics import Recorder
+from hookline_metrics.keeper import Keeper
 from hookline_prometheus.content_coding import GZIP, accepts_gzip
 from hookline_prometheus.exposition import MediaType, choose_format
 from hookline_prometheus.name_selection import selected_names
@@ -35,8 +38,16 @@ class PrometheusLogger:
         options: Options | None = None,
         *,
         clock: Clock | None = None,
+        kept: Path | None = None,
     ) -> None:
         """Creates the recorder that the configuration describes.
+
+        Args:
+            config: The engine's configuration.
+            options: Those of the logger; the defaults if None.
+            clock: The system's if None.
+            kept: File of the sums that the next process's recorder goes on with; None
+                if there will be none.
 
         Raises:
             ConfigError: The metrics configuration is invalid.
@@ -46,6 +57,7 @@ class PrometheusLogger:
         self.recorder = Recorder(
             config, clock=clock, native_schema=options.native_schema
         )
+        self._keeper = None if kept is None else Keeper(kept, self.recorder)
         self._process = ProcessFamilies(clock)
         self._pages = {
             media_type: Page(
@@ -72,15 +84,21 @@ class PrometheusLogger:
     @hookimpl
     def step_finished(self, step: StepFinished) -> None:
         self.recorder.step_finished(step)
+        if self._keeper is not None:
+            self._keeper.keep_now_and_then()
 
     @hookimpl
     def state_changed(self, state: StateChanged) -> None:
         self.recorder.state_changed(state)
         self._process.renew()
+        if self._keeper is not None:
+            self._keeper.keep_now_and_then()
 
     @hookimpl
     def http_answered(self, answered: HttpAnswered) -> None:
         self.recorder.http_answered(answered)
+        if self._keeper is not None:
+            self._keeper.keep_now_and_then()
 
     @hookimpl
     def front_end_changed(self, changed: FrontEndChanged) -> None:
@@ -96,6 +114,8 @@ class PrometheusLogger:
         page = self._pages[chosen.media_type]
         names = selected_names(request.query_values)
         rendered = page.select(names) if names else page.render()
+        if self._keeper is not None:  # no counter falls below what was shown
+            self._keeper.keep()
         headers = {"Vary": "Accept, Accept-Encoding"}
         body = rendered.text
         if accepts_gzip(request.headers.get("accept-encoding", "")):

@@ -12,13 +12,16 @@ from hookline_grammars.messages import (
     ENDED,
     Attempt,
     Compiled,
+    Order,
     Refused,
     Reply,
     too_slow,
 )
-from hookline_grammars.spec import GrammarSpec
 from hookline_processes.owner import Owner
 
+TRIAL_SHARE = 0.2
+"""Part of a grammar's time that a first trial may take."""
+_LEAST_SECONDS = 0.01
 _SHARE = 0.7
 """Part of the remaining time that a backend gets if there is another one after it."""
 
@@ -45,25 +48,31 @@ class Compiler:
         self._fork: CompilingFork | None = None
         self._decoder: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
-    def reply(self, spec: GrammarSpec, owner: socket.socket) -> Compiled | Refused:
+    def reply(self, order: Order, owner: socket.socket) -> Compiled | Refused:
         """Returns what the first backend that takes the grammar makes of it.
 
         A backend that exceeds its share of the time, or its memory, only refuses the
-        grammar: what explodes in one of them may be small in the next.
+        grammar: what explodes in one of them may be small in the next. In a trial, what
+        exceeds the time is refused at once: the next one must not take it over then.
         """
         reasons: list[str] = []
         is_limit = False
         left, spent = self._cpu_seconds, 0.0
+        if order.is_trial:
+            left *= TRIAL_SHARE
         for index in range(len(self._names)):
             is_last = index == len(self._names) - 1
-            share = left if is_last else left * _SHARE
+            share = left if is_last or order.is_trial else left * _SHARE
+            share = max(share, _LEAST_SECONDS)
             begun = time.perf_counter()
-            reply = self._attempt(Attempt(index, share, spec), owner)
+            reply = self._attempt(Attempt(index, share, order.spec), owner)
             seconds = time.perf_counter() - begun
             spent += seconds
             left -= min(share, seconds)
             if isinstance(reply, Compiled):
                 return Compiled(reply.data, spent, reply.backend)
+            if order.is_trial and reply.is_slow:
+                return Refused(reply.reason, spent, is_limit=True, is_slow=True)
             reasons.append(self._reason(index, reply))
             is_limit |= reply.is_limit
             if reply.is_final:
@@ -90,7 +99,7 @@ class Compiler:
         self._fork = None
         is_slow = reply == -signal.SIGPROF
         reason = too_slow(attempt.cpu_seconds) if is_slow else ENDED
-        return Refused(reason, 0.0, is_limit=True)
+        return Refused(reason, 0.0, is_limit=True, is_slow=is_slow)
 
     def _reason(self, index: int, reply: Refused) -> str:
         """Returns why a backend has refused; its own reasons name it."""

@@ -9,6 +9,7 @@ from hookline_grammars.messages import (
     ENDED,
     Broken,
     Compiled,
+    Order,
     Ready,
     Refused,
     Reply,
@@ -69,10 +70,15 @@ class CompilingProcess:
             case _:
                 return self._death("its process has ended at the start")
 
-    def compile(self, spec: GrammarSpec) -> Compiled | Refused:
-        """Compiles a grammar; if the process ends meanwhile, `has_ended` is True."""
+    def compile(
+        self, spec: GrammarSpec, *, is_trial: bool = False
+    ) -> Compiled | Refused:
+        """Compiles a grammar; if the process ends meanwhile, `has_ended` is True.
+
+        A trial takes a part of the time only; what takes longer is refused as slow.
+        """
         begun = time.perf_counter()
-        self._process.send_bytes(msgspec.msgpack.encode(spec))
+        self._process.send_bytes(msgspec.msgpack.encode(Order(spec, is_trial)))
         reply = self._reply(self._limits.cpu_seconds * _SLOWEST)
         if isinstance(reply, Compiled | Refused):
             return reply

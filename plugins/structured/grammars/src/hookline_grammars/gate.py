@@ -11,7 +11,7 @@ from hookline.engine.scheduler.readiness import Readiness
 from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.frozen import frozen_map
 from hookline.request import Request
-from hookline.structured_outputs import PARAM, STRUCTURED_OUTPUTS
+from hookline.structured_outputs import CLIENT, PARAM, STRUCTURED_OUTPUTS
 from hookline_grammars.cache import GrammarCache, Outcome
 from hookline_grammars.compiled import GRAMMAR, CompiledGrammar
 from hookline_grammars.config import StructuredOutputsConfig
@@ -86,7 +86,7 @@ class GrammarGate:
             self._known.append(Readiness(request, _refusal(outcome)))
             return False
         if key not in self._waiting:
-            self._grammars.begin(key, spec, request.facts.tenant or "")
+            self._grammars.begin(key, spec, _client_of(request))
         self._waiting.setdefault(key, {})[request.request_id] = request
         self.is_pending = True
         return False
@@ -142,6 +142,11 @@ class GrammarGate:
             additional_properties=spec.additional_properties
             and not config.disable_additional_properties,
         )
+
+
+def _client_of(request: Request) -> str:
+    """Whose the request is, so that clients share the time of compiling."""
+    return request.facts.tenant or str(request.sections.get(CLIENT, ""))
 
 
 def _take(request: Request, ended: Ended) -> FinishCause | None:

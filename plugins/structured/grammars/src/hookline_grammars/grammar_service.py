@@ -3,10 +3,11 @@
 import logging
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 import msgspec
@@ -14,13 +15,13 @@ import msgspec
 from hookline.exceptions import ConfigError
 from hookline.structured_outputs import ReasoningSpan
 from hookline_grammars.backend import GrammarMatcher
+from hookline_grammars.compile_queue import CompileQueue, Job, Pace, pace_of
 from hookline_grammars.compiled import CompiledGrammar
 from hookline_grammars.compiling_process import CompilingProcess
 from hookline_grammars.messages import ENDED, Compiled, Refused, Setup
 from hookline_grammars.own_backends import OwnBackends
 from hookline_grammars.settings import GrammarSettings
 from hookline_grammars.spec import GrammarSpec
-from hookline_processes.fair_queue import FairQueue
 from hookline_registry import Failure, FailureLog, isolate
 
 _log = logging.getLogger(__name__)
@@ -57,7 +58,10 @@ class Ended:
 
 
 class GrammarService:
-    """Compiles grammars one at a time, clients in turn, in a process with limits.
+    """Compiles grammars one at a time, in a process with limits.
+
+    Clients share its time (see `CompileQueue`). Each grammar is tried for a short time
+    first; one that takes longer waits until no other one has to be tried.
 
     Nothing is imported or started before the first grammar: tokenizer, backend and
     process are created in a thread of their own, which ends with `close`. A grammar
@@ -69,8 +73,10 @@ class GrammarService:
         self.backend_name = "+".join(settings.backends)
         self._settings = settings
         self._condition = threading.Condition()
-        self._queue: FairQueue[tuple[bytes, GrammarSpec]] = FairQueue()
+        self._queue = CompileQueue()
         self._queued: set[bytes] = set()
+        self._on_trial: bytes | None = None
+        self._is_wanted = True
         self._dropped: set[bytes] = set()
         self._ended: deque[Ended] = deque()
         self._thread: threading.Thread | None = None
@@ -83,10 +89,12 @@ class GrammarService:
         """Queues a grammar that is not queued yet; `take_ended` returns it later."""
         with self._condition:
             self._dropped.discard(key)
+            if key == self._on_trial:
+                self._is_wanted = True
+                return
             if key in self._queued or self._is_closed:
                 return
-            self._queued.add(key)
-            self._queue.push(client, (key, spec))
+            self._push(Job(key, spec, client, pace_of(spec)))
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._work, name="hookline-grammars", daemon=True
@@ -101,6 +109,9 @@ class GrammarService:
             False if it is being compiled already, so that `take_ended` returns it.
         """
         with self._condition:
+            if key == self._on_trial:
+                self._is_wanted = False  # it is not compiled if that takes longer
+                return True
             if key not in self._queued:
                 return False
             self._dropped.add(key)
@@ -144,32 +155,53 @@ class GrammarService:
                 reason = str(error) if isinstance(error, ConfigError) else made.summary
                 _log.error("structured outputs do not work: %s", reason)
             while (job := self._next()) is not None:
-                self._ended.append(self._end(*job, file, reason))
+                begun = time.monotonic()
+                ended = self._end(job, file, reason)
+                self._settle(job, time.monotonic() - begun, is_slow=ended is None)
+                if ended is not None:
+                    self._ended.append(ended)
         if self._process is not None:
             self._process.close()
 
-    def _end(self, key: bytes, spec: GrammarSpec, file: BinaryIO, reason: str) -> Ended:
-        """Compiles a grammar, unless there is a reason why nothing can be compiled."""
+    def _end(self, job: Job, file: BinaryIO, reason: str) -> Ended | None:
+        """Compiles a grammar, unless there is a reason why nothing can be compiled.
+
+        Returns None if it is given more time later.
+        """
         if reason:
-            return Ended(key, reason, 0.0, is_broken=True)
-        ended = isolate(self._compile, key, spec, file)
+            return Ended(job.key, reason, 0.0, is_broken=True)
+        ended = isolate(self._compile, job, file)
         if isinstance(ended, Failure):
             _log.error("a grammar was not compiled", exc_info=ended.error)
-            return Ended(key, ended.summary, 0.0, is_broken=True)
+            return Ended(job.key, ended.summary, 0.0, is_broken=True)
         return ended
 
-    def _next(self) -> tuple[bytes, GrammarSpec] | None:
+    def _push(self, job: Job) -> None:
+        self._queued.add(job.key)
+        self._queue.push(job)
+
+    def _settle(self, job: Job, seconds: float, *, is_slow: bool) -> None:
+        """Takes note of what a grammar has cost, and lets a slow one wait."""
+        with self._condition:
+            self._queue.charge(job.client, seconds)
+            if is_slow and self._is_wanted and not self._is_closed:
+                self._push(replace(job, pace=Pace.SLOW))
+            self._on_trial = None
+
+    def _next(self) -> Job | None:
         """Waits for the next grammar; returns None once the service is closed."""
         with self._condition:
             while True:
                 self._condition.wait_for(lambda: self._is_closed or self._queue.length)
                 if self._is_closed:
                     return None
-                key, spec = self._queue.pop()
-                self._queued.remove(key)
-                if key not in self._dropped:
-                    return key, spec
-                self._dropped.remove(key)
+                job = self._queue.pop()
+                self._queued.remove(job.key)
+                if job.key not in self._dropped:
+                    self._on_trial = job.key if job.is_trial else None
+                    self._is_wanted = True
+                    return job
+                self._dropped.remove(job.key)
 
     def _make(self, file: BinaryIO) -> None:
         """Starts a process, and creates this process's own backend meanwhile."""
@@ -197,7 +229,8 @@ class GrammarService:
             self._is_ready = False
             return self._process
 
-    def _compile(self, key: bytes, spec: GrammarSpec, file: BinaryIO) -> Ended:
+    def _compile(self, job: Job, file: BinaryIO) -> Ended | None:
+        key = job.key
         process = self._process
         if process is not None and process.has_ended:
             process.close()
@@ -209,13 +242,15 @@ class GrammarService:
             if reason := process.wait_until_ready():
                 raise RuntimeError(f"the grammar backend cannot be used: {reason}")
             self._is_ready = True
-        match process.compile(spec):
+        match process.compile(job.spec, is_trial=job.is_trial):
             case Compiled(data, seconds, backend):
                 # Read here, so that no step has to.
                 stops = self._settings.eos_token_ids or (0,)
                 compiled = CompiledGrammar(key, data, backend)
                 self.matcher(compiled, stops)
                 return Ended(key, compiled, seconds)
+            case Refused(is_slow=True) if job.is_trial:
+                return None
             case Refused(reason, seconds, is_limit):
                 if reason.endswith(ENDED):
                     self._crashes.log(("crashed",), reason)

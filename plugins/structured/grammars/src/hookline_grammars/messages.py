@@ -60,12 +60,26 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=True):
         seconds: How long it took.
         is_limit: Whether it takes too much time or memory.
         is_final: Whether no other backend needs to try it.
+        is_slow: Whether it takes too much time, so that more time may help.
     """
 
     reason: str
     seconds: float
     is_limit: bool = False
     is_final: bool = False
+    is_slow: bool = False
+
+
+class Order(msgspec.Struct, frozen=True, array_like=True):
+    """What the process is asked to compile.
+
+    Attributes:
+        spec: The grammar.
+        is_trial: Whether it is given a short time only, and refused as slow after that.
+    """
+
+    spec: GrammarSpec
+    is_trial: bool
 
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True):

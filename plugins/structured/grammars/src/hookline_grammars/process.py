@@ -1,6 +1,6 @@
 """Compiles grammars: `python -m hookline_grammars.process FD SECONDS BYTES`.
 
-FD is a file with the `Setup`. Specifications come from the engine that owns the
+FD is a file with the `Setup`. Orders come from the engine that owns the
 process, and replies go there. A fork of it compiles: the kernel ends that when a
 grammar takes more than SECONDS of processor time, whatever the backend does, and
 refuses memory beyond BYTES.
@@ -26,6 +26,7 @@ from hookline_grammars.messages import (
     Attempt,
     Broken,
     Compiled,
+    Order,
     Ready,
     Refused,
     Reply,
@@ -65,7 +66,7 @@ def main(owner: Owner, arguments: Sequence[str]) -> int:
     owner.watch(partial(_end, compiler))
     gc.freeze()  # so that forks share these objects
     owner.send_bytes(msgspec.msgpack.encode(Ready()))
-    decoder = msgspec.msgpack.Decoder(GrammarSpec)
+    decoder = msgspec.msgpack.Decoder(Order)
     while (data := owner.receive_bytes()) is not None:
         reply = compiler.reply(decoder.decode(data), owner.channel)
         owner.send_bytes(msgspec.msgpack.encode(reply))
@@ -121,7 +122,7 @@ def _compile(backend: GrammarBackend, attempt: Attempt, trial: Trial) -> Reply:
         return Refused(reason, seconds, is_limit=True)
     if isinstance(error, TimeoutError):
         reason = "following it takes too much processor time"
-        return Refused(reason, seconds, is_limit=True)
+        return Refused(reason, seconds, is_limit=True, is_slow=True)
     is_own = isinstance(error, RefusedGrammarError)
     reason = str(error) if is_own else outcome.summary
     is_final = isinstance(error, DeadEndError) or not is_own

@@ -20,11 +20,13 @@ class LaneReport:
     errors: float
     busy_seconds: float
     is_breaker_open: bool
+    is_left_out: bool = False
 
     @property
     def problems(self) -> tuple[str, ...]:
         """Present and past problems."""
         found = (
+            (self.is_left_out, "left out: it has ended the observer process"),
             (self.is_breaker_open, "breaker open"),
             (self.dropped > 0, f"{self.dropped:g} batches dropped"),
             (self.errors > 0, f"{self.errors:g} errors"),
@@ -59,6 +61,7 @@ def _report(page: MetricsPage, logger: str) -> LaneReport:
         errors=_number(page, logger, "errors_total"),
         busy_seconds=_number(page, logger, "busy_seconds_total"),
         is_breaker_open=_number(page, logger, "breaker_open") > 0,
+        is_left_out=_number(page, logger, "left_out") > 0,
     )
 
 

@@ -42,16 +42,6 @@ class SecondaryClientObservers(ForwardingObservers):
     def stopped(self, engine_index: int, reason: str) -> None:
         """Tells nothing."""
 
-    def failed(
-        self,
-        engine_index: int,
-        reason: str,
-        open_requests: int,
-        *,
-        is_final: bool = True,
-    ) -> None:
-        """Tells nothing."""
-
     def observe(
         self,
         output: StepOutput,

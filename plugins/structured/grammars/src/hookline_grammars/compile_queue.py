@@ -1,0 +1,147 @@
+"""The grammars that wait to be compiled, in an order in which nobody pays for another."""
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from hookline.structured_outputs import GrammarKind
+from hookline_grammars.spec import GrammarSpec
+
+MOST_QUICK = 16
+"""Grammars compiled in a row that may be quick while one waits that is not."""
+MOST_CLIENTS = 4096
+"""Clients whose time is remembered."""
+_SHORT = 4096
+"""Characters of a schema that may look quick."""
+_HEAVY = ('"pattern', '"$ref"', '"$dynamicRef"', 'Length"', 'Items"', '"format"')
+"""What makes a schema's grammar grow."""
+
+
+class Pace(IntEnum):
+    """How long a grammar may take, as far as that is known; the quickest first."""
+
+    LOOKS_QUICK = 0
+    UNKNOWN = 1
+    SLOW = 2
+    """It has exceeded a first trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A grammar that waits.
+
+    Attributes:
+        key: The specification's key.
+        spec: The grammar.
+        client: Whose it is.
+        pace: How long it may take.
+    """
+
+    key: bytes
+    spec: GrammarSpec
+    client: str
+    pace: Pace
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether it is given a short time only."""
+        return self.pace is not Pace.SLOW
+
+
+@dataclass(slots=True)
+class _Client:
+    """What one client has.
+
+    Attributes:
+        spent: The time that its grammars have taken, on the queue's own clock.
+        waiting: Its grammars, by pace.
+    """
+
+    spent: float
+    waiting: tuple[deque[Job], ...] = field(
+        default_factory=lambda: tuple(deque() for _ in Pace)
+    )
+
+    @property
+    def is_waiting(self) -> bool:
+        return any(self.waiting)
+
+    def first(self, paces: range) -> deque[Job] | None:
+        """Returns the line of the quickest of these paces of which something waits."""
+        return next((self.waiting[each] for each in paces if self.waiting[each]), None)
+
+
+_QUICK, _SLOW = range(Pace.SLOW), range(Pace.SLOW, Pace.SLOW + 1)
+
+
+class CompileQueue:
+    """Takes the client whose grammars have taken least time, and its quickest first.
+
+    Grammars that have exceeded a first trial wait for those that have not had one, but
+    not for ever. A client that comes anew has no advantage for its past.
+
+    Attributes:
+        length: Number of grammars that wait.
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._clients: OrderedDict[str, _Client] = OrderedDict()
+        self._now = 0.0
+        self._num_quick = 0
+
+    def push(self, job: Job) -> None:
+        """Adds a grammar behind its client's others of its pace."""
+        client = self._clients.setdefault(job.client, _Client(self._now))
+        if not client.is_waiting:
+            client.spent = max(client.spent, self._now)
+        client.waiting[job.pace].append(job)
+        self.length += 1
+
+    def pop(self) -> Job:
+        """Takes the next grammar.
+
+        Raises:
+            IndexError: None waits.
+        """
+        is_slows_turn = self._num_quick >= MOST_QUICK
+        orders = (_SLOW, _QUICK) if is_slows_turn else (_QUICK, _SLOW)
+        for paces in orders:
+            found = [
+                (each.spent, place, line)
+                for place, each in enumerate(self._clients.values())
+                if (line := each.first(paces)) is not None
+            ]
+            if found:
+                self._now, _, line = min(found, key=lambda each: each[:2])
+                self._num_quick = self._num_quick + 1 if paces is _QUICK else 0
+                self.length -= 1
+                return line.popleft()
+        raise IndexError("no grammar waits")
+
+    def charge(self, client: str, seconds: float) -> None:
+        """Adds the time that a client's grammar has taken."""
+        if (known := self._clients.get(client)) is not None:
+            known.spent += seconds
+            self._clients.move_to_end(client)  # of equals, the others come first
+        if len(self._clients) > MOST_CLIENTS:
+            self._forget_idle()
+
+    def _forget_idle(self) -> None:
+        """Forgets who waits for nothing, those first who have had least time."""
+        idle = [name for name, each in self._clients.items() if not each.is_waiting]
+        idle.sort(key=lambda name: self._clients[name].spent)
+        for name in idle[: len(self._clients) - MOST_CLIENTS // 2]:
+            del self._clients[name]
+
+
+def pace_of(spec: GrammarSpec) -> Pace:
+    """Returns how long a grammar may take, by its looks."""
+    if spec.kind in (GrammarKind.CHOICE, GrammarKind.JSON_OBJECT):
+        return Pace.LOOKS_QUICK
+    is_plain = (
+        spec.kind is GrammarKind.JSON
+        and len(spec.source) <= _SHORT
+        and not any(each in spec.source for each in _HEAVY)
+    )
+    return Pace.LOOKS_QUICK if is_plain else Pace.UNKNOWN
