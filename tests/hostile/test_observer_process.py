@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from hookline_server.cli.metrics_tools.lanes import lane_reports
+from hookline_server.cli.metrics_tools.page import read_page
 from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import Server, serving
 
@@ -26,6 +28,7 @@ ENDLESS = {**BODY, "max_tokens": 2000, "stream": True}
 
 LOGGER = """
 import ctypes
+import os
 from pathlib import Path
 
 from hookline import hookimpl
@@ -41,6 +44,11 @@ class Holding:
     @hookimpl
     def step_finished(self, step):
         self.seen += 1
+        end = self.folder / "end"
+        if end.exists():
+            if number := int(end.read_text()):
+                os.kill(os.getpid(), number)
+            os._exit(0)
         hold = self.folder / "hold"
         if hold.exists() and (seconds := hold.read_text()):
             hold.unlink()
@@ -97,6 +105,18 @@ class Observed:
 
     def complete(self) -> int:
         return self.server.post("/v1/completions", BODY)[0]
+
+    def totals(self) -> dict[str, float]:
+        """All that must never fall, but what is of the observer process itself."""
+        status, text = self.server.get("/metrics")
+        assert status == 200
+        lines = [line.rpartition(" ") for line in text.splitlines() if line[0] != "#"]
+        return {
+            series: float(value)
+            for series, _, value in lines
+            if series.partition("{")[0].endswith(("_total", "_bucket", "_count", "_sum"))
+            and not series.startswith(("process_", "python_"))
+        }
 
     def balance(self) -> tuple[float, float]:
         """Requests received and finished."""
@@ -193,6 +213,7 @@ def test_a_killed_observer_is_replaced(observed: Observed) -> None:
     server, pid = observed.server, observed.pid
     assert observed.complete() == 200
     server.wait_for("hookline_requests_finished_total", 1, reason="length")
+    shown = observed.totals()
     os.kill(pid, signal.SIGKILL)
     until(lambda: has_ended(pid), "the observer did not end")
 
@@ -202,6 +223,8 @@ def test_a_killed_observer_is_replaced(observed: Observed) -> None:
     until(lambda: server.get("/metrics")[0] == 200, "the observer was not replaced")
     server.wait_for("hookline_observer_restarts_total", 1)
     server.wait_for("hookline_engine_up", 1)
+    now = observed.totals()
+    assert {name for name in shown if now.get(name, -1.0) < shown[name]} == set()
 
     before = observed.balance()
     assert before[0] == before[1]
@@ -214,6 +237,44 @@ def test_a_killed_observer_is_replaced(observed: Observed) -> None:
     assert has_ended(successor)
     log = server.log.read_text()
     assert log.count("the observer process has ended") == 1
+
+
+@pytest.mark.parametrize("number", [0, signal.SIGSEGV, signal.SIGKILL])
+def test_a_logger_that_ends_the_process_is_left_out(
+    observed: Observed, number: int
+) -> None:
+    """
+    The others go on, with all that they had counted; the log, a metric and the doctor
+    tell who it is, and its pages are 503.
+    """
+    server = observed.server
+    assert observed.complete() == 200
+    server.wait_for("hookline_requests_finished_total", 1, reason="length")
+    shown = observed.totals()
+    (observed.folder / "end").write_text(str(int(number)))
+
+    said = "the logger holding:Holding has ended the observer process"
+    until(
+        lambda: observed.complete() == 200 and said in server.log.read_text(),
+        "it was not found",
+    )
+
+    until(lambda: server.get("/metrics")[0] == 200, "the others do not go on")
+    server.wait_for("hookline_logger_left_out", 1, logger="holding:Holding")
+    now = observed.totals()
+    assert {name for name in shown if now.get(name, -1.0) < shown[name]} == set()
+    assert observed.complete() == 200
+    server.wait_for("hookline_requests_running", 0)
+    received, finished = observed.balance()
+    assert received == finished
+    [report] = [
+        each
+        for each in lane_reports(read_page(server.get("/metrics")[1], "/metrics"))
+        if each.logger == "holding:Holding"
+    ]
+    assert "left out" in report.problems[0]
+    status, text = server.get("/own/page")
+    assert (status, json.loads(text)["error"]["code"]) == (503, "observer_unavailable")
 
 
 def test_a_stopped_observer_is_waited_for_by_nobody(observed: Observed) -> None:

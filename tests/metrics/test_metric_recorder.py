@@ -246,7 +246,7 @@ FRONT_END = FrontEndChanged(
             failed=7,
             start_seconds=2.5,
         ),
-        ObserverStats(front_ends=2, waited_seconds=0.1, dropped=3, restarts=1),
+        ObserverStats(front_ends=2, waited_seconds=0.1, dropped=3, restarts=1, left_out=("own:Logger",)),
         LinkStats(
             engines=(
                 EngineLink(
@@ -800,6 +800,7 @@ EXPECTED: dict[str, Numbers] = {
     },
     "hookline_logger_lane_depth": {("prometheus",): 3},
     "hookline_logger_breaker_open": {("prometheus",): 1},
+    "hookline_logger_left_out": {("own:Logger",): 1},
     "hookline_logger_delivered_batches": {("prometheus",): 100},
     "hookline_logger_dropped_batches": {("prometheus",): 7},
     "hookline_logger_errors": {("prometheus",): 2},

@@ -1,0 +1,1 @@
+"""A server with everything on, whose processes are killed while clients use it."""
