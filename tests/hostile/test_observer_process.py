@@ -114,7 +114,9 @@ class Observed:
         return {
             series: float(value)
             for series, _, value in lines
-            if series.partition("{")[0].endswith(("_total", "_bucket", "_count", "_sum"))
+            if series.partition("{")[0].endswith(
+                ("_total", "_bucket", "_count", "_sum")
+            )
             and not series.startswith(("process_", "python_"))
         }
 

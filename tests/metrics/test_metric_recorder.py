@@ -246,7 +246,13 @@ FRONT_END = FrontEndChanged(
             failed=7,
             start_seconds=2.5,
         ),
-        ObserverStats(front_ends=2, waited_seconds=0.1, dropped=3, restarts=1, left_out=("own:Logger",)),
+        ObserverStats(
+            front_ends=2,
+            waited_seconds=0.1,
+            dropped=3,
+            restarts=1,
+            left_out=("own:Logger",),
+        ),
         LinkStats(
             engines=(
                 EngineLink(

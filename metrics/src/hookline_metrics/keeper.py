@@ -52,7 +52,9 @@ class Keeper:
         except FileNotFoundError:
             pass  # this is the first process
         except (OSError, msgspec.MsgspecError) as error:
-            _log.warning("counters begin at 0, because %s is of no use: %s", path, error)
+            _log.warning(
+                "counters begin at 0, because %s is of no use: %s", path, error
+            )
 
     def keep(self) -> None:
         """Writes now, so that no counter can fall below what is shown after that."""

@@ -1,4 +1,4 @@
-"""What a recorder keeps of its sums, for the recorder of a process that replaces its own.
+"""What a recorder keeps of its sums for that of a process which replaces its own.
 
 Gauges, rates and exemplars are not kept: they are of the present.
 """

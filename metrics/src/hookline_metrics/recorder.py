@@ -214,9 +214,7 @@ class Recorder:
             }
             for index, (_, former) in self._former.items():
                 engines.setdefault(index, former)
-            kept = KeptRecorder(
-                engines, kept_sums(self._front_end), self._guards.kept
-            )
+            kept = KeptRecorder(engines, kept_sums(self._front_end), self._guards.kept)
         return msgspec.msgpack.encode(kept)
 
     def go_on(self, kept: bytes) -> None:

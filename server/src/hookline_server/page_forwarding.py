@@ -93,9 +93,7 @@ class PageForwarding:
         ) as self._session:
             yield
 
-    async def serve(
-        self, route: PageRoute, request: web.Request
-    ) -> web.StreamResponse:
+    async def serve(self, route: PageRoute, request: web.Request) -> web.StreamResponse:
         """Returns the response of the other process.
 
         Raises:

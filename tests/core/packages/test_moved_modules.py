@@ -65,6 +65,7 @@ def test_other_names_are_left_alone() -> None:
         ("hookline.config", "KVTransferConfig", "hookline_kv_transfer"),
         ("hookline.front_end_parts", "LogStats", "hookline_metrics.front_end_parts"),
         ("hookline.payloads", "ConnectorContext", "hookline_kv_transfer"),
+        ("hookline.payloads", "PageResponse", "hookline.pages"),
         ("hookline.stats", "TierMove", "hookline_metrics.connector_events"),
         ("hookline.stats", "TierStats", "hookline_metrics.transfer_stats"),
     ],

@@ -1,5 +1,7 @@
 """Checks what a plugin's factory hook returned before the engine uses it."""
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
@@ -38,6 +40,21 @@ class Made:
         missing = [name for name in members if not hasattr(self.value, name)]
         if missing:
             raise self._error(f"it has no {', '.join(missing)}")
+
+    def take_former(self, capabilities: Callable[[object], object]) -> None:
+        """Gives a value without `capabilities` those that its attributes tell.
+
+        They were found out so before plugins had to declare them.
+        """
+        if self.value is None or hasattr(self.value, "capabilities"):
+            return
+        warnings.warn(
+            f"the {self.kind} of {self.plugin!r} declares no `capabilities`: those that "
+            "its attributes tell are taken, until the next release",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        isolate(lambda: setattr(self.value, "capabilities", capabilities(self.value)))
 
     def capabilities(self, kind: type[C]) -> C:
         """Returns the declared capabilities; `ConfigError` if of another class."""

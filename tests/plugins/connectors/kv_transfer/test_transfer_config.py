@@ -26,8 +26,14 @@ from hookline.engine_setup.building import build_core
 from hookline.exceptions import ConfigError
 from hookline.plugin_loading import extensions
 from hookline_kernels.cache_numbers import dtype_name
-from hookline_kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
+from hookline_kv_transfer import (
+    KVRole,
+    KVTransferConfig,
+    LoadFailurePolicy,
+    SchedulerCapabilities,
+)
 from hookline_kv_transfer.layout import KV_LAYOUT
+from hookline_kv_transfer.loading import load_scheduler_connector
 from hookline_kv_transfer.worker_side import TransferWorker
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_models.loading.fingerprint import fingerprint_of
@@ -163,6 +169,24 @@ def test_broken_plugin_ends_the_start(tmp_path: Path, act: str, detail: str) -> 
 
         with pytest.raises(ConfigError, match=detail):
             LLM.from_config(naming("bad"))
+
+
+def test_a_connector_may_still_declare_nothing(tmp_path: Path) -> None:
+    """For one more release its methods tell what it takes, with a warning."""
+    source = SIDES.format(act="return Former()").replace(
+        "class Tiered(Mute)",
+        "class Former(Mute):\n    def tier_stats(self): ...\n\n"
+        "del Mute.capabilities\n\nclass Tiered(Mute)",
+    )
+    config = naming("former")
+    with PluginSite(tmp_path) as site:
+        site.install("former", source, group="hookline.connectors")
+        transfer = KVTransferConfig.from_mapping(dict(config.kv_transfer or {}))
+
+        with pytest.warns(DeprecationWarning, match="declares no `capabilities`"):
+            side = load_scheduler_connector(config, transfer)
+
+    assert side.capabilities == SchedulerCapabilities(has_tiers=True)
 
 
 def test_unknown_connector_ends_the_start() -> None:

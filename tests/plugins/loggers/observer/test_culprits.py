@@ -24,9 +24,7 @@ class Clock:
         return self.now
 
 
-@pytest.mark.parametrize(
-    ("by_itself", "ends"), [(True, ENDS), (False, KILLED_ENDS)]
-)
+@pytest.mark.parametrize(("by_itself", "ends"), [(True, ENDS), (False, KILLED_ENDS)])
 def test_who_is_called_each_time_is_left_out(*, by_itself: bool, ends: int) -> None:
     """
     Once is not enough, since others may end the process while it is called; the kernel

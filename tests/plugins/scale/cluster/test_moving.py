@@ -130,9 +130,7 @@ class Cluster:
         *,
         is_replaced: bool = False,
     ) -> None:
-        self.front_end.on_message(
-            self.client.end(index, kind, is_replaced=is_replaced)
-        )
+        self.front_end.on_message(self.client.end(index, kind, is_replaced=is_replaced))
 
     def replace(self, index: int) -> None:
         """Lets an engine that has ended live again, without requests."""
@@ -387,7 +385,7 @@ def test_what_waits_for_another_engine_moves_in_turn(start: StartCluster) -> Non
 def test_what_may_have_failed_an_engine_waits_for_it(
     start: StartCluster, kind: DeathKind
 ) -> None:
-    """Otherwise it might end the first engine that lives again, and all that is there."""
+    """Otherwise it might end the first one that lives again, and all that is there."""
     cluster = start(2)
     suspect, other = cluster.submit(to=1), cluster.submit(to=0)
     cluster.end(1, kind, is_replaced=True)

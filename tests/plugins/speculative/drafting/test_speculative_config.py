@@ -18,7 +18,7 @@ from hookline.config.readers import read_object
 from hookline.exceptions import ConfigError
 from hookline.payloads import ExtensionContext
 from hookline.plugin_loading.extensions import load_extensions
-from hookline_drafting import SpeculativeConfig
+from hookline_drafting import ProposerCapabilities, SpeculativeConfig
 from hookline_drafting.control import DraftControl
 from hookline_drafting.loading import load_proposer, settle_drafts
 from hookline_testing.plugin_site import PluginSite
@@ -124,7 +124,6 @@ REASONS = {
     "raising": "oh",
     "refusing": "not {'more': 1}",
     "curious": "has no prepare",
-    "undeclared": "has no capabilities",
     "loose": "its capabilities are {'needs_hidden_states': True}, not Proposer",
     "classy": "create_proposer returned the class A, not an instance of it",
     "layered": "has no bind, prepare",
@@ -211,6 +210,20 @@ def test_proposer_that_cannot_be_had_is_one_clear_error(name: str) -> None:
 
     assert caught.value.option == "speculative-config"
     assert REASONS[name] in caught.value.detail
+
+
+def test_a_proposer_may_still_declare_nothing(site: PluginSite) -> None:
+    """For one more release its attributes tell what it needs, with a warning."""
+    source = PLUGINS["undeclared"].replace(
+        "    def propose", "    draft_parents = (None, 0)\n    def propose"
+    )
+    site.install("former", source, group="hookline.proposers")
+    speculative = SpeculativeConfig(method="former", num_speculative_tokens=2)
+
+    with pytest.warns(DeprecationWarning, match="'former' declares no `capabilities`"):
+        proposer = load_proposer(CONTEXT, speculative)
+
+    assert proposer.capabilities == ProposerCapabilities(draft_parents=(None, 0))
 
 
 def test_only_the_named_plugin_is_imported(site: PluginSite) -> None:

@@ -37,6 +37,12 @@ def load_scheduler_connector(
         ConfigError: The plugin is unknown or broken, or an option is invalid.
     """
     made = _load(config, transfer, "scheduler")
+    made.take_former(
+        lambda side: SchedulerCapabilities(
+            receives_payloads=hasattr(side, "update_connector_output"),
+            has_tiers=hasattr(side, "tier_stats"),
+        )
+    )
     made.require(SchedulerConnector)
     capabilities = made.capabilities(SchedulerCapabilities)
     if capabilities.receives_payloads:
@@ -56,6 +62,11 @@ def load_worker_connector(
             does not work with as many ranks.
     """
     made = _load(config, transfer, "worker")
+    made.take_former(
+        lambda side: WorkerCapabilities(
+            needs_layers=bool(getattr(side, "needs_layers", True))
+        )
+    )
     made.require(WorkerConnector)
     capabilities = made.capabilities(WorkerCapabilities)
     check_ranks(config, transfer.kv_connector, capabilities)

@@ -76,7 +76,7 @@ class CallMarks:
 
 class _MarkedCall:
     def __init__(
-        self, marks: mmap.mmap, place: int, turn: threading.Lock | None
+        self, marks: mmap.mmap, place: int, turn: "threading.Lock | None"
     ) -> None:
         self._marks = marks
         self._place = place

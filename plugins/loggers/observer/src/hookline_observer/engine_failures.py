@@ -1,7 +1,7 @@
 """Makes one failure of an engine out of what each front end tells of it."""
 
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import msgspec
@@ -40,7 +40,7 @@ class EngineFailures:
         self._told: dict[int, _Told] = {}
 
     def add(
-        self, front_end: int, failed: Failed, others: Set[int], *, is_owner: bool
+        self, front_end: int, failed: Failed, others: Collection[int], *, is_owner: bool
     ) -> None:
         """Takes what a front end tells.
 
@@ -57,7 +57,7 @@ class EngineFailures:
         told.open_requests[front_end] += failed.open_requests
         if is_owner:
             told.failed = failed
-        if told.failed is not None and others <= told.open_requests.keys():
+        if told.failed is not None and told.open_requests.keys() >= {*others}:
             self.settle(index)
 
     def settle(self, engine_index: int) -> None:

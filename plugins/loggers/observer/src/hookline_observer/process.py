@@ -102,9 +102,7 @@ def main(owner: Owner, arguments: Sequence[str]) -> int:
     except RegistryError as error:
         return _refuse(owner, Begun("registry", "", str(error)))
     hooks = tuple(sorted(observers.hooks))
-    alive = Alive(
-        begin.incarnation, hooks, pages.routes, pages.paths, begin.left_out
-    )
+    alive = Alive(begin.incarnation, hooks, pages.routes, pages.paths, begin.left_out)
     merged = MergedNotices(
         observers,
         pages.stats,

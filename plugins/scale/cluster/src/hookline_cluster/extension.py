@@ -130,8 +130,8 @@ class ClusterExtension(SupervisingExtension):
 
     # -- deaths and stalls -----------------------------------------------------------
 
-    def leaving(self, engine: EngineState, death: EngineDied) -> list[ClientRequest]:
-        return self._migration.leaving(engine, death)
+    def leaving(self, engine: EngineState) -> list[ClientRequest]:
+        return self._migration.leaving(engine)
 
     def move(self, source: EngineState, requests: Collection[ClientRequest]) -> None:
         self._migration.move(source, requests)
@@ -158,7 +158,7 @@ class ClusterExtension(SupervisingExtension):
             )
 
     def judged(self, engine_index: int, stall: Stall | None) -> None:
-        """Tells other clients of a verdict on an engine; one that works gets requests."""
+        """Tells other clients of a verdict; an engine that works gets requests."""
         if (others := self._client.capability(SecondaryClientNews)) is not None:
             others.tell_verdict(_verdict(engine_index, stall))
         if stall is None:

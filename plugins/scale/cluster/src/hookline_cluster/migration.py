@@ -9,7 +9,6 @@ from hookline.frontend.client_request import ClientRequest
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.observing import Observing
 from hookline.stats.iteration_stats import IterationStats
-from hookline.transport.engine_client import EngineDied
 from hookline_cluster.balancing.router import BalancedRouter
 from hookline_cluster.capabilities import RemoteEngines
 from hookline_process_engine.supervision.supervisor import Sent, resubmit_all
@@ -33,7 +32,7 @@ class RequestMigration:
         self._router = router
         self._observers = observers
 
-    def leaving(self, engine: EngineState, death: EngineDied) -> list[ClientRequest]:
+    def leaving(self, engine: EngineState) -> list[ClientRequest]:
         """Returns the requests that leave an engine that has just ended.
 
         Clients have got nothing of them and have not named the engine.

@@ -1,4 +1,4 @@
-"""The grammars that wait to be compiled, in an order in which nobody pays for another."""
+"""The grammars that wait to be compiled: clients share the time, quick ones pass."""
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Clients of a server under fire: every answer is right, or an error that is allowed."""
+"""Clients of a server under fire: all answers are right, or errors as documented."""
 
 import asyncio
 import json
@@ -113,9 +113,7 @@ class Clients:
         )
 
     async def _whole(self, session: aiohttp.ClientSession, asked: Question) -> str:
-        async with session.post(
-            self._path, json=asked.body(stream=False)
-        ) as response:
+        async with session.post(self._path, json=asked.body(stream=False)) as response:
             answer = await response.json(content_type=None)
             if response.status != 200:
                 return self._error(response.status, answer)

@@ -38,9 +38,7 @@ _log = logging.getLogger(__name__)
 class Neighbours(Protocol):
     """Other engines, and other clients of the engines, of one that dies or stalls."""
 
-    def leaving(
-        self, engine: EngineState, death: EngineDied
-    ) -> Collection[ClientRequest]:
+    def leaving(self, engine: EngineState) -> Collection[ClientRequest]:
         """Returns the requests that will move from an engine that has just ended."""
         ...
 
@@ -157,7 +155,7 @@ class Supervisor(RequestEnding):
         if neighbours is None:
             self._mark_dead(engine, death, set())
             return
-        leaving = neighbours.leaving(engine, death)
+        leaving = neighbours.leaving(engine)
         self._mark_dead(engine, death, {i for each in leaving for i in each.open_ids})
         neighbours.move(engine, leaving)
 
