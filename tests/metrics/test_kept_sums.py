@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hookline.clock import NANOSECONDS, VirtualClock
+from hookline.clock import VirtualClock
 from hookline.config import EngineConfig
 from hookline.events import ClockPair
 from hookline.front_end_parts import TransportStats
@@ -130,7 +130,7 @@ def test_nothing_falls_in_a_successor() -> None:
         for family in recorder.snapshot()
         for each in family.samples
     }
-    clock.advance(50 * NANOSECONDS)
+    clock.sleep(50.0)
 
     new = successor(recorder, clock)
 

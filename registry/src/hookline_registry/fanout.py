@@ -38,9 +38,7 @@ class Fanout:
             clock: Monotonic clock in seconds.
             around: Encloses each delivery to a lane's plugins; None for nothing.
         """
-        callers = {
-            name: registry.callers(members) for name, members in plugin_names.items()
-        }
+        callers = {name: registry.callers(own) for name, own in plugin_names.items()}
         self._hooks = frozenset(hook for lane in callers.values() for hook in lane)
         self._lanes = tuple(
             Lane(

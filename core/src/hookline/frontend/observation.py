@@ -82,8 +82,7 @@ class Observers:
 
         Args:
             config: The engine's configuration.
-            recorder: Called with every payload first and without a lane, so its
-                numbers are never late.
+            recorder: Called with every payload first, without a lane: it is never late.
             around: Encloses whatever a logger does on its lane or before.
             kept: Folder of what loggers keep for those of a process to come.
 
@@ -91,16 +90,10 @@ class Observers:
             RegistryError: A logger is unknown or broken.
             ConfigError: An option belongs to a logger that was not chosen.
         """
-        chosen = (*config.observers.stat_loggers, *config.implied_loggers)
-        for name in config.observers.options:
-            if name not in chosen:
-                raise ConfigError(
-                    "stat-logger-option", f"logger {name!r} was not chosen"
-                )
         self._registry = PluginRegistry("hookline", hookspecs)
         self._around = around
         self._lanes: dict[str, list[str]] = {}
-        for name in dict.fromkeys(chosen):
+        for name in _chosen(config):
             with around(name):
                 self._lanes[name] = self._load(name, config, kept)
         self._fanout = Fanout(
@@ -326,6 +319,15 @@ class Observers:
             if (record := self._recording.get(hook)) is not None:
                 record(**arguments)
         self._fanout.submit(batch)
+
+
+def _chosen(config: EngineConfig) -> Iterable[str]:
+    """Returns the names of the loggers; raises `ConfigError` for others' options."""
+    chosen = dict.fromkeys((*config.observers.stat_loggers, *config.implied_loggers))
+    for name in config.observers.options:
+        if name not in chosen:
+            raise ConfigError("stat-logger-option", f"logger {name!r} was not chosen")
+    return chosen
 
 
 class _Declared(CliOptions):
