@@ -39,6 +39,9 @@ class OutputFile:
         self._path = path
         if path.is_dir():
             raise UsageError(f"cannot write {path}: it is a folder")
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            # The part would take its place.
+            raise UsageError(f"cannot write {path}: it is a link or a device")
         try:
             if resume:
                 self._keep_responses()
