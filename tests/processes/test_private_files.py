@@ -2,9 +2,11 @@
 
 import os
 import stat
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,7 +88,7 @@ def test_a_file_of_somebody_else_is_refused(
             os.chown(each, 12345, 12345)
     else:  # it only seems to be of somebody else, also where new files are made
         monkeypatch.setattr(os, "geteuid", lambda: own + 1)
-        monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: open("/dev/null"))
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/null"))
 
     with pytest.raises(OSError, match="belongs to another user"):
         write(path)
@@ -98,11 +100,20 @@ def test_file_systems_with_ids_of_their_own_can_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There, each new file seems to be of the same other user."""
-    path = tmp_path / "file"
+    path, own = tmp_path / "file", os.geteuid()
     write(path)
-    if os.geteuid() == 0:
-        pytest.skip("files of root are always its own")
-    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    if own == 0:
+        made = tempfile.TemporaryFile
+
+        def make(**options: Any) -> Any:
+            file = made(**options)
+            os.fchown(file.fileno(), 12345, 12345)
+            return file
+
+        os.chown(path, 12345, 12345)
+        monkeypatch.setattr(tempfile, "TemporaryFile", make)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: own + 1)
 
     write(path, appends=True)
 

@@ -122,7 +122,8 @@ def _roots(folder: Path) -> list[str]:
     """
     real = Path(os.path.realpath(folder))
     given = os.environ.get(ROOTS_VARIABLE, "").split(os.pathsep)
-    roots = [str(real), *(os.path.realpath(each) for each in given if each)]
+    named = [os.path.realpath(each) for each in given if os.path.isabs(each)]
+    roots = [str(real), *named]
     for each in (real, real.parent):  # also of a folder inside it
         if each.parent.name == "snapshots":
             roots.append(str(each.parent.parent / "blobs"))

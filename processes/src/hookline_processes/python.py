@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from hookline_registry.import_path import safe_environment
+from hookline_processes.import_path import safe_environment
 
 
 def python_command(*arguments: object) -> list[str]:

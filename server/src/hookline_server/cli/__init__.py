@@ -1,6 +1,6 @@
 """The `hookline` command."""
 
-from hookline_registry.import_path import leave_out_working_directory
+from hookline_processes.import_path import leave_out_working_directory
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,27 +1,17 @@
-"""The working directory is not where modules come from, unless an option names one."""
+"""The working directory is not where plugins come from, unless an option names one."""
 
 import importlib
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from hookline_registry import BrokenPluginError, PluginRegistry, installed
-from hookline_registry.import_path import safe_environment
 
 GROUP = "toy.loggers"
-LEAVE_OUT = (
-    "import sys\n"
-    "from hookline_registry.import_path import leave_out_working_directory\n"
-    "print(leave_out_working_directory())\n"
-    "try:\n"
-    "    import toy_planted\n"
-    "except ImportError:\n"
-    "    print('left out')\n"
-)
 LOGGER = """
 import toy_specs
 from toy_beside import NAME
@@ -44,44 +34,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def run(*options: str, **variables: str) -> list[str]:
-    """What a Python prints that leaves out its working directory."""
-    done = subprocess.run(
-        [sys.executable, *options, "-c", LEAVE_OUT],
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.splitlines()
-
-
-@pytest.mark.parametrize(
-    ("path", "named"),
-    [("", []), (":", []), (".", ["."]), ("/nowhere:", []), ("../here", ["../here"])],
-)
-@pytest.mark.usefixtures("here")
-def test_a_command_imports_nothing_from_where_it_runs(
-    path: str, named: list[str]
-) -> None:
-    """Neither by Python's own rule nor by entries of PYTHONPATH; those are told."""
-    assert run(PYTHONPATH=path) == [str(named), "left out"]
-
-
-def test_a_folder_that_is_named_is_used_from_anywhere(here: Path) -> None:
-    """Whoever gives its whole path means it, and not where the process runs."""
-    assert run(PYTHONPATH=str(here)) == ["[]"]
-    assert run("-P", PYTHONPATH=f"{here}:") == ["[]"]
-
-
-def test_children_are_given_no_relative_folders() -> None:
-    """Neither of modules nor of libraries and programs; empty entries are such."""
-    variables = {"PYTHONPATH": ":/a:b", "LD_LIBRARY_PATH": ":", "PATH": "/bin:.:/c"}
-
-    safe = safe_environment({**variables, "HOME": "h"})
-
-    expected = {"PYTHONPATH": "/a", "PATH": "/bin:/c", "PYTHONSAFEPATH": "1"}
-    assert safe == {**expected, "HOME": "h"}
+@pytest.fixture
+def registry(specs: ModuleType) -> PluginRegistry:
+    return PluginRegistry("toy", specs)
 
 
 def test_distributions_of_the_working_directory_are_not_found(
