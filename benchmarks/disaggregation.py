@@ -33,8 +33,8 @@ from pathlib import Path
 
 import aiohttp
 import numpy as np
-
 from bench_folders import own_folder
+
 from hookline_bench.answer import Answer
 from hookline_bench.client import Backend, Client, Endpoint
 from hookline_bench.random_prompts import Prompt, PromptShape, id_prompts

@@ -34,6 +34,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench_folders import own_folder
+
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline_metrics.transfer_stats import transfers_of

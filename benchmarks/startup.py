@@ -95,7 +95,15 @@ def complete(port: int, model: str) -> None:
 def start_once(arguments: Sequence[str], environment: Mapping[str, str]) -> Start:
     """Starts a server, uses it a little and ends it."""
     port = free_port()
-    command = [sys.executable, "-P", "-m", "hookline_server", "serve", "--port", str(port)]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "hookline_server",
+        "serve",
+        "--port",
+        str(port),
+    ]
     begin = time.perf_counter()
     server = subprocess.Popen(  # noqa: S603 - our own command
         [*command, *arguments],

@@ -139,7 +139,7 @@ def test_absurd_configurations_are_refused(
 def test_a_link_to_a_private_file_is_refused(
     folder: Path, tmp_path: Path, name: str, option: str
 ) -> None:
-    """Clients could read it, as a part of their prompts; the error has where it leads."""
+    """Clients could read it as a part of their prompts; the error has where it is."""
     private = tmp_path / "private"
     private.write_bytes((folder / "config.json").read_bytes())
     (folder / name).unlink(missing_ok=True)

@@ -55,16 +55,15 @@ def starts_processes(path: Path) -> bool:
         if isinstance(node, ast.Call)
     }
     return any(
-        module.rpartition(".")[2] in {"subprocess", "asyncio", "os"} and name in STARTERS
+        module.rpartition(".")[2] in {"subprocess", "asyncio", "os"}
+        and name in STARTERS
         for module, name in names - {("asyncio", "run")}
     )
 
 
 def where(holds: Callable[[Path], bool]) -> set[str]:
     """The shipped files of which it holds."""
-    return {
-        str(path.relative_to(ROOT)) for path in sources(*SHIPPED) if holds(path)
-    }
+    return {str(path.relative_to(ROOT)) for path in sources(*SHIPPED) if holds(path)}
 
 
 def test_one_function_names_the_interpreter() -> None:

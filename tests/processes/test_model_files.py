@@ -120,7 +120,7 @@ def test_what_is_no_usual_file_is_refused(folder: Path, kind: str) -> None:
     make(path := folder / "chat_template.jinja")
 
     assert reason in folder_refusal(folder)
-    with pytest.raises(ValueError, match="regular|larger|leads out"):
+    with pytest.raises(ValueError, match=r"regular|larger|leads out"):
         read_model_file(path)
 
 

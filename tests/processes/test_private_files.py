@@ -88,7 +88,9 @@ def test_a_file_of_somebody_else_is_refused(
             os.chown(each, 12345, 12345)
     else:  # it only seems to be of somebody else, also where new files are made
         monkeypatch.setattr(os, "geteuid", lambda: own + 1)
-        monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/null"))
+        monkeypatch.setattr(
+            tempfile, "TemporaryFile", lambda **_: Path("/dev/null").open()
+        )
 
     with pytest.raises(OSError, match="belongs to another user"):
         write(path)

@@ -7,6 +7,7 @@ while the option is resolved (`hookline_registry.loading`).
 
 This imports nothing that Python has not imported at its own start.
 """
+# ruff: noqa: PTH - nor does it import pathlib
 
 import os
 import sys
@@ -58,7 +59,9 @@ def _is_in(unnamed: set[str], entry: str) -> bool:
 
     Other relative entries are marks of installers, which are no folders.
     """
-    return entry in unnamed or (not os.path.isabs(entry) and os.path.isdir(entry or "."))
+    return entry in unnamed or (
+        not os.path.isabs(entry) and os.path.isdir(entry or ".")
+    )
 
 
 def _absolute(path: str) -> str:

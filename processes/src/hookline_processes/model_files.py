@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOTS_VARIABLE = "HOOKLINE_MODEL_ROOTS"
-"""Further folders to which links may lead, separated as in PATH; set by the operator."""
+"""Folders to which links may lead as well, separated as in PATH; the operator's."""
 
 MAX_TEXT_BYTES = 64 * 2**20
 _READ = frozenset(
@@ -43,14 +43,12 @@ def folder_refusal(folder: Path) -> str:
         Empty if it is not.
     """
     roots = _roots(folder)
-    for entry in _entries(folder):
-        name = os.path.relpath(entry.path, folder)
-        if entry.is_symlink() and not _is_inside(entry.path, roots):
-            return _leads_out(name, os.path.realpath(entry.path))
-        with suppress(OSError):  # a link to nothing, which nobody can read
-            if reason := _oddity(name, entry.stat()):
-                return reason
-    return ""
+    try:
+        return next(
+            filter(None, (_wrong(each, folder, roots) for each in _entries(folder))), ""
+        )
+    except OSError as error:
+        return f"its files cannot be listed: {error}"
 
 
 def tokenizer_files_refusal(folder: Path) -> str:
@@ -72,7 +70,9 @@ def tokenizer_files_refusal(folder: Path) -> str:
         for key, value in entries:
             if not key.endswith(_NAMED) or key in _IGNORED:
                 continue
-            if path := next((each for each in _paths(value) if _is_out(folder, each)), ""):
+            if path := next(
+                (each for each in _paths(value) if _is_out(folder, each)), ""
+            ):
                 return f"{name}: {key} names a file outside of the folder, {path}"
             if key == "fast_tokenizer_files" and value != ["tokenizer.json"]:
                 return f"{name}: {key} names other files than tokenizer.json"
@@ -90,7 +90,7 @@ def read_model_file(path: Path, most: int = MAX_TEXT_BYTES) -> bytes:
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe is not waited for
     with open(os.open(path, flags), "rb") as file:  # noqa: PTH123 - a descriptor
-        real = os.readlink(f"/proc/self/fd/{file.fileno()}")
+        real = Path(f"/proc/self/fd/{file.fileno()}").readlink()
         if not _is_inside(real, _roots(path.parent)):
             raise ValueError(_leads_out(path.name, real))
         status = os.fstat(file.fileno())
@@ -122,12 +122,13 @@ def _roots(folder: Path) -> list[str]:
     """
     real = Path(os.path.realpath(folder))
     given = os.environ.get(ROOTS_VARIABLE, "").split(os.pathsep)
-    named = [os.path.realpath(each) for each in given if os.path.isabs(each)]
+    named = [os.path.realpath(each) for each in given if Path(each).is_absolute()]
     roots = [str(real), *named]
-    for each in (real, real.parent):  # also of a folder inside it
-        if each.parent.name == "snapshots":
-            roots.append(str(each.parent.parent / "blobs"))
-    return roots
+    snapshots = (each.parent for each in (real, real.parent))  # also of a folder in it
+    blobs = [
+        str(each.parent / "blobs") for each in snapshots if each.name == "snapshots"
+    ]
+    return [*roots, *blobs]
 
 
 def _paths(value: object) -> list[str]:
@@ -165,7 +166,14 @@ def _visible(folder: Path) -> list["os.DirEntry[str]"]:
         return [each for each in entries if not each.name.startswith(".")]
 
 
-def _oddity(name: str, status: os.stat_result) -> str:
+def _wrong(entry: "os.DirEntry[str]", folder: Path, roots: list[str]) -> str:
+    name = os.path.relpath(entry.path, folder)
+    if entry.is_symlink() and not _is_inside(entry.path, roots):
+        return _leads_out(name, os.path.realpath(entry.path))
+    try:
+        status = entry.stat()
+    except OSError:  # a link to nothing, which nobody can read
+        return ""
     kind = status.st_mode
     if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
         return f"{name} is a pipe or a device, not a file"

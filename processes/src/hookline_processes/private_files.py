@@ -1,4 +1,4 @@
-"""Files with prompts or secrets: this user alone reads them, and no link leads there."""
+"""Files with prompts or secrets: for this user only, not written through a link."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ def open_private(
     """
     flags = os.O_WRONLY | (os.O_APPEND if appends else 0)
     descriptor = private_descriptor(path, flags)
-    return open(descriptor, "wb", buffering=-1 if is_buffered else 0)  # noqa: PTH123, SIM115 - a descriptor
+    return open(descriptor, "wb", buffering=-1 if is_buffered else 0)  # noqa: PTH123 - a descriptor
 
 
 def private_descriptor(path: Path, flags: int) -> int:

@@ -100,7 +100,8 @@ def _state_of_path() -> _Path:
     reading opens a file of every distribution. Nothing is installed in the working
     directory, which an interactive Python has on its path.
     """
-    return tuple((each, _state(each)) for each in sys.path if os.path.isabs(each))
+    folders = (each for each in sys.path if os.path.isabs(each))  # noqa: PTH117
+    return tuple((folder, _state(folder)) for folder in folders)
 
 
 def _state(folder: str) -> tuple[int, int]:

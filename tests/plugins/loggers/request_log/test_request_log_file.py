@@ -174,13 +174,11 @@ def test_full_disk_is_an_error_and_later_lines_come(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that is full takes nothing; once it has room, it does."""
-    with opened(path) as log:
-        with (
-            monkeypatch.context() as disk,
-            pytest.raises(OSError, match="No space left") as caught,
-        ):
-            disk.setattr(log_file, "write_whole", refuse)
+    with opened(path) as log, monkeypatch.context() as disk:
+        disk.setattr(log_file, "write_whole", refuse)
+        with pytest.raises(OSError, match="No space left") as caught:
             log.write(lost := make_lines("a", "b"))
+        disk.undo()
         log.write(make_lines("c"))
 
     assert caught.value.errno == errno.ENOSPC

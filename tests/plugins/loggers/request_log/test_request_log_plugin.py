@@ -17,8 +17,12 @@ from hookline.frontend.observation import Observers
 from hookline.payloads import EngineFailed, EngineStopped, LoggerContext
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
-from hookline_request_log import LostLinesError, RequestLogger, create_stat_logger
-from hookline_request_log import log_file
+from hookline_request_log import (
+    LostLinesError,
+    RequestLogger,
+    create_stat_logger,
+    log_file,
+)
 from hookline_request_log.options import DEFAULTS, Options
 from hookline_testing.logger_plugins import DeclaredOptions, assert_hooks_exist
 from hookline_testing.payloads import (

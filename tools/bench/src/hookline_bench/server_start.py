@@ -94,7 +94,10 @@ def _running(
     command: Sequence[str], environment: Mapping[str, str], log: IO[str]
 ) -> Iterator[subprocess.Popen[bytes]]:
     server = subprocess.Popen(  # noqa: S603 - our own command
-        command, env=python_environment(environment), stdout=subprocess.DEVNULL, stderr=log
+        command,
+        env=python_environment(environment),
+        stdout=subprocess.DEVNULL,
+        stderr=log,
     )
     try:
         yield server

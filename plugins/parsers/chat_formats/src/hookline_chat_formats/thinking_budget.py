@@ -11,8 +11,8 @@ from tokenizers import Tokenizer
 
 from hookline.exceptions import ConfigError
 from hookline.model_description import find_folder
-from hookline_processes.model_files import real_model_file
 from hookline.step import AdmittedSequence
+from hookline_processes.model_files import real_model_file
 
 if TYPE_CHECKING:  # `hookline plugins` loads this module, and torch takes seconds
     import torch

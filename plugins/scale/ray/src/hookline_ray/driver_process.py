@@ -12,6 +12,7 @@ import queue
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import ray
@@ -38,7 +39,7 @@ def main(owner: Owner, _: Sequence[str]) -> int:
         return 0  # the owner has gone already
     # Ray has its workers import from where its driver runs; on a cluster of this
     # machine they run there, too, since a model can be named relative to it.
-    folder = "" if opening.address is not None else os.getcwd()
+    folder = "" if opening.address is not None else str(Path.cwd())
     os.chdir("/")
     try:
         address = _connect(opening.address)
