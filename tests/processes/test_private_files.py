@@ -5,6 +5,7 @@ import stat
 import tempfile
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,8 @@ def test_a_file_of_somebody_else_is_refused(
             os.chown(each, 12345, 12345)
     else:  # it only seems to be of somebody else, also where new files are made
         monkeypatch.setattr(os, "geteuid", lambda: own + 1)
-        monkeypatch.setattr(
-            tempfile, "TemporaryFile", lambda **_: Path("/dev/null").open()
-        )
+        null = partial(Path.open, Path("/dev/null"))
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: null())
 
     with pytest.raises(OSError, match="belongs to another user"):
         write(path)

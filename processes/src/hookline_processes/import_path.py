@@ -7,7 +7,7 @@ while the option is resolved (`hookline_registry.loading`).
 
 This imports nothing that Python has not imported at its own start.
 """
-# ruff: noqa: PTH - nor does it import pathlib
+# ruff: noqa: PTH100, PTH112, PTH117 - nor does it import pathlib
 
 import os
 import sys
