@@ -27,11 +27,11 @@ import os
 import platform
 import signal
 import sys
-import tempfile
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from bench_folders import own_folder
 from compare_isa import Isa
 from compare_record import Record, RecordError
 from compare_rows import ROWS
@@ -151,9 +151,9 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--sides", nargs="+", choices=SIDES, metavar="NAME")
-    models = Path(tempfile.gettempdir()) / "hookline-bench-models"
+    models = own_folder("models")
     parser.add_argument("--models", type=Path, default=models, metavar="FOLDER")
-    out = Path(tempfile.gettempdir()) / "hookline-compare"
+    out = own_folder("compare")
     parser.add_argument("--out", type=Path, default=out, metavar="FOLDER")
     parser.add_argument(
         "--neighbours",

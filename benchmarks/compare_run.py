@@ -102,7 +102,7 @@ def _load(row: Row, setting: Setting, port: int) -> Result:
     """Sends load with Hookline's client, whatever the server."""
     log = setting.log
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "hookline_server", "bench", "serve"]
+        command = [sys.executable, "-P", "-m", "hookline_server", "bench", "serve"]
         command += ["--port", str(port), "--model", SERVED_NAME]
         command += ["--tokenizer", str(setting.model), "--temperature", "0"]
         command += ["--num-prompts", str(row.requests)]

@@ -33,6 +33,7 @@ from pathlib import Path
 
 import aiohttp
 import numpy as np
+from bench_folders import own_folder
 
 from hookline_bench.answer import Answer
 from hookline_bench.client import Backend, Client, Endpoint
@@ -60,7 +61,7 @@ class Outcome:
 @contextmanager
 def started(argv: Sequence[str], cores: Sequence[int], port: int) -> Iterator[None]:
     """Runs a server on these cores and waits until it is ready."""
-    command = [sys.executable, "-m", "hookline_server", *argv]
+    command = [sys.executable, "-P", "-m", "hookline_server", *argv]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:  # noqa: S603
         os.sched_setaffinity(process.pid, cores)
         try:
@@ -116,7 +117,7 @@ def arm(name: str, options: argparse.Namespace) -> Iterator[tuple[int, int]]:
             ports={Role.PREFILL: ports[1], Role.DECODE: ports[2]},
         )
         for role, core in ((Role.PREFILL, first), (Role.DECODE, second)):
-            argv = demo.command(role, folder)[3:]
+            argv = demo.command(role, folder)[4:]
             stack.enter_context(started(argv, [core], demo.ports[role]))
         argv = ["route", "--port", str(ports[0]), "--log-level", "error"]
         argv += ["--prefill", demo.url(Role.PREFILL), "--decode", demo.url(Role.DECODE)]
@@ -211,7 +212,7 @@ def print_report(name: str, outcome: Outcome) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    folder = Path(tempfile.gettempdir()) / "hookline-bench-models"
+    folder = own_folder("models")
     parser.add_argument("--model", default=str(folder / "llama-90m"))
     parser.add_argument("--connector", default="shared_storage")
     parser.add_argument("--arms", default="mixed,small,split")

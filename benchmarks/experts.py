@@ -17,9 +17,9 @@ their steps waited for each other, the dummy steps, and the memory of each proce
 import argparse
 import statistics
 import sys
-import tempfile
 from pathlib import Path
 
+from bench_folders import own_folder
 from bench_models import WITH_EXPERTS, write_models
 from ranks import prompts, step_ms
 
@@ -118,7 +118,7 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--engines", type=int, default=1)
     given = parser.parse_args()
-    folder = Path(tempfile.gettempdir()) / "hookline-bench-models"
+    folder = own_folder("models")
     write_models(folder, (WITH_EXPERTS,))
     model, sizes = folder / WITH_EXPERTS, (given.engines, given.ranks)
     with (

@@ -14,12 +14,12 @@ built once a second rather than in every step. Writes `growth.md`, `running.svg`
 
 import argparse
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from bench_folders import own_folder
 from bench_models import NAMES, write_models
 from line_plot import line_plot
 
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--model", choices=NAMES, default="llama-tiny")
-    folder = Path(tempfile.gettempdir()) / "hookline-bench-models"
+    folder = own_folder("models")
     parser.add_argument("--models-folder", type=Path, default=folder)
     options = parser.parse_args()
     write_models(options.models_folder, (options.model,))

@@ -29,6 +29,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from bench_folders import own_folder
 from bench_models import NAMES, write_models
 
 from hookline.clock import SystemClock
@@ -150,7 +151,7 @@ def wait_for_files(folder: Path, count: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    models = Path(tempfile.gettempdir()) / "hookline-bench-models"
+    models = own_folder("models")
     parser.add_argument("--models-folder", type=Path, default=models)
     parser.add_argument("--model", choices=NAMES, default="llama-90m")
     parser.add_argument("--tokens", type=int, default=2000)

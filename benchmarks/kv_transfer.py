@@ -33,6 +33,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from bench_folders import own_folder
+
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline_metrics.transfer_stats import transfers_of
@@ -273,7 +275,7 @@ def compare_evictions(model: str, pairs: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="/tmp/hookline-bench-models/llama-90m")  # noqa: S108
+    parser.add_argument("--model", default=str(own_folder("models") / "llama-90m"))
     parser.add_argument("--tokens", type=int, default=2000)
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--rows", nargs="+", default=[*SIDES, "evictions"])

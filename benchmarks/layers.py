@@ -12,7 +12,6 @@ attention, and sampling.
 import argparse
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from bench_folders import own_folder
 from bench_models import NAMES, write_models
 from transformers import PreTrainedModel
 
@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--threads", type=int)
     options = parser.parse_args()
-    folder = Path(tempfile.gettempdir()) / "hookline-bench-models"
+    folder = own_folder("models")
     keep_freed_memory()
     if options.threads:
         torch.set_num_threads(options.threads)

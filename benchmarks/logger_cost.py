@@ -23,6 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench_folders import own_folder
 from bench_models import NAMES, write_models
 
 from hookline import LLM, EngineConfig, ModelConfig, SamplingParams
@@ -125,7 +126,7 @@ def report(running: int, rows: list[tuple[float, float]], tokens: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=NAMES, default="llama-tiny")
-    folder = Path(tempfile.gettempdir()) / "hookline-bench-models"
+    folder = own_folder("models")
     parser.add_argument("--models-folder", type=Path, default=folder)
     parser.add_argument("--running", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--input-tokens", type=int, default=32)
@@ -139,7 +140,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as scratch,
         subprocess.Popen(  # noqa: S603 - our own receiver
-            [sys.executable, "-c", RECEIVER], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-P", "-c", RECEIVER], stdout=subprocess.PIPE, text=True
         ) as receiver,
     ):
         assert receiver.stdout is not None

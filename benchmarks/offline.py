@@ -17,10 +17,10 @@ import random
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
+from bench_folders import own_folder
 from bench_models import NAMES, write_models
 
 
@@ -124,7 +124,7 @@ def main() -> None:
     default = ["hookline", "transformers"]
     parser.add_argument("--sides", nargs=2, choices=sorted(SIDES), default=default)
     parser.add_argument("--model", choices=NAMES, default="llama-90m")
-    folder = Path(tempfile.gettempdir()) / "hookline-bench-models"
+    folder = own_folder("models")
     parser.add_argument("--models-folder", type=Path, default=folder)
     parser.add_argument("--requests", type=int, default=128)
     parser.add_argument("--input-tokens", type=int, default=128)

@@ -15,7 +15,6 @@ import argparse
 import random
 import statistics
 import sysconfig
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from bench_folders import own_folder
 from bench_models import NAMES, write_models
 
 from hookline import LLM, SamplingParams
@@ -145,7 +145,7 @@ def main() -> None:
             print(f"{name:8} perplexity {perplexity:8.3f}  KL {divergence:.5f}")
         return
     model = options.model or "qwen3-0.6b"
-    folder = Path(tempfile.gettempdir()) / "hookline-bench-models"
+    folder = own_folder("models")
     if model in NAMES:
         write_models(folder, (model,))
         model = str(folder / model)

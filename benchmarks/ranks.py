@@ -16,11 +16,11 @@ import argparse
 import random
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench_folders import own_folder
 from bench_models import NAMES, write_models
 
 from hookline import LLM, SamplingParams
@@ -104,7 +104,7 @@ def main() -> int:
     parser.add_argument("--tensor", type=int, default=2)
     parser.add_argument("--pipeline", type=int, default=1)
     given = parser.parse_args()
-    folder = Path(tempfile.gettempdir()) / "hookline-bench-models"
+    folder = own_folder("models")
     write_models(folder, (given.model,))
     model, ranks = folder / given.model, given.tensor * given.pipeline
     with (

@@ -319,7 +319,7 @@ async def serving(arguments: Sequence[str]) -> AsyncIterator[aiohttp.ClientSessi
     """Starts a server and opens an HTTP session to it."""
     port = free_port()
     server = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "hookline_server", "serve", "--port", str(port)),
+        *(sys.executable, "-P", "-m", "hookline_server", "serve", "--port", str(port)),
         *arguments,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,

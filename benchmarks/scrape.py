@@ -35,7 +35,15 @@ def serving(options: argparse.Namespace) -> Iterator[dict[str, str]]:
     """Returns the URLs in the banner of a ready server."""
     apart = ["--metrics-port", "0"] if options.port_apart else []
     command = [
-        *(sys.executable, "-m", "hookline_server", "serve", "--model", options.model),
+        *(
+            sys.executable,
+            "-P",
+            "-m",
+            "hookline_server",
+            "serve",
+            "--model",
+            options.model,
+        ),
         *("--port", "0", "--log-level", "error", *apart, *options.serve),
     ]
     with subprocess.Popen(  # noqa: S603 - our own server

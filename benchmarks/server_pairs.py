@@ -76,7 +76,7 @@ def take_turn(server: Server, model: Path, load: Load) -> Turn:
         file = Path(folder) / "result.json"
         subprocess.run(  # noqa: S603 - no input of anyone else
             [
-                *(sys.executable, "-m", "hookline_server", "bench", "serve"),
+                *(sys.executable, "-P", "-m", "hookline_server", "bench", "serve"),
                 *("--port", str(server.port), "--tokenizer", str(model)),
                 *("--max-concurrency", str(load.concurrency), "--temperature=0"),
                 *("--disable-tqdm", "--output-json", str(file), *load.options),

@@ -95,7 +95,15 @@ def complete(port: int, model: str) -> None:
 def start_once(arguments: Sequence[str], environment: Mapping[str, str]) -> Start:
     """Starts a server, uses it a little and ends it."""
     port = free_port()
-    command = [sys.executable, "-m", "hookline_server", "serve", "--port", str(port)]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "hookline_server",
+        "serve",
+        "--port",
+        str(port),
+    ]
     begin = time.perf_counter()
     server = subprocess.Popen(  # noqa: S603 - our own command
         [*command, *arguments],
@@ -124,7 +132,7 @@ def import_seconds() -> float:
 
     def seconds(code: str) -> float:
         begin = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603
+        subprocess.run([sys.executable, "-P", "-c", code], check=True)  # noqa: S603
         return time.perf_counter() - begin
 
     return seconds("import hookline") - seconds("pass")

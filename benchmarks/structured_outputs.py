@@ -15,10 +15,10 @@ without: median, minimum and maximum of the pairs.
 import argparse
 import random
 import statistics
-import tempfile
 import time
 from pathlib import Path
 
+from bench_folders import own_folder
 from bench_models import NAMES, write_models
 from compare_offline import schemas_of
 
@@ -117,7 +117,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", default="llama-90m")
-    folder = Path(tempfile.gettempdir()) / "hookline-bench-models"
+    folder = own_folder("models")
     parser.add_argument("--models-folder", type=Path, default=folder)
     parser.add_argument("--requests", type=int, default=64)
     parser.add_argument("--input-tokens", type=int, default=32)

@@ -112,7 +112,7 @@ While it was trained:
 
 def sample() -> str:
     """Returns the unchanged output of the command line."""
-    command = [sys.executable, "-m", "hookline_server", *GENERATE.split()]
+    command = [sys.executable, "-P", "-m", "hookline_server", *GENERATE.split()]
     done = subprocess.run(  # noqa: S603 - its own command
         [*command, "--prompt", PROMPT], check=True, capture_output=True, text=True
     )

@@ -132,3 +132,20 @@ def test_absurd_configurations_are_refused(
     path.write_text(path.read_text("utf-8").rstrip().rstrip("}") + "," + text + "}")
 
     assert reason in refusal(folder, "--executor=simulated")
+
+
+@pytest.mark.parametrize("name", ["chat_template.jinja", "config.json"])
+@pytest.mark.parametrize("option", ["--model", "--tokenizer"])
+def test_a_link_to_a_private_file_is_refused(
+    folder: Path, tmp_path: Path, name: str, option: str
+) -> None:
+    """Clients could read it as a part of their prompts; the error has where it is."""
+    private = tmp_path / "private"
+    private.write_bytes((folder / "config.json").read_bytes())
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(private)
+    chosen = folder if option == "--model" else find_folder("demo")
+
+    line = refusal(chosen, "--executor=simulated", f"{option}={folder}")
+
+    assert f"{name} is a link that leads out of the folder, to {private}" in line

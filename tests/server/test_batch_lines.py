@@ -105,6 +105,21 @@ def test_a_folder_is_no_output(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [folder]
 
 
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.part", "out.jsonl.part.kept"])
+def test_no_answer_is_written_through_a_link(tmp_path: Path, name: str) -> None:
+    """Nor does the output take the place of one."""
+    target = tmp_path / "target"
+    target.write_text("mine")
+    (tmp_path / name).symlink_to(target)
+    if name.endswith("kept"):
+        (tmp_path / "out.jsonl.part").write_bytes(response("a", 200))
+
+    with pytest.raises(UsageError, match="link"):
+        OutputFile(tmp_path / "out.jsonl", resume=".part" in name)
+
+    assert target.read_text() == "mine"
+
+
 def test_the_output_appears_when_it_is_whole(tmp_path: Path) -> None:
     """Until then an older file of its name stays."""
     path = tmp_path / "out.jsonl"
@@ -118,6 +133,7 @@ def test_the_output_appears_when_it_is_whole(tmp_path: Path) -> None:
 
     assert before == "older"
     assert path.read_bytes() == response("a", 200)
+    assert path.stat().st_mode & 0o777 == 0o600
     assert not output.part.exists()
 
 

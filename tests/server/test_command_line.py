@@ -10,6 +10,7 @@ import pytest
 
 from hookline.config import EngineConfig
 from hookline_server.cli import main
+from hookline_server.cli.dispatch import dispatch
 from hookline_server.cli.options.arguments import (
     Arguments,
     engine_config,
@@ -470,6 +471,18 @@ def test_plugins_are_listed_without_torch() -> None:
     )
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_relative_entries_of_the_import_path_are_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """
+    Whoever has named one sees in a line why it is not used.
+    """
+    assert dispatch(["--version"], left_out=["src", "."]) == 0
+
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("hookline: warning: PYTHONPATH: 'src', '.' is left out: ")
 
 
 @pytest.mark.parametrize("argv", [[], ["--help"], ["-h"]])

@@ -14,6 +14,7 @@ from hookline.config.model import ModelConfig
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import MODEL
+from hookline_processes.model_files import folder_refusal, read_model_file
 from hookline_registry import UnknownPluginError, installed
 
 _CONTEXT_LENGTHS = (
@@ -25,7 +26,6 @@ _CONTEXT_LENGTHS = (
 _TRAINED_LENGTHS = {"bloom": 2048, "falcon": 2048, "mpt": 2048}
 """Tokens of the contexts that these families were trained with."""
 
-MAX_JSON_BYTES = 64 * 2**20
 MAX_PARAMETERS = 2**44
 """Parameters of a model, at most; the largest today have 2^41."""
 
@@ -89,7 +89,8 @@ def find_folder(name: str) -> Path:
     """Returns the folder of a model that is named by path or as an installed model.
 
     Raises:
-        ModelLoadError: The name is neither.
+        ModelLoadError: The name is neither, or a file of the folder is a link to
+            elsewhere.
     """
     try:
         find = hook_of(MODEL, name)
@@ -104,6 +105,8 @@ def find_folder(name: str) -> Path:
             f"not a folder with config.json, nor an installed model (installed: "
             f"{known}); Hookline downloads nothing",
         )
+    if reason := folder_refusal(folder):
+        raise ModelLoadError(name, reason)
     return folder
 
 
@@ -140,18 +143,12 @@ def read_object(model: str, path: Path) -> dict[str, object]:
     """Returns the JSON object in a file.
 
     Raises:
-        ModelLoadError: The file is missing, too large, nested too deeply, no JSON
-            object, or has a number that is not finite.
+        ModelLoadError: The file is missing, too large, elsewhere, nested too deeply,
+            no JSON object, or has a number that is not finite.
     """
     try:
-        size = path.stat().st_size
-        if size > MAX_JSON_BYTES:
-            raise ModelLoadError(
-                model, f"{path.name} is larger than {MAX_JSON_BYTES >> 20} MiB"
-            )
-        found = json.loads(
-            path.read_text("utf-8"), parse_constant=_refuse, parse_float=_finite
-        )
+        text = read_model_file(path).decode()
+        found = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (OSError, ValueError) as error:
         raise ModelLoadError(model, f"{path.name} cannot be read: {error}") from error
     except RecursionError as error:

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from hookline.exceptions import ChatTemplateError, ModelLoadError, RequestError
 from hookline.frozen import EMPTY
+from hookline_processes.model_files import tokenizer_files_refusal
 
 ChatMessage = Mapping[str, object]
 
@@ -56,8 +57,11 @@ class Tokenizer:
         """Loads a tokenizer from a folder.
 
         Raises:
-            ModelLoadError: The folder has no tokenizer, or it cannot be read.
+            ModelLoadError: The folder has no tokenizer, or it cannot be read, or files
+                of it are elsewhere.
         """
+        if reason := tokenizer_files_refusal(folder):
+            raise ModelLoadError(str(folder), reason)
         try:
             inner = _read(folder)
         except (OSError, ValueError, KeyError, TypeError) as error:

@@ -7,7 +7,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 from hookline_processes.forked_children import keep_from_forked_children, no_forks
 from hookline_processes.frames import FrameBuffer, FrameError, frame
 from hookline_processes.log_forwarding import RecordReceiver
+from hookline_processes.python import start_python
 
 _LAST_LINES_SECONDS = 1.0
 """Time for the last log lines of a process that has ended."""
@@ -89,9 +89,9 @@ class Supervised:
         """
         self.name = name
         self._incoming = FrameBuffer()
-        command = [sys.executable, "-m", module, *map(str, arguments)]
+        command = ["-m", module, *map(str, arguments)]
         options = {
-            "env": environment,
+            "environment": environment,
             "process_group": 0 if is_apart else None,
             **(_NO_OUTPUT if output is Output.NONE else {}),
         }
@@ -116,8 +116,8 @@ class Supervised:
             if has_log:
                 undoing.callback(os.close, log)
                 theirs.callback(os.close, log_end)
-            self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
-                [*command, *map(str, (os.getpid(), log_end, level))],
+            self._process = start_python(
+                *(*command, os.getpid(), log_end, level),
                 stdin=end.fileno(),
                 pass_fds=(*pass_fds, log_end) if has_log else pass_fds,
                 **options,

@@ -2,12 +2,13 @@
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 from hookline_processes import tokenizer_probe
 from hookline_processes.forked_children import no_forks
 from hookline_processes.limits import small_environment
+from hookline_processes.model_files import tokenizer_files_refusal
+from hookline_processes.python import start_python
 
 PROBE_SECONDS = 120.0
 """Time for the probe by the clock, however busy the machine is."""
@@ -19,9 +20,11 @@ def tokenizer_refusal(folder: Path) -> str:
     """Loads and tries a folder's `tokenizer.json` in another process, if it has one.
 
     Returns:
-        Why it is refused: it is damaged, or exceeds a limit of time or memory. Empty if
-        it is not.
+        Why it is refused: it is damaged, exceeds a limit of time or memory, or lies
+        elsewhere. Empty if it is not.
     """
+    if reason := tokenizer_files_refusal(folder):
+        return reason
     path = folder / "tokenizer.json"
     if not path.is_file():
         return ""
@@ -32,14 +35,13 @@ def tokenizer_refusal(folder: Path) -> str:
 
 
 def _reason(path: Path) -> str:
-    command = [sys.executable, "-P", tokenizer_probe.__file__, str(path)]
     with no_forks():  # a logger may fork a child, which would hold its pipes
-        process = subprocess.Popen(  # noqa: S603 - no input of anyone else
-            command,
+        process = start_python(
+            *(tokenizer_probe.__file__, path),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=small_environment(),
+            environment=small_environment(),
         )
     with process:
         try:

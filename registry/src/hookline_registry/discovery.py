@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
-from importlib.metadata import EntryPoint, PackageMetadata, entry_points
+from importlib.metadata import EntryPoint, PackageMetadata, distributions
 
 from hookline_registry.exceptions import DuplicatePluginError, UnknownPluginError
 from hookline_registry.policy import PLUGINS_VARIABLE, PluginPolicy
@@ -97,9 +97,11 @@ def _state_of_path() -> _Path:
     """Changes when a distribution is installed on the import path or removed from it.
 
     What was read is kept as long: the start of an engine asks a dozen times, and each
-    reading opens a file of every distribution.
+    reading opens a file of every distribution. Nothing is installed in the working
+    directory, which an interactive Python has on its path.
     """
-    return tuple((folder, _state(folder or os.curdir)) for folder in sys.path)
+    folders = (each for each in sys.path if os.path.isabs(each))  # noqa: PTH117
+    return tuple((folder, _state(folder)) for folder in folders)
 
 
 def _state(folder: str) -> tuple[int, int]:
@@ -110,11 +112,11 @@ def _state(folder: str) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1)
-def _entry_points(_path: _Path) -> tuple[EntryPoint, ...]:
-    found = entry_points()
-    return tuple(
-        entry for group in sorted(found.groups) for entry in found.select(group=group)
-    )
+def _entry_points(path: _Path) -> tuple[EntryPoint, ...]:
+    folders = [*dict.fromkeys(folder for folder, _ in path)]
+    found = distributions(path=folders)
+    entries = [entry for each in found for entry in each.entry_points]
+    return tuple(sorted(entries, key=lambda entry: entry.group))
 
 
 @lru_cache(maxsize=64)

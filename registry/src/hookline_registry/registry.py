@@ -10,7 +10,11 @@ from hookline_registry.discovery import InstalledPlugin, find
 from hookline_registry.exceptions import BrokenPluginError, RegistryError
 from hookline_registry.isolation import Failure, isolate
 from hookline_registry.kind import BarePlugin, PluginKind, has_hooks
-from hookline_registry.loading import import_plugin, import_value
+from hookline_registry.loading import (
+    import_plugin,
+    import_value,
+    in_working_directory,
+)
 from hookline_registry.validation import hook_names, validate
 
 
@@ -72,6 +76,8 @@ class PluginRegistry:
     def load_path(self, path: str, make: Callable[[type], object]) -> str:
         """Imports `module:Class` and registers the object that `make` creates.
 
+        A module that is not installed may be in the working directory.
+
         Returns:
             Its registered name: the path.
 
@@ -83,10 +89,11 @@ class PluginRegistry:
         module, colon, attribute = path.partition(":")
         if not (module and colon and attribute):
             raise BrokenPluginError(path, "a path has the form module:Class")
-        found = import_value(path, path)
-        if not isinstance(found, type):
-            raise BrokenPluginError(path, f"{attribute} is not a class")
-        plugin = isolate(make, found)
+        with in_working_directory(module):
+            found = import_value(path, path)
+            if not isinstance(found, type):
+                raise BrokenPluginError(path, f"{attribute} is not a class")
+            plugin = isolate(make, found)
         if isinstance(plugin, Failure):
             raise BrokenPluginError(path, plugin.summary) from plugin.error
         self._add(plugin, path)

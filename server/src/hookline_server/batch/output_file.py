@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from hookline_processes.private_files import open_private
 from hookline_server.batch.lines import BatchResult
 from hookline_server.cli.errors import CommandFailedError, UsageError
 
@@ -38,6 +39,9 @@ class OutputFile:
         self._path = path
         if path.is_dir():
             raise UsageError(f"cannot write {path}: it is a folder")
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            # The part would take its place.
+            raise UsageError(f"cannot write {path}: it is a link or a device")
         try:
             if resume:
                 self._keep_responses()
@@ -46,7 +50,7 @@ class OutputFile:
                     f"{self.part} exists: a run writes it, or was interrupted; go on "
                     "with --resume, or remove it"
                 )
-            self._file: BinaryIO = self.part.open("ab")
+            self._file: BinaryIO = open_private(self.part, appends=True)
         except OSError as error:
             raise UsageError(f"cannot write {self.part}: {error.strerror}") from error
 
@@ -95,10 +99,11 @@ class OutputFile:
         if not self.part.exists():
             return
         kept = self.part.with_name(self.part.name + _KEPT)
-        with kept.open("wb") as file:
+        with open_private(kept) as file:
             for line, custom_id in _responses(self.part):
                 self.done.add(digest(custom_id))
                 file.write(line)
+            file.flush()
             os.fsync(file.fileno())
         kept.replace(self.part)
 

@@ -95,6 +95,20 @@ def test_damage_is_found(tmp_path: Path, damage: str) -> None:
     assert not store.has(HASH)
 
 
+@pytest.mark.parametrize("kind", ["link", "open to all"])
+def test_a_folder_that_others_could_fill_is_refused(tmp_path: Path, kind: str) -> None:
+    """Its blocks would be taken for the engine's own."""
+    folder = tmp_path / LAYOUT.fingerprint
+    if kind == "link":
+        folder.symlink_to(tmp_path)
+    else:
+        folder.mkdir()
+        folder.chmod(0o777)
+
+    with pytest.raises(OSError, match=r"it is a link|all users may write"):
+        store_in(tmp_path)
+
+
 def test_missing_block_is_reported(tmp_path: Path) -> None:
     """Another process may have removed it since the lookup."""
     with pytest.raises(DamagedError) as caught:

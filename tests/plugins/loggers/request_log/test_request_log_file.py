@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from hookline.clock import VirtualClock
+from hookline_request_log import log_file
 from hookline_request_log.log_file import HOUR, LogFile, Rotation
 from hookline_request_log.output import StandardOutput
 
@@ -48,6 +49,11 @@ def make_lines(*names: object) -> deque[bytes]:
 def names(path: Path) -> list[str]:
     """What the lines of a file were made of; each has to be whole."""
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def refuse(*_: object) -> None:
+    """What a disk does that is full."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @contextlib.contextmanager
@@ -144,33 +150,40 @@ def test_hourly_rotation(path: Path) -> None:
     assert names(path.with_name("requests.jsonl.1")) == ["nine"]
 
 
-def test_link_is_kept_on_rotation(path: Path, tmp_path: Path) -> None:
-    """Behind a link the file itself is put aside."""
-    folder = tmp_path / "elsewhere"
-    folder.mkdir()
-    path.symlink_to(folder / "log")
-
+@pytest.mark.parametrize("when", ["before", "after a rotation"])
+def test_nothing_is_written_through_a_link(
+    path: Path, tmp_path: Path, when: str
+) -> None:
+    """Somebody may have put it there; lines wait, and are for the file once it is."""
+    target = tmp_path / "elsewhere"
     with opened(path, max_bytes=15) as log:
-        log.write(make_lines("a", "b"))
+        if when == "after a rotation":
+            log.write(make_lines("a", "b"))
+            path.unlink()
+        path.symlink_to(target)
+        with pytest.raises(OSError, match="it is a link"):
+            log.write(make_lines("c"))
+        path.unlink()
+        log.write(make_lines("d"))
 
-    assert path.is_symlink()
-    assert names(path) == ["b"]
-    assert names(folder / "log.1") == ["a"]
+    assert not target.exists()
+    assert names(path) == ["d"]
 
 
-def test_full_disk_is_an_error_and_later_lines_come(path: Path, tmp_path: Path) -> None:
-    """A device that is always full takes nothing; the file in its place does."""
-    path.symlink_to("/dev/full")
-
-    with opened(path) as log:
+def test_full_disk_is_an_error_and_later_lines_come(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full takes nothing; once it has room, it does."""
+    with opened(path) as log, monkeypatch.context() as disk:
+        disk.setattr(log_file, "write_whole", refuse)
         with pytest.raises(OSError, match="No space left") as caught:
             log.write(lost := make_lines("a", "b"))
-        path.unlink()
+        disk.undo()
         log.write(make_lines("c"))
 
     assert caught.value.errno == errno.ENOSPC
     assert len(lost) == 2
-    assert names(tmp_path / "requests.jsonl") == ["c"]
+    assert names(path) == ["c"]
 
 
 def test_half_a_write_leaves_no_half_line(path: Path) -> None:

@@ -1,6 +1,7 @@
 """The request log as Hookline meets it."""
 
 import dataclasses
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -16,7 +17,12 @@ from hookline.frontend.observation import Observers
 from hookline.payloads import EngineFailed, EngineStopped, LoggerContext
 from hookline.stats.iteration_stats import IterationStats
 from hookline.stats.scheduler_stats import SchedulerStats
-from hookline_request_log import LostLinesError, RequestLogger, create_stat_logger
+from hookline_request_log import (
+    LostLinesError,
+    RequestLogger,
+    create_stat_logger,
+    log_file,
+)
 from hookline_request_log.options import DEFAULTS, Options
 from hookline_testing.logger_plugins import DeclaredOptions, assert_hooks_exist
 from hookline_testing.payloads import (
@@ -199,10 +205,16 @@ def test_prompts_are_written_on_request(path: Path) -> None:
     assert line["output"] == {"token_ids": [4], "truncated": False}
 
 
-def test_lost_lines_are_counted(logger: RequestLogger, path: Path) -> None:
+def refuse(*_: object) -> None:
+    """What a disk does that is full."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_lost_lines_are_counted(
+    logger: RequestLogger, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The error has the numbers of lines lost now and in total."""
-    path.unlink()
-    path.symlink_to("/dev/full")
+    monkeypatch.setattr(log_file, "write_whole", refuse)
 
     with pytest.raises(LostLinesError):
         logger.step_finished(make_step(ENDED))
@@ -214,10 +226,9 @@ def test_lost_lines_are_counted(logger: RequestLogger, path: Path) -> None:
 
 
 def test_full_disk_is_one_error_of_the_lane(
-    path: Path, caplog: pytest.LogCaptureFixture
+    path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chosen by name, the log counts a lost batch once and goes on with the next."""
-    path.symlink_to("/dev/full")
     config = EngineConfig(
         observers=ObserverConfig(
             stat_loggers=("request_log",), options={"request_log": {"path": str(path)}}
@@ -226,9 +237,10 @@ def test_full_disk_is_one_error_of_the_lane(
     observers = Observers(config)
     observers.started(FACTS, ClockPair(wall=0, monotonic=0))
 
-    observers.observe(REJECTED, ENDED, {})
-    assert observers.flush(SECONDS)
-    path.unlink()
+    with monkeypatch.context() as disk:
+        disk.setattr(log_file, "write_whole", refuse)
+        observers.observe(REJECTED, ENDED, {})
+        assert observers.flush(SECONDS)
     observers.observe(REJECTED, ENDED, {})
     observers.stopped(0, "closed")
     assert observers.close(SECONDS)

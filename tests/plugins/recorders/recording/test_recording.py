@@ -243,6 +243,19 @@ def test_a_file_that_cannot_be_written_is_a_config_error(config: EngineConfig) -
         build_loop(config, build_core(config, VirtualClock()))
 
 
+def test_a_link_is_not_recorded_through(config: EngineConfig, tmp_path: Path) -> None:
+    """What it leads to stays as it is."""
+    (target := tmp_path / "target").write_text("mine")
+    (path := tmp_path / "engine.rec").symlink_to(target)
+    observers = replace(config.observers, record=str(path))
+    config = replace(config, observers=observers)
+
+    with pytest.raises(ConfigError, match="it is a link"):
+        build_loop(config, build_core(config, VirtualClock()))
+
+    assert target.read_text() == "mine"
+
+
 class Faulty:
     """A recorder that fails with its third output."""
 

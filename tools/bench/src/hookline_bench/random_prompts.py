@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.model_description import find_folder
+from hookline_processes.model_files import folder_refusal
 from hookline_registry import Failure, isolate
 
 ATTEMPTS = 10
@@ -161,7 +162,10 @@ def read_tokenizer(name: str) -> Tokenizer:
     Raises:
         ConfigError: It is missing or cannot be read.
     """
-    path = _folder(name) / "tokenizer.json"
+    folder = _folder(name)
+    if reason := folder_refusal(folder):
+        raise ConfigError("tokenizer", f"{folder}: {reason}")
+    path = folder / "tokenizer.json"
     if not path.is_file():
         raise ConfigError("tokenizer", f"{path} does not exist")
     read = isolate(Tokenizer.from_file, str(path))

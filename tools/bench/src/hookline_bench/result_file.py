@@ -7,18 +7,20 @@ from datetime import datetime
 from pathlib import Path
 
 from hookline_bench.serve_settings import ServeSettings
+from hookline_processes.private_files import open_private
 from hookline_server.cli.errors import UsageError
 
 
 def write_json(path: Path, fields: Mapping[str, object]) -> None:
-    """Writes a JSON file, and makes its folder.
+    """Writes a JSON file that only this user may read, and makes its folder.
 
     Raises:
         UsageError: The file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(fields, indent=4) + "\n", encoding="utf-8")
+        with open_private(path) as file:
+            file.write(json.dumps(fields, indent=4).encode() + b"\n")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error}") from error
 

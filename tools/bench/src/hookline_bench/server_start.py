@@ -3,7 +3,6 @@
 import http.client
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import IO
 
 from hookline.exceptions import ModelLoadError
 from hookline.model_description import find_folder
+from hookline_processes.python import python_command, python_environment
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.metrics_tools.page import read_page
 from hookline_server.listening import listen
@@ -71,7 +71,7 @@ def _start(
     argv: Sequence[str], environment: Mapping[str, str], most_seconds: float
 ) -> Start:
     port = _free_port()
-    command = [sys.executable, "-m", "hookline_server", "serve", *argv]
+    command = python_command("-m", "hookline_server", "serve", *argv)
     # The last ones win.
     command += ["--host", HOST, "--port", str(port)]
     with tempfile.TemporaryFile("w+") as log:
@@ -94,7 +94,10 @@ def _running(
     command: Sequence[str], environment: Mapping[str, str], log: IO[str]
 ) -> Iterator[subprocess.Popen[bytes]]:
     server = subprocess.Popen(  # noqa: S603 - our own command
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=log
+        command,
+        env=python_environment(environment),
+        stdout=subprocess.DEVNULL,
+        stderr=log,
     )
     try:
         yield server

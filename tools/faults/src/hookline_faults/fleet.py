@@ -5,7 +5,6 @@ import os
 import random
 import resource
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
@@ -18,6 +17,7 @@ from hookline_faults.spoilt_line import SpoiltLine, Weather
 from hookline_pd_proxy.demo import HOST, Child
 from hookline_pd_proxy.instance import Role
 from hookline_pd_proxy.upstream import UPSTREAM_ERRORS
+from hookline_processes.python import python_command
 from hookline_server.cli.metrics_tools.page import PageSample, read_page
 from hookline_server.listening import listen
 
@@ -104,7 +104,7 @@ class Server:
         self.role = role
         self.url = f"http://{HOST}:{port}"
         self.is_up = False
-        self._command = [sys.executable, "-m", "hookline_server", command, *arguments]
+        self._command = python_command("-m", "hookline_server", command, *arguments)
         self._command += ["--host", HOST, "--port", str(port)]
         self._counted_before: dict[str, float] = {}
 

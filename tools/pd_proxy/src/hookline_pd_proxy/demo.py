@@ -17,6 +17,7 @@ from hookline_pd_proxy.instance_ended import InstanceEndedError
 from hookline_pd_proxy.serving import serve_route
 from hookline_pd_proxy.settings import RouteSettings
 from hookline_pd_proxy.upstream import UPSTREAM_ERRORS, new_session
+from hookline_processes.python import python_command, python_environment
 from hookline_server.auth.key_ring import KeyRing
 from hookline_server.loading import create_loading_app
 from hookline_server.sites import sites, stop_on_signals
@@ -63,7 +64,7 @@ class DemoSettings:
         }
         if self.connector == SHARED_STORAGE:
             transfer["kv_connector_extra_config"] = {"shared_storage_path": str(folder)}
-        command = [sys.executable, "-m", "hookline_server", "serve", *self.arguments]
+        command = python_command("-m", "hookline_server", "serve", *self.arguments)
         command += ["--host", HOST, "--port", str(self.ports[role])]
         return [*command, "--kv-transfer-config", json.dumps(transfer)]
 
@@ -82,6 +83,7 @@ class Child:
         """Starts it in a new session, out of reach of a terminal's signals."""
         process = await asyncio.create_subprocess_exec(
             *command,
+            env=python_environment(),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

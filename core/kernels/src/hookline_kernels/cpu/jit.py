@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import registry, types
+from numba.core import config, registry, types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.ccallback import CFunc
@@ -39,6 +39,9 @@ from hookline_kernels.missing import current_handler
 FOLDERS_KEPT = 4
 _OPTIONS = {"error_model": "numpy", "nopython": True}
 _CACHE_ERRORS = (OSError, EOFError, pickle.PickleError, ValueError, RuntimeError)
+
+config._config_fname = os.devnull  # noqa: SLF001 - settings in the working directory
+config.reload_config()
 
 
 def compile_kernel(

@@ -11,6 +11,7 @@ from safetensors import safe_open
 from torch import nn
 
 from hookline_models.checkpoints.cut import Cut, InMemory, Stored, WeightPlan
+from hookline_processes.model_files import read_model_file, real_model_file
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -69,7 +70,7 @@ class WeightFiles:
             OSError: The folder has neither of the two files that list the weights.
             ValueError: The index is damaged, or a file is a link out of the folder.
         """
-        self._paths = [_inside(folder, name) for name in _file_names(folder)]
+        self._paths = [real_model_file(folder, name) for name in _file_names(folder)]
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -96,20 +97,6 @@ class WeightFiles:
         return found
 
 
-def _inside(folder: Path, name: str) -> Path:
-    """Returns the path of a file that is in the folder, also if it is a link.
-
-    The cache of the Hugging Face hub keeps the files of a snapshot beside it.
-    """
-    real, path = folder.resolve(), folder / name
-    roots = [real]
-    if real.parent.name == "snapshots":
-        roots.append(real.parent.parent / "blobs")
-    if not any(path.resolve().is_relative_to(root) for root in roots):
-        raise ValueError(f"{name} is a link to a file outside of the folder")
-    return path
-
-
 def _file_names(folder: Path) -> list[str]:
     if (folder / SINGLE_FILE).is_file():
         return [SINGLE_FILE]
@@ -118,7 +105,7 @@ def _file_names(folder: Path) -> list[str]:
             f"it has neither {SINGLE_FILE} nor {INDEX_FILE}; weights are read from "
             "safetensors files only"
         )
-    index = json.loads((folder / INDEX_FILE).read_text("utf-8"))
+    index = json.loads(read_model_file(folder / INDEX_FILE))
     files = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(files, dict):
         raise ValueError(f"{INDEX_FILE} has no weight_map")  # noqa: TRY004

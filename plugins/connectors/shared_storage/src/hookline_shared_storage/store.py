@@ -20,6 +20,7 @@ from safetensors.numpy import save
 
 from hookline_kv_transfer import KVLayout
 from hookline_kv_transfer.blocks import Bytes
+from hookline_processes.private_files import make_private_folder
 from hookline_shared_storage.options import StorageOptions
 
 _HEADER_BYTES = 8
@@ -50,16 +51,16 @@ class BlockStore:
     """
 
     def __init__(self, options: StorageOptions, layout: KVLayout) -> None:
-        """Creates the folder.
+        """Creates the folder, for this user only.
 
         Raises:
-            OSError: The folder cannot be created.
+            OSError: The folder cannot be created, or others may write to it.
         """
         self._root = options.shared_storage_path
         self._layout = layout
         self._max_bytes = options.max_bytes
         self._folder = self._root / layout.fingerprint
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(self._folder)
         # Other processes write, too, so the folder is scanned again well before own
         # writes alone reach the limit.
         self._unseen_bytes = self._max_bytes

@@ -22,6 +22,7 @@ from hookline_process_engine.engine_wire import EngineWire
 from hookline_process_engine.messages import Ready
 from hookline_processes.inspector import STACKS_SIGNAL, stacks_file
 from hookline_processes.owner import Owner, run_supervised
+from hookline_processes.private_files import open_private
 
 MakeWire = Callable[[Path, int, int, bytes], EngineWire]
 _IDLE_SECONDS = 60.0
@@ -91,7 +92,7 @@ def _write_stacks_on_signal(path: Path) -> None:
     Into a file, because a thread that hangs may hold the log.
     """
     faulthandler.enable()
-    stacks = path.open("a")  # stays open until the process ends
+    stacks = open_private(path, appends=True)  # stays open until the process ends
     faulthandler.register(STACKS_SIGNAL, stacks, all_threads=True)
 
 

@@ -11,12 +11,12 @@ from itertools import accumulate, pairwise, takewhile
 from pathlib import Path
 
 from hookline.clock import NANOSECONDS, Clock
+from hookline_processes.private_files import private_descriptor
 from hookline_request_log.output import write_whole
 
 HOUR = 3600 * NANOSECONDS
 # Read access is needed to detect a torn last line.
-FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOCTTY
-MODE = 0o600
+_FLAGS = os.O_RDWR | os.O_APPEND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +100,7 @@ class LogFile:
 
     def _rotate(self) -> None:
         """Renames the files, oldest first, so that a failure in between loses none."""
-        target = self._path.resolve()  # rotates the target of a symbolic link
-        numbers = range(self._rotation.backups, 0, -1)
+        target, numbers = self._path, range(self._rotation.backups, 0, -1)
         backups = [target.with_name(f"{target.name}.{number}") for number in numbers]
         if not backups:
             target.unlink()
@@ -120,7 +119,7 @@ class LogFile:
     def _lock(self) -> int:
         while True:
             if self._descriptor is None:
-                self._descriptor = os.open(self._path, FLAGS, MODE)
+                self._descriptor = private_descriptor(self._path, _FLAGS)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
             if self._is_current(self._descriptor):
                 return self._descriptor
@@ -163,5 +162,5 @@ def create_log(path: Path) -> str | None:
     # A device, such as /dev/null, is never rotated, so its folder may be read-only.
     if not path.is_char_device() and not os.access(folder, os.W_OK | os.X_OK):
         return f"the folder {folder} is not writable"
-    os.close(os.open(path, FLAGS, MODE))
+    os.close(private_descriptor(path, _FLAGS))
     return None

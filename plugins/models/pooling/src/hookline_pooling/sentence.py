@@ -11,6 +11,7 @@ from hookline.model_description import find_folder, read_object
 from hookline_pooling.config import PoolerConfig
 from hookline_pooling.facts import PoolingFacts
 from hookline_pooling.pooling import PoolingType
+from hookline_processes.model_files import read_model_file
 
 _MODULES = "modules.json"
 _POOLING = "1_Pooling"
@@ -115,9 +116,9 @@ def _is_mode(key: str, value: object) -> bool:
 
 def _modules(name: str, folder: Path) -> list[dict[str, object]]:
     try:
-        text = (folder / _MODULES).read_bytes()
+        text = read_model_file(folder / _MODULES)
         return msgspec.json.decode(text, type=list[dict[str, object]])
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, ValueError) as error:  # among them msgspec's
         raise ModelLoadError(name, f"its {_MODULES} is damaged: {error}") from error
 
 

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from hookline.exceptions import ConfigError
 from hookline.model_description import find_folder
 from hookline.step import AdmittedSequence
+from hookline_processes.model_files import real_model_file
 
 if TYPE_CHECKING:  # `hookline plugins` loads this module, and torch takes seconds
     import torch
@@ -110,7 +111,11 @@ class ThinkingBudget:
 
 def _tokenizer(context: "LogitsProcessorContext") -> Tokenizer:
     model = context.config.model
-    file = Path(model.tokenizer or find_folder(model.model)) / "tokenizer.json"
+    folder = Path(model.tokenizer or find_folder(model.model))
+    try:
+        file = real_model_file(folder, "tokenizer.json")
+    except ValueError as error:
+        raise ConfigError("logits-processor", f"{folder}: {error}") from error
     if not file.is_file():
         reason = f"thinking_budget needs {file}, which does not exist"
         raise ConfigError("logits-processor", reason)

@@ -29,6 +29,7 @@ from hookline.exceptions import ConfigError, HooklineError, SchemaVersionError
 from hookline.frozen import plain
 from hookline.payloads import EngineFacts
 from hookline_processes.frames import LENGTH, FrameError, split_frames
+from hookline_processes.private_files import open_private
 
 OPTION = "record"
 _PREFIX = struct.Struct("<4sI")
@@ -127,7 +128,7 @@ class FileRecorder:
     """
 
     def __init__(self, path: Path, header: RecordingHeader, max_bytes: int) -> None:
-        """Creates the file; one that exists is replaced.
+        """Creates the file, for this user only; one that exists is emptied.
 
         Raises:
             ConfigError: The file cannot be written.
@@ -139,7 +140,7 @@ class FileRecorder:
         self._buffer = bytearray()
         self._encode_into = msgspec.msgpack.Encoder(enc_hook=plain).encode_into
         try:
-            self._file = path.open("wb", buffering=0)
+            self._file = open_private(path, is_buffered=False)
         except OSError as error:
             raise ConfigError(
                 OPTION, f"cannot write {path}: {error.strerror}"

@@ -38,8 +38,14 @@ class _Member:
 class Driver:
     """The actors of a server's engines, or of an engine's ranks; for one thread."""
 
-    def __init__(self, opening: Open) -> None:
-        """Asks for their places."""
+    def __init__(self, opening: Open, folder: str) -> None:
+        """Asks for their places.
+
+        Args:
+            opening: What they are.
+            folder: Their working directory; empty for that of Ray's workers.
+        """
+        self._folder = folder
         self._placement = Placement(opening.kind, opening.indices, opening.cpus)
         self._deadline_seconds = opening.deadline_seconds
         self._members: dict[int, _Member] = {}
@@ -92,7 +98,7 @@ class Driver:
             yield self._ended(index, result)
             return
         level = logging.getLogger("hookline").getEffectiveLevel()
-        program = self._program(index, member, result)
+        program = self._program(index, member, result)._replace(folder=self._folder)
         member.is_running = True
         member.watched = member.actor.run.remote(program, level)
 

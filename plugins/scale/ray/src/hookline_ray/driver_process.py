@@ -12,6 +12,7 @@ import queue
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import ray
@@ -36,13 +37,17 @@ def main(owner: Owner, _: Sequence[str]) -> int:
     opening = commands.get()
     if not isinstance(opening, Open):
         return 0  # the owner has gone already
+    # Ray has its workers import from where its driver runs; on a cluster of this
+    # machine they run there, too, since a model can be named relative to it.
+    folder = "" if opening.address is not None else str(Path.cwd())
+    os.chdir("/")
     try:
         address = _connect(opening.address)
     except (ConnectionError, ValueError, RuntimeError, RayError) as error:
         _send(owner, NotOpened(" ".join(str(error).split())))
         return 1
     _send(owner, Opened(address))
-    driver = Driver(opening)
+    driver = Driver(opening, folder)
     try:
         _serve(driver, commands, owner)
     finally:

@@ -1,6 +1,7 @@
 """The actor that owns the process of an engine or a rank on a node of the cluster."""
 
 import logging
+import os
 import time
 from typing import NamedTuple
 
@@ -20,12 +21,14 @@ class Program(NamedTuple):
         arguments: Its first arguments.
         name: Name of the process in log records, such as `engine 0`.
         message: The message that it is sent.
+        folder: Its working directory; empty for that of Ray's workers on the node.
     """
 
     module: str
     arguments: tuple[int, ...]
     name: str
     message: bytes
+    folder: str = ""
 
 
 class ProcessActor:
@@ -53,6 +56,8 @@ class ProcessActor:
         last = _LastError()
         logging.basicConfig(level=level, handlers=[logging.StreamHandler(), last])
         logging.getLogger("hookline").setLevel(level)
+        if program.folder:
+            os.chdir(program.folder)
         process = Supervised(program.module, program.arguments, name=program.name)
         process.send_bytes(program.message)
         while (reason := process.end_reason) is None:

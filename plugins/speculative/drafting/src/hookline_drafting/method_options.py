@@ -66,9 +66,7 @@ def weights_folder(
         included = find_folder(model or target) / method
     except ModelLoadError as error:
         raise ConfigError(
-            option,
-            f"the method {method} finds no {what}: {model or target!r} is not a "
-            "folder with config.json, nor an installed model",
+            option, f"the method {method} finds no {what}: {error.reason}"
         ) from error
     if not (included / "config.json").is_file():
         raise ConfigError(

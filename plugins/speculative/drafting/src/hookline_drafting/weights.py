@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 from hookline.config.extensions import SPECULATIVE_OPTION as OPTION
 from hookline.exceptions import ConfigError
+from hookline_processes.model_files import read_model_file, real_model_file
 
 _READING_ERRORS = (
     SafetensorError,
@@ -35,7 +36,7 @@ def read_config(folder: Path) -> dict[str, object]:
     """
     path = folder / "config.json"
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = json.loads(read_model_file(path))
     except (OSError, ValueError) as error:
         raise ConfigError(OPTION, f"{path} cannot be read: {error}") from error
     if not isinstance(found, dict):
@@ -47,10 +48,14 @@ def find_weights(folder: Path, names: Sequence[str]) -> Path:
     """Returns the first of these files that exists.
 
     Raises:
-        ConfigError: None exists.
+        ConfigError: None exists, or it is a link to elsewhere.
     """
     for name in names:
         if (folder / name).is_file():
+            try:
+                real_model_file(folder, name)
+            except ValueError as error:
+                raise ConfigError(OPTION, f"{folder}: {error}") from error
             return folder / name
     raise ConfigError(OPTION, f"{folder} has neither {' nor '.join(names)}")
 

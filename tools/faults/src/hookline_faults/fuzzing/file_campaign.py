@@ -2,10 +2,11 @@
 
 import select
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+from hookline_processes.python import python_command
 
 SLOW = ("config.json", "safetensors", "tokenizer.json")
 """Targets that load a model for each case."""
@@ -57,7 +58,7 @@ def _run(made: FileCampaign, seed: int, first: int, count: int) -> int:
     module = "hookline_faults.fuzzing.file_reader"
     number, is_open = first - 1, False
     with subprocess.Popen(  # noqa: S603 - our own module
-        [sys.executable, "-m", module, *arguments],
+        python_command("-m", module, *arguments),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as process:

@@ -2,12 +2,12 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hookline_faults.fuzzing.canary import Sighting, Watch
+from hookline_processes.python import python_command
 from hookline_testing.server_process import Server
 
 Wait = tuple[float, float, float]
@@ -82,7 +82,7 @@ def watched(server: Server, key: str = "none") -> Iterator[Watched]:
 @contextmanager
 def _running(module: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(  # noqa: S603 - our own module
-        [sys.executable, "-m", module, *arguments],
+        python_command("-m", module, *arguments),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from hookline import __version__
 from hookline.did_you_mean import unknown
@@ -27,13 +26,21 @@ FAILURE = 1
 INTERRUPTED = 130
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit status."""
-    if argv is None:
-        # For `--stat-logger module:Class`; after everything that is installed.
-        sys.path.append(str(Path.cwd()))
-        if not READERS.intersection(sys.argv[1:2]):
-            close_standard_input()
+def dispatch(argv: Sequence[str] | None = None, *, left_out: Sequence[str] = ()) -> int:
+    """Runs the subcommand and returns the exit status.
+
+    Args:
+        argv: The arguments; None for those of this process.
+        left_out: Entries of PYTHONPATH that are not used.
+    """
+    if left_out:
+        complain(
+            f"hookline: warning: PYTHONPATH: {', '.join(map(repr, left_out))} is left "
+            "out: name folders from the root, since nothing is imported by way of the "
+            "working directory"
+        )
+    if argv is None and not READERS.intersection(sys.argv[1:2]):
+        close_standard_input()
     try:
         return _dispatch(revealed(sys.argv[1:]) if argv is None else list(argv))
     except (UsageError, ConfigError, RequestError, RegistryError) as error:
