@@ -65,9 +65,9 @@ class Choices:
 def no_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty cache of kernels."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    jit.cache_folder.cache_clear()
+    jit.kept_cache.cache_clear()
     yield
-    jit.cache_folder.cache_clear()
+    jit.kept_cache.cache_clear()
 
 
 @pytest.mark.usefixtures("no_kernels")
@@ -99,7 +99,7 @@ def test_engine_that_cannot_keep_kernels_compiles_them_itself(
     blocking = tmp_path / "file"
     blocking.touch()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(blocking))
-    jit.cache_folder.cache_clear()
+    jit.kept_cache.cache_clear()
     choose = Choices()
 
     first = first_forward(model(EngineConfig(executor=BESIDE)), choose)
@@ -107,7 +107,7 @@ def test_engine_that_cannot_keep_kernels_compiles_them_itself(
     assert choose.asked == [True]
     assert first.upgrade is None
     assert "XDG_CACHE_HOME" in caplog.text
-    jit.cache_folder.cache_clear()
+    jit.kept_cache.cache_clear()
 
 
 @pytest.mark.parametrize(

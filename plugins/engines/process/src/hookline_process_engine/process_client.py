@@ -320,8 +320,11 @@ class ProcessClient:
             return EngineDied(index, reason, DeathKind.START)
         if (killed := self._kill_reasons.pop(index, None)) is not None:
             return EngineDied(index, killed, DeathKind.STALLED)
-        has_crashed = self._launched[index].has_crashed
-        kind = DeathKind.CRASHED if has_crashed else DeathKind.EXITED
+        launched, kind = self._launched[index], DeathKind.EXITED
+        if launched.has_crashed:
+            kind = DeathKind.CRASHED
+        elif launched.is_out_of_memory:
+            kind = DeathKind.MEMORY
         return EngineDied(index, reason, kind)
 
     def _key_of(self, peer: Party) -> bytes | None:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 
@@ -59,11 +60,19 @@ def main(owner: Owner, _: Sequence[str]) -> int:
     except (ConfigError, ModelLoadError, KernelError) as error:
         report(CompilationRefused(str(error)))
     else:
-        report(CompilationEnded(str(folder), kernels))
+        report(_outcome(folder, kernels, farm.not_kept))
     finally:
         farm.close()
         _end_as_usual()
     return 0
+
+
+def _outcome(folder: Path, kernels: str, not_kept: int) -> CompilerMessage:
+    if not_kept:
+        return CompilationRefused(
+            f"{not_kept} kernels could not be written to {folder}; is its disk full?"
+        )
+    return CompilationEnded(str(folder), kernels)
 
 
 def _cores() -> int:

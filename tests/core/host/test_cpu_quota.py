@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline_kernels.runtime.threads.cgroup import CpuQuota
+from hookline_host.cpu_quota import CpuQuota
 
 MOUNT_2 = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 MOUNT_1 = "31 23 0:27 {root} /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
