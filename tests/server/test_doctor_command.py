@@ -192,7 +192,7 @@ def test_url_must_be_one(capsys: pytest.CaptureFixture[str], url: str) -> None:
     What is no address of the web is refused.
     """
     assert main(["plugins", "doctor", "--url", url]) == 2
-    assert "--url must be http://HOST:PORT" in capsys.readouterr().err
+    assert "is not a URL such as http://HOST:PORT" in capsys.readouterr().err
 
 
 def test_page_without_lanes_is_reported() -> None:

@@ -2,10 +2,11 @@
 
 from typing import cast
 
+from hookline_processes.addresses import AddressError, read_url
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.metrics_tools.lanes import LaneReport, lane_reports
 from hookline_server.cli.metrics_tools.page import read_page
-from hookline_server.cli.metrics_tools.web_page import TOKEN, fetch, is_url
+from hookline_server.cli.metrics_tools.web_page import TOKEN, fetch
 from hookline_server.cli.options.option import Option
 from hookline_server.cli.options.parser import make_parser, parse
 from hookline_server.cli.output import say, table
@@ -45,8 +46,10 @@ def examine(argv: list[str]) -> int:
 def _lanes(url: str | None, *, token: str | None) -> list[LaneReport]:
     if url is None:
         return []
-    if not is_url(url):
-        raise UsageError(f"--url must be http://HOST:PORT, not {url!r}")
+    try:
+        read_url(url)
+    except AddressError as error:
+        raise UsageError(f"--url: {error}") from error
     page = url.rstrip("/").removesuffix(PAGE) + PAGE
     return lane_reports(read_page(fetch(page, token=token), page))
 
