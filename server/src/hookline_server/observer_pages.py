@@ -13,7 +13,8 @@ from aiohttp import web
 from hookline.frontend.observation import Observers
 from hookline.pages import PageRoute
 from hookline.payloads import PageStats
-from hookline_processes.private_folder import LOOK_SECONDS, make_folder_again
+from hookline_host.folders import make_private
+from hookline_processes.private_folder import LOOK_SECONDS
 from hookline_server.auth.key import Scope
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.errors import answer_errors, shape_error
@@ -89,7 +90,7 @@ class ObserverPages:
         )
         try:
             await runner.setup()
-            await asyncio.to_thread(make_folder_again, Path(socket).parent)
+            await asyncio.to_thread(make_private, Path(socket).parent)
             await web.UnixSite(runner, socket).start()
         except OSError as error:
             self._started.set_exception(error)
@@ -110,7 +111,7 @@ def _is_removed(socket: Path) -> bool:
     if os.path.lexists(socket):
         return False
     try:
-        make_folder_again(socket.parent)
+        make_private(socket.parent)
     except OSError:  # the inbox beside it has the same trouble, and says so
         return False
     return True

@@ -5,16 +5,10 @@ from pathlib import Path
 import pytest
 
 from hookline_host.cpu_quota import CpuQuota
+from hookline_testing.file_trees import write_files
 
 MOUNT_2 = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 MOUNT_1 = "31 23 0:27 {root} /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
-
-
-def write(root: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
 
 
 def test_without_control_groups_there_is_no_quota(tmp_path: Path) -> None:
@@ -27,7 +21,7 @@ def test_without_control_groups_there_is_no_quota(tmp_path: Path) -> None:
 
 def test_the_tightest_group_of_version_2_counts(tmp_path: Path) -> None:
     """The limit of a group holds for all groups inside of it."""
-    write(
+    write_files(
         tmp_path,
         {
             "proc/self/cgroup": "0::/pods/server\n",
@@ -48,7 +42,7 @@ def test_the_tightest_group_of_version_2_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("root", "path"), [("/", "/"), ("/docker/abc", "/docker/abc")])
 def test_a_quota_of_version_1_is_read(tmp_path: Path, root: str, path: str) -> None:
     """In a container the group's own part of the tree may be all that is mounted."""
-    write(
+    write_files(
         tmp_path,
         {
             "proc/self/cgroup": f"5:devices:/x\n1:cpu,cpuacct:{path}\n0::/\n",
@@ -67,7 +61,7 @@ def test_a_quota_of_version_1_is_read(tmp_path: Path, root: str, path: str) -> N
 
 def test_a_group_of_version_1_may_have_no_quota(tmp_path: Path) -> None:
     """A quota of -1 is none."""
-    write(
+    write_files(
         tmp_path,
         {
             "proc/self/cgroup": "1:cpu:/\n",
@@ -82,7 +76,7 @@ def test_a_group_of_version_1_may_have_no_quota(tmp_path: Path) -> None:
 
 def test_a_changed_quota_is_seen(tmp_path: Path) -> None:
     """Orchestrators change the quota of running containers."""
-    write(
+    write_files(
         tmp_path,
         {
             "proc/self/cgroup": "0::/\n",
@@ -92,7 +86,7 @@ def test_a_changed_quota_is_seen(tmp_path: Path) -> None:
     )
     quota = CpuQuota(tmp_path)
     before = quota.cores()
-    write(tmp_path, {"sys/fs/cgroup/cpu.max": "250000 100000\n"})
+    write_files(tmp_path, {"sys/fs/cgroup/cpu.max": "250000 100000\n"})
 
     assert before is None
     assert quota.cores() == 2.5

@@ -18,10 +18,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline_host.folders import refusal, temporary_parents
+from hookline_host.folders import make_private, refusal, temporary_parents
 
 _NAME = "hookline"
 _FEWEST_FILES = 16
+_READ = 0o055
+"""Kernels are no secret."""
 VERSIONS_KEPT = 4
 _LIBRARIES = {"TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor"}
 Refuse = Callable[[str], None]
@@ -45,7 +47,7 @@ class CachePlace(NamedTuple):
             OSError: It cannot be made, or belongs to somebody else.
         """
         if self.is_open:
-            make_private(self.base)
+            make_private(self.base, others_may=_READ)
         folder = self.base / name
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
@@ -75,7 +77,7 @@ class KeptCache(NamedTuple):
     def check(self) -> None:
         """Raises `OSError` if it was removed, and somebody else has made it again."""
         if self.private is not None:
-            make_private(self.private)
+            make_private(self.private, others_may=_READ)
 
 
 def keep_cache(
@@ -160,25 +162,6 @@ def _is_open(folder: str) -> bool:
         return bool(os.stat(folder).st_mode & stat.S_IWOTH)
     except OSError:
         return False
-
-
-def make_private(folder: Path) -> None:
-    """Makes a folder that only this user can write, where others can make some, too.
-
-    Raises:
-        OSError: It is a link or no folder, or others own or can write it.
-    """
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        found = os.fstat(descriptor)
-    finally:
-        os.close(descriptor)
-    if found.st_uid != os.geteuid():
-        raise PermissionError("it belongs to another user")
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PermissionError("others can write it")
 
 
 def check_writable(folder: Path, room_bytes: int = 0) -> None:

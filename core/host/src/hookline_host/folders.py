@@ -1,8 +1,10 @@
 """Folders for temporary files, and files without any folder."""
 
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,6 +43,26 @@ def make_temporary(prefix: str, fits: Callable[[Path], bool] = lambda _: True) -
         "no folder for temporary files can be written; set TMPDIR to one: "
         f"{'; '.join(refusals)}"
     )
+
+
+def make_private(folder: Path, *, others_may: int = 0) -> None:
+    """Makes a folder of this user's own; without effect on one that is there.
+
+    Args:
+        folder: The folder, where others can perhaps make some, too.
+        others_may: Bits of its mode that other users may have; it is made without.
+
+    Raises:
+        OSError: It cannot be made, or its place is taken by something else: a link,
+            wherever it leads, or what others own or may enter.
+    """
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise PermissionError(f"{folder} is not a folder of this user's own")
+    if stat.S_IMODE(found.st_mode) & 0o077 & ~others_may:
+        raise PermissionError(f"others may enter {folder}")
 
 
 def refusal(folder: Path, error: OSError) -> str:

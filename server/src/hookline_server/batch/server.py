@@ -1,15 +1,15 @@
 """The server of a batch: its application on a socket that only this user reaches."""
 
 import os
+import shutil
 import socket
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
-from pathlib import Path
 
 import aiohttp
 from aiohttp import web
 
+from hookline_host.folders import make_temporary
 from hookline_server.app import create_app
 from hookline_server.connections.limits import ConnectionLimits
 from hookline_server.engine import ServingEngine
@@ -62,10 +62,13 @@ def _listening() -> Iterator[tuple[socket.socket, int]]:
     nobody who cleans up the temporary folder can remove it meanwhile.
     """
     with closing(socket.socket(socket.AF_UNIX)) as listening:
-        with tempfile.TemporaryDirectory(prefix="hookline-batch-") as folder:
-            path = Path(folder) / "api.sock"
+        folder = make_temporary("hookline-batch-")
+        try:
+            path = folder / "api.sock"
             listening.bind(str(path))
             place = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
         listening.listen(BACKLOG)
         listening.setblocking(False)
         try:

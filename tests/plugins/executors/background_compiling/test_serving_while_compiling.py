@@ -98,7 +98,9 @@ def test_engine_that_cannot_keep_kernels_compiles_them_itself(
     """
     blocking = tmp_path / "file"
     blocking.touch()
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(blocking))
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "TMPDIR", "TEMP", "TMP"):
+        monkeypatch.setenv(name, str(blocking))
+    monkeypatch.setattr("hookline_host.folders._USUAL", ())
     jit.kept_cache.cache_clear()
     choose = Choices()
 

@@ -2,24 +2,25 @@
 
 import logging
 import os
+import secrets
 import threading
 import time
 from pathlib import Path
 
 import zmq
 
+from hookline_host.folders import make_private
 from hookline_process_engine.transport import Party, Role
-from hookline_processes.private_folder import (
-    LOOK_SECONDS,
-    make_folder_again,
-    private_folder,
-)
+from hookline_processes.private_folder import LOOK_SECONDS, private_folder
 
 LARGEST_FRAME = 1 << 28
 """Maximum size of a frame, in bytes; ZMQ cuts a connection that announces more."""
 
 
 _SCHEME = "ipc://"
+_NAMELESS = "@"
+"""Begin of an address without a file."""
+_NAME_BYTES = 16
 _log = logging.getLogger(__name__)
 
 
@@ -29,8 +30,17 @@ def ipc_address(folder: Path, party: Party) -> str:
 
 
 def socket_folder() -> Path:
-    """Makes a folder that only this user may enter, for the inboxes of all parties."""
-    return private_folder(_name(Party(Role.CLIENT, 99999)))
+    """Makes a folder that only this user may enter, for the inboxes of all parties.
+
+    Where no folder can be written, it returns a name instead, which begins with `@`:
+    sockets then have no files, and other users of the machine can see them, but not
+    send what would be taken.
+    """
+    try:
+        return private_folder(_name(Party(Role.CLIENT, 99999)))
+    except OSError as error:
+        _log.warning("the sockets of engines have no files: %s", error)
+        return Path(f"{_NAMELESS}hookline-{secrets.token_hex(_NAME_BYTES)}")
 
 
 class IpcTransport:
@@ -51,7 +61,9 @@ class IpcTransport:
         self._path = folder / _name(party)
         self._looks_at = 0.0
         self._obstacle = ""
-        make_folder_again(folder)
+        self._has_file = not str(folder).startswith(_NAMELESS)
+        if self._has_file:
+            make_private(folder)
         self._context = zmq.Context(io_threads=1)
         self._inbox = self._context.socket(zmq.PULL)
         self._inbox.setsockopt(zmq.MAXMSGSIZE, LARGEST_FRAME)
@@ -118,13 +130,13 @@ class IpcTransport:
 
         It looks once in a while: each look is a system call.
         """
-        if (now := time.monotonic()) < self._looks_at:
+        if (now := time.monotonic()) < self._looks_at or not self._has_file:
             return
         self._looks_at = now + LOOK_SECONDS
         if os.path.lexists(self._path):
             return
         try:
-            make_folder_again(self._path.parent)
+            make_private(self._path.parent)
             # Beside the old one, with which its connections would end.
             self._inbox.bind(self._address)
         except (OSError, zmq.ZMQError) as error:
