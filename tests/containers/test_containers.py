@@ -10,7 +10,7 @@ from hookline_testing.essential import essential
 
 pytestmark = pytest.mark.skipif(bool(obstacle()), reason=obstacle())
 
-SHARED = Path("/dev/shm")
+SHARED = Path("/dev/shm")  # noqa: S108 - a container's
 ROWS = {
     "no home": (Container(), BOX),
     "home is the root, first process": (

@@ -147,7 +147,7 @@ def test_server_can_do_little_else() -> None:
     recipe = (FOLDER / "Dockerfile").read_text()
 
     assert server["read_only"] is True
-    assert server["tmpfs"] == ["/tmp"]
+    assert server["tmpfs"] == ["/tmp"]  # noqa: S108
     assert server["cap_drop"] == ["ALL"]
     assert server["security_opt"] == ["no-new-privileges:true"]
     assert re.findall(r"^USER (.+)$", recipe, re.MULTILINE) == ["1000"]

@@ -124,7 +124,9 @@ def _is_in(looked_at: socket.socket, folder: Path) -> bool:
     names = [looked_at.getsockname()]
     with suppress(OSError):  # it may listen
         names.append(looked_at.getpeername())
-    paths = (os.fsdecode(each).replace("\0", "@", 1) for each in names)  # without a file
+    paths = (
+        os.fsdecode(each).replace("\0", "@", 1) for each in names
+    )  # without a file
     return any(each.startswith(f"{folder}/") for each in paths)
 
 

@@ -133,7 +133,8 @@ def test_folder_of_others_is_not_used(
         taken.chmod(0o777 if how == "open" else 0o700)
     if how == "another's":
         monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
-        taken.rename(parent / f"hookline-{os.geteuid()}" if name == "temporary" else taken)
+        if name == "temporary":
+            taken.rename(parent / f"hookline-{os.geteuid()}")
 
     kept = keep_cache("kernels")
 
@@ -170,7 +171,7 @@ def test_full_disk_is_passed_over(
     A folder without room for the cache is none, though a small file fits.
     """
     monkeypatch.setattr(
-        os, "statvfs", lambda path: os.statvfs_result((4096, 4096, 9, 9, *[9] * 6))
+        os, "statvfs", lambda _: os.statvfs_result((4096, 4096, 9, 9, *[9] * 6))
     )
 
     with pytest.raises(OSError, match="less than 16 MiB are free"):

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline_host.cpu_quota import CpuQuota
+from hookline_host import cpu_quota
+from hookline_host.cpu_quota import CpuQuota, usable_cores
 from hookline_testing.file_trees import write_files
 
 MOUNT_2 = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
@@ -90,3 +91,24 @@ def test_a_changed_quota_is_seen(tmp_path: Path) -> None:
 
     assert before is None
     assert quota.cores() == 2.5
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"), [("max", 4), ("150000", 2), ("1000", 1), ("9000000", 4)]
+)
+def test_as_many_processes_compute_as_have_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, cores: int
+) -> None:
+    """A container with two of the machine's cores gets no process for each of these."""
+    write_files(
+        tmp_path,
+        {
+            "proc/self/cgroup": "0::/\n",
+            "proc/self/mountinfo": MOUNT_2,
+            "sys/fs/cgroup/cpu.max": f"{quota} 100000\n",
+        },
+    )
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(cpu_quota, "CpuQuota", lambda: CpuQuota(tmp_path))
+
+    assert usable_cores() == cores

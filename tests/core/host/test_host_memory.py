@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -75,7 +74,11 @@ CASES = {
     "it was written before, and nobody has mapped it": (
         "0::/\n",
         MOUNT_2,
-        {".": second(2 * GIB, GIB, more=f"active_file {GIB}\nfile_mapped {GIB // 2}\n")},
+        {
+            ".": second(
+                2 * GIB, GIB, more=f"active_file {GIB}\nfile_mapped {GIB // 2}\n"
+            )
+        },
         Memory(GIB + GIB // 2, 2 * GIB, GIB // 2),
     ),
     "the own group's parent": (
@@ -220,28 +223,6 @@ def test_the_limit_counts_as_all_of_the_memory(tmp_path: Path) -> None:
 
     assert total_memory(tmp_path) == MIB
     assert total_memory(tmp_path / "nothing") == machine
-
-
-@pytest.fixture
-def group_of_128_mib() -> Iterator[Path]:
-    """A real control group with a limit; its processes are gone in the end."""
-    parents = [each.folder for each in groups_of("memory")]
-    group = Path("nowhere")
-    for parent in parents:
-        group = parent / f"hookline-test-{os.getpid()}"
-        try:
-            group.mkdir()
-        except OSError:
-            continue
-        try:
-            for name in ("memory.max", "memory.limit_in_bytes"):
-                if (group / name).exists():
-                    (group / name).write_text(str(128 * MIB))
-                    yield group
-                    return
-        finally:
-            group.rmdir()
-    pytest.skip("no control group with a limit of memory can be made here")
 
 
 REAL = """

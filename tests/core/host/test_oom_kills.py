@@ -1,6 +1,9 @@
 """Kills for lack of memory are told from others by the kernel's count."""
 
+import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,7 +53,8 @@ def test_a_kill_explains_one_end(
 
 
 @pytest.mark.parametrize(
-    ("more", "end"), [(0, "killed by SIGKILL"), (1, "killed by SIGKILL: memory ran out")]
+    ("more", "end"),
+    [(0, "killed by SIGKILL"), (1, "killed by SIGKILL: memory ran out")],
 )
 def test_a_killed_process_says_why_only_if_it_is_proved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int, end: str
@@ -70,3 +74,42 @@ def test_a_killed_process_says_why_only_if_it_is_proved(
     said = [process.end_reason, process.end_reason]
     assert said == [f"its process was {end}"] * 2
     assert process.is_out_of_memory is bool(more)
+
+
+REAL = """
+import os, sys
+from pathlib import Path
+from hookline_processes.supervised import Supervised
+
+Path(sys.argv[1], "cgroup.procs").write_text(str(os.getpid()))
+early, hog = Supervised("idle", name="it"), Supervised("hog", name="hog")
+hog.close(60.0)
+print(hog.end_reason)
+early.kill()
+early.close(60.0)
+print(early.end_reason)
+"""
+HOG, IDLE = "b'-' * (512 << 20)", "import time; time.sleep(600)"
+
+
+def test_the_kernels_own_kill_is_told_from_ours(
+    group_of_128_mib: Path, tmp_path: Path
+) -> None:
+    """
+    Of two processes of a real group, one takes too much, and we kill the other.
+    """
+    (tmp_path / "hog.py").write_text(HOG)
+    (tmp_path / "idle.py").write_text(IDLE)
+
+    done = subprocess.run(
+        [sys.executable, "-c", REAL, str(group_of_128_mib)],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.splitlines() == [
+        "its process was killed by SIGKILL: memory ran out",
+        "its process was killed by SIGKILL",
+    ]

@@ -1,6 +1,7 @@
 """Kernels are compiled whether or not they can be kept, and say so once."""
 
 import errno
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,7 +71,7 @@ def test_kernels_need_no_folder(cache: Path) -> None:
 
     assert kernel.cache_hits == 0
     assert not is_cached(2)
-    with pytest.raises(KernelError, match="cannot be kept: .*home folder.*XDG_CACHE"):
+    with pytest.raises(KernelError, match=r"cannot be kept: .*home folder.*XDG_CACHE"):
         writable_cache()
 
 
@@ -112,7 +113,7 @@ def test_folder_that_was_removed_is_made_again(cache: Path) -> None:
     Programs that clean up temporary files may remove it at any time.
     """
     multiplying(7)
-    shutil.rmtree(cache / f"hookline-{jit.os.geteuid()}")
+    shutil.rmtree(cache / f"hookline-{os.geteuid()}")
 
     lost = is_cached(7)
     multiplying(7)
@@ -126,7 +127,7 @@ def test_folder_that_others_have_made_again_is_not_read(cache: Path) -> None:
     Kernels are code: what somebody else has put there does not run.
     """
     multiplying(8)
-    own = cache / f"hookline-{jit.os.geteuid()}"
+    own = cache / f"hookline-{os.geteuid()}"
     own.chmod(0o777)
 
     assert not is_cached(8)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from hookline_host.cache_folders import VERSIONS_KEPT
 from hookline_testing import oracle as oracle_module
 from hookline_testing.oracle import Oracle, make_oracle
-from hookline_host.cache_folders import VERSIONS_KEPT
 from hookline_testing.reference_cache import (
     Generated,
     ReferenceCache,

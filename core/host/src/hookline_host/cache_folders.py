@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline_host.folders import make_private, refusal, temporary_parents
+from hookline_host.folders import is_folder, make_private, refusal, temporary_parents
 
 _NAME = "hookline"
 _FEWEST_FILES = 16
@@ -105,7 +105,7 @@ def keep_cache(
             check_writable(folder, room_bytes)
         except OSError as error:
             refusals.append(refusal(place.base, error))
-            if not place.is_open and (place.base / part).is_dir():
+            if not place.is_open and is_folder(place.base / part):
                 readable.append(place.base / part)
         else:
             if version:
@@ -129,8 +129,8 @@ def _places(given: tuple[str, ...], refuse: Refuse) -> Iterator[CachePlace]:
     """Yields where caches may be kept, best first; tells why an expected one is not."""
     for name in (*given, "XDG_CACHE_HOME"):
         if folder := os.environ.get(name):
-            if os.path.isabs(folder):
-                yield CachePlace(Path(folder) / _NAME, _is_open(folder))
+            if (named := Path(folder)).is_absolute():
+                yield CachePlace(named / _NAME, _is_open(named))
             else:
                 refuse(f"{name}={folder} is not absolute")
     if (home := home_folder()) is not None:
@@ -147,19 +147,20 @@ def home_folder() -> Path | None:
     The root folder is none: it is given to users without an entry. Nor is one that
     everybody can write.
     """
-    named = os.environ.get("HOME")
+    named = os.environ.get("HOME", "")
     if not named:
         with suppress(KeyError):
             named = pwd.getpwuid(os.getuid()).pw_dir
-    if not named or not os.path.isabs(named) or not os.path.isdir(named):
+    home = Path(named)
+    if not home.is_absolute() or home == Path("/") or not is_folder(home):
         return None
-    return None if Path(named) == Path("/") or _is_open(named) else Path(named)
+    return None if _is_open(home) else home
 
 
-def _is_open(folder: str) -> bool:
+def _is_open(folder: Path) -> bool:
     """Whether everybody can write a folder."""
     try:
-        return bool(os.stat(folder).st_mode & stat.S_IWOTH)
+        return bool(folder.stat().st_mode & stat.S_IWOTH)
     except OSError:
         return False
 

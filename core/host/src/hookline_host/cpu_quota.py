@@ -1,5 +1,8 @@
 """The CPU quota of the control groups that this process is in."""
 
+import math
+import os
+import sys
 from pathlib import Path
 
 from hookline_host.control_groups import ControlGroup, groups_of
@@ -28,6 +31,16 @@ class CpuQuota:
         """Returns for how long groups with a quota were held back in total, in ns."""
         held = (_throttled_ns(each) for each in self._groups if _cores(each))
         return max(held, default=0)
+
+
+def usable_cores() -> int:
+    """Returns how many processes of this one's control group can compute at a time."""
+    if sys.platform == "linux":
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    quota = CpuQuota().cores()
+    return cores if quota is None else max(1, min(cores, math.ceil(quota)))
 
 
 def _cores(group: ControlGroup) -> float | None:

@@ -18,9 +18,9 @@ def temporary_parents() -> Iterator[Path]:
     is not absolute.
     """
     named = (os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP"))
-    for path in dict.fromkeys((*named, *_USUAL)):
-        if os.path.isabs(path):
-            yield Path(path)
+    for path in map(Path, dict.fromkeys((*named, *_USUAL))):
+        if path.is_absolute():
+            yield path
 
 
 def make_temporary(prefix: str, fits: Callable[[Path], bool] = lambda _: True) -> Path:
@@ -63,6 +63,14 @@ def make_private(folder: Path, *, others_may: int = 0) -> None:
         raise PermissionError(f"{folder} is not a folder of this user's own")
     if stat.S_IMODE(found.st_mode) & 0o077 & ~others_may:
         raise PermissionError(f"others may enter {folder}")
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a path leads to a folder; False if that cannot be seen."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def refusal(folder: Path, error: OSError) -> str:

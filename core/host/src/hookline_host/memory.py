@@ -88,7 +88,10 @@ def _limit(group: ControlGroup) -> int | None:
         # Groups above may not be mounted here; the kernel takes their limits down.
         above = read_table(folder / "memory.stat").get("hierarchical_memory_limit")
         limits = [read_number(folder / "memory.limit_in_bytes"), above]
-    return min((each for each in limits if each is not None and each < _UNLIMITED), default=None)
+    return min(
+        (each for each in limits if each is not None and each < _UNLIMITED),
+        default=None,
+    )
 
 
 def _droppable(group: ControlGroup) -> int:

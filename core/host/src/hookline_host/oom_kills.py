@@ -40,7 +40,9 @@ class OomKills:
         Args:
             root: Folder that contains `proc`.
         """
-        files = (each.folder / _FILES[each.version] for each in groups_of("memory", root))
+        files = (
+            each.folder / _FILES[each.version] for each in groups_of("memory", root)
+        )
         machine = root / "proc/vmstat"
         self._file = next((each for each in files if _KEY in read_table(each)), machine)
         self._lock = threading.Lock()

@@ -9,9 +9,8 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         name="hookline_memory_headroom_bytes",
         kind=Kind.GAUGE,
         unit="bytes",
-        help="Main memory that can still be taken: to the tightest limit of the "
-        "server's control group and those above it, where pages of files that can be "
-        "dropped are free, and no more than the machine has available.",
+        help="Main memory that is left to the tightest limit of the server's control "
+        "groups, without cached files; at most what the machine has available.",
         scope=Scope.FRONT_END,
         value=Reading(MemoryStats, lambda stats: one(stats.headroom_bytes)),
     ),
@@ -19,8 +18,8 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         name="hookline_memory_used_bytes",
         kind=Kind.GAUGE,
         unit="bytes",
-        help="Main memory in use in the control group with the tightest limit, without "
-        "pages of files that can be dropped; no series without a limit.",
+        help="Main memory in use under the tightest limit of the server's control "
+        "groups, without cached files.",
         scope=Scope.FRONT_END,
         value=Reading(MemoryStats, lambda stats: one(stats.used_bytes)),
     ),
@@ -28,8 +27,8 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         name="hookline_out_of_memory_kills",
         kind=Kind.COUNTER,
         unit="kills",
-        help="Processes of the server's control group, or of the machine without one, "
-        "that the kernel killed because memory ran out.",
+        help="Processes of the server's control group that the kernel killed because "
+        "memory ran out.",
         scope=Scope.FRONT_END,
         value=Reading(MemoryStats, lambda stats: one(stats.kills)),
     ),

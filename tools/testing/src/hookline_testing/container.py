@@ -72,7 +72,7 @@ def obstacle() -> str:
     if os.geteuid() != 0:
         return "only root can run processes as other users"
     done = subprocess.run(
-        ["unshare", "--mount", "--pid", "--fork", "mount", "--make-rprivate", "/"],
+        ["unshare", "--mount", "--pid", "--fork", "mount", "--make-rprivate", "/"],  # noqa: S607
         capture_output=True,
         text=True,
         check=False,
@@ -105,7 +105,7 @@ def serving_in(
     ]
     with (
         log.open("w") as errors,
-        subprocess.Popen(
+        subprocess.Popen(  # noqa: S603 - the test names the arguments
             command,
             stdout=subprocess.PIPE,
             stderr=errors,

@@ -10,7 +10,6 @@ not used for longest are removed.
 import hashlib
 import itertools
 import logging
-import os
 import pickle
 import secrets
 from collections.abc import Callable
@@ -186,7 +185,7 @@ class _Locator(_CacheLocator):
 
     def ensure_cache_path(self) -> None:
         """Makes the folder again if it was removed."""
-        os.makedirs(self.get_cache_path(), mode=0o700, exist_ok=True)
+        Path(self.get_cache_path()).mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def get_source_stamp(self) -> str:
         return source_stamp()
@@ -212,7 +211,7 @@ def kept_cache() -> KeptCache:
 
 
 def _link_all(source: Path, folder: Path) -> None:
-    """Shows the kernels of a folder that can only be read in one that can be written."""
+    """Shows kernels that can only be read in a folder that can be written."""
     with suppress(OSError):
         for path in source.glob("*.nb?"):
             with suppress(FileExistsError):

@@ -87,8 +87,7 @@ class OffloadOptions:
         if size > memory:
             raise ConfigError(
                 OPTION,
-                f"cpu_bytes_to_use is {size}, and this process may take {memory} bytes of "
-                "memory",
+                f"cpu_bytes_to_use is {size}, and this process may take {memory} bytes",
             )
         disk = given.get("disk")
         return cls(

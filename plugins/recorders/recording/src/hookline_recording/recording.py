@@ -163,9 +163,7 @@ class FileRecorder:
     def close(self) -> None:
         self._file.close()
         if self.dropped:
-            _log.warning(
-                "%s lacks %d entries beyond its end", self._path, self.dropped
-            )
+            _log.warning("%s lacks %d entries beyond its end", self._path, self.dropped)
 
     def _add(self, at: int, entry: Entry) -> None:
         if self._is_full:
@@ -189,7 +187,7 @@ class FileRecorder:
         self.dropped += 1
         with suppress(OSError):
             self._file.truncate(self._size)
-        _log.error("recording ends: cannot write %s: %s", self._path, error.strerror)  # noqa: TRY400
+        _log.error("recording ends: cannot write %s: %s", self._path, error.strerror)
 
     def _write(self, message: _Message) -> int:
         """Writes a message; returns the size of the file."""

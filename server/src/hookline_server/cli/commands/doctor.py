@@ -1,10 +1,9 @@
 """`hookline doctor`: what the machine or container gives to a server."""
 
-import os
 from typing import NamedTuple
 
 from hookline_host.cache_folders import keep_cache
-from hookline_host.cpu_quota import CpuQuota
+from hookline_host.cpu_quota import CpuQuota, usable_cores
 from hookline_host.folders import make_temporary
 from hookline_host.memory import read_memory
 from hookline_host.oom_kills import oom_kills
@@ -55,8 +54,8 @@ def _kills() -> Row:
 
 def _cores() -> Row:
     quota = CpuQuota().cores()
-    limit = "no quota" if quota is None else f"a quota of {quota:g}"
-    return Row("cores", f"{len(os.sched_getaffinity(0))}, {limit}")
+    limit = "without a quota" if quota is None else f"by a quota of {quota:g}"
+    return Row("cores", f"{usable_cores()}, {limit}")
 
 
 def _caches() -> Row:

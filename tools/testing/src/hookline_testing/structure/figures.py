@@ -140,9 +140,7 @@ def _always(runs: Sequence[Sequence[Called]]) -> Counter[Called]:
 def _calls(calls: Counter[Called], kernels: Sequence[str]) -> int:
     apart = tuple(f"{each}/" for each in kernels)
     return sum(
-        count
-        for called, count in calls.items()
-        if not called.file.startswith(apart)
+        count for called, count in calls.items() if not called.file.startswith(apart)
     )
 
 
