@@ -56,7 +56,7 @@ def test_image_is_made_of_files_that_are_there() -> None:
     installed = re.findall(r" \./(\S+)", recipe.read_text())
 
     assert context == ROOT
-    assert len(installed) == 10
+    assert len(installed) == 11
     assert all((ROOT / name).exists() for name in kept)
     for pattern in installed:
         for folder in ROOT.glob(pattern):
@@ -137,6 +137,20 @@ def test_image_takes_another_index_for_torch() -> None:
     assert list(SERVICES["server"]["build"]["args"]) == arguments
     assert "grep '^torch==' constraints.txt" in recipe
     assert len([line for line in constraints if line.startswith("torch==")]) == 1
+
+
+def test_server_can_do_little_else() -> None:
+    """
+    Its file system is read-only but for caches and sockets, and it has no privileges.
+    """
+    server = SERVICES["server"]
+    recipe = (FOLDER / "Dockerfile").read_text()
+
+    assert server["read_only"] is True
+    assert server["tmpfs"] == ["/tmp"]  # noqa: S108
+    assert server["cap_drop"] == ["ALL"]
+    assert server["security_opt"] == ["no-new-privileges:true"]
+    assert re.findall(r"^USER (.+)$", recipe, re.MULTILINE) == ["1000"]
 
 
 def test_server_has_time_to_drain() -> None:

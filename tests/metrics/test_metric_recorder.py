@@ -66,6 +66,7 @@ from hookline_metrics.front_end_parts import (
     EventLoopStats,
     LinkStats,
     LogStats,
+    MemoryStats,
     ObserverStats,
     ParserFailures,
     ResponseStoreStats,
@@ -231,6 +232,7 @@ FRONT_END = FrontEndChanged(
         UnknownFieldStats(fields=(("user", 4), ("other", 1))),
         ResponseStoreStats(entries=3, bytes=4096, evictions=(("age", 2),)),
         EventLoopStats(lag_seconds=0.25, stalls=2),
+        MemoryStats(headroom_bytes=4096, used_bytes=1024, kills=2),
         TransportStats(dropped=3),
         PlacementStats(requests=(("0", "load", 4), ("1", "prefix", 2))),
         ScalingStats(
@@ -703,6 +705,9 @@ EXPECTED: dict[str, Numbers] = {
     },
     "hookline_event_loop_lag_seconds": {(): 0.25},
     "hookline_event_loop_stalls": {(): 2},
+    "hookline_memory_headroom_bytes": {(): 4096},
+    "hookline_memory_used_bytes": {(): 1024},
+    "hookline_out_of_memory_kills": {(): 2},
     "hookline_sleep_operation_seconds": {
         ("sleep",): ({3: 1}, 2.5),
         ("wake_up",): ({}, 0),

@@ -58,6 +58,7 @@ def test_core_works_alone(install: Install) -> None:
     names = with_needs(OURS, {"hookline-core"})
     assert names == {
         "hookline-core",
+        "hookline-host",
         "hookline-kernels",
         "hookline-processes",
         "hookline-registry",

@@ -98,7 +98,11 @@ def find_folder(name: str) -> Path:
         folder = Path(name)
     else:
         folder = cast("Path", find())
-    if not (folder / "config.json").is_file():
+    try:
+        is_model = (folder / "config.json").is_file()
+    except OSError as error:
+        raise ModelLoadError(name, f"cannot be read: {error.strerror}") from error
+    if not is_model:
         known = ", ".join(plugin.name for plugin in installed(MODEL.group)) or "none"
         raise ModelLoadError(
             name,

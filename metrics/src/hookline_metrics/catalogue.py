@@ -12,6 +12,7 @@ from hookline_metrics.families.links import LINK_METRICS
 from hookline_metrics.families.live import LIVE_METRICS
 from hookline_metrics.families.log import LOG_METRICS
 from hookline_metrics.families.logger import FOLDED, LOGGER_METRICS
+from hookline_metrics.families.memory import MEMORY_METRICS
 from hookline_metrics.families.objectives import SLO_METRICS
 from hookline_metrics.families.observer import OBSERVER_METRICS
 from hookline_metrics.families.placement import PLACEMENT_METRICS
@@ -60,6 +61,7 @@ _OWN: tuple[Metric, ...] = (
     *BODY_METRICS,
     *STORED_RESPONSE_METRICS,
     *EVENT_LOOP_METRICS,
+    *MEMORY_METRICS,
     *PLACEMENT_METRICS,
     *LINK_METRICS,
     *SCALING_METRICS,

@@ -156,6 +156,21 @@ class EventLoopStats(FrontEndPart):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryStats(FrontEndPart):
+    """Main memory of the control group of a server.
+
+    Attributes:
+        headroom_bytes: What can still be taken; None if the system does not tell.
+        used_bytes: What is in use and cannot be dropped; None without a limit.
+        kills: Processes that the kernel killed for lack of memory, since the start.
+    """
+
+    headroom_bytes: int | None = None
+    used_bytes: int | None = None
+    kills: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLink:
     """The connection to an engine on another machine.
 
@@ -274,6 +289,7 @@ PARTS: Mapping[str, type[FrontEndPart]] = {
         UnknownFieldStats,
         ResponseStoreStats,
         EventLoopStats,
+        MemoryStats,
         TransportStats,
         LinkStats,
         PlacementStats,

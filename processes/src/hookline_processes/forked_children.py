@@ -124,7 +124,10 @@ def _is_in(looked_at: socket.socket, folder: Path) -> bool:
     names = [looked_at.getsockname()]
     with suppress(OSError):  # it may listen
         names.append(looked_at.getpeername())
-    return any(os.fsdecode(name).startswith(f"{folder}/") for name in names)
+    paths = (
+        os.fsdecode(each).replace("\0", "@", 1) for each in names
+    )  # without a file
+    return any(each.startswith(f"{folder}/") for each in paths)
 
 
 os.register_at_fork(

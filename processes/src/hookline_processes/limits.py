@@ -6,6 +6,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hookline_host.memory import available_memory
+
 _KEPT = (
     "HOME",
     "LANG",
@@ -19,6 +21,9 @@ _KEPT = (
 )
 """Variables that Python needs to find its modules, the language and the time zone; the
 others may hold secrets."""
+
+_LEAST_BYTES = 256 * 2**20
+"""Of what is left at the start some is freed later."""
 
 
 def small_environment() -> dict[str, str]:
@@ -43,7 +48,13 @@ def processor_time(seconds: float) -> Iterator[None]:
 
 
 def limit_memory(more_bytes: int) -> None:
-    """Limits the address space to what is in use and `more_bytes`."""
+    """Limits the address space to what is in use and `more_bytes`.
+
+    In a container that has less left, that is the limit: input that needs more is
+    refused, before the kernel kills a process for it.
+    """
+    if (available := available_memory()) is not None:
+        more_bytes = min(more_bytes, max(_LEAST_BYTES, available))
     with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - quick
         now = int(file.read().split()[0]) * resource.getpagesize()
     _, largest = resource.getrlimit(resource.RLIMIT_AS)

@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 from enum import Enum
 from typing import Any
 
+from hookline_host.oom_kills import oom_kills
 from hookline_processes.forked_children import keep_from_forked_children, no_forks
 from hookline_processes.frames import FrameBuffer, FrameError, frame
 from hookline_processes.log_forwarding import RecordReceiver
@@ -89,6 +90,9 @@ class Supervised:
         """
         self.name = name
         self._incoming = FrameBuffer()
+        self._lock = threading.Lock()
+        self._kills_before = oom_kills().mark()
+        self._is_out_of_memory: bool | None = None
         command = ["-m", module, *map(str, arguments)]
         options = {
             "environment": environment,
@@ -151,7 +155,19 @@ class Supervised:
     def end_reason(self) -> str | None:
         """How the process ended, in one clause; None while it runs."""
         code = self._process.poll()
-        return None if code is None else describe_exit(code)
+        if code is None:
+            return None
+        return describe_exit(code, is_out_of_memory=self.is_out_of_memory)
+
+    @property
+    def is_out_of_memory(self) -> bool:
+        """Whether it was killed by the kernel, because memory ran out."""
+        if self._process.poll() != -signal.SIGKILL:
+            return False
+        with self._lock:
+            if self._is_out_of_memory is None:
+                self._is_out_of_memory = oom_kills().explains(self._kills_before)
+            return self._is_out_of_memory
 
     @property
     def has_crashed(self) -> bool:
@@ -269,14 +285,18 @@ class Supervised:
             )
 
 
-def describe_exit(code: int) -> str:
-    """Describes an exit code of `subprocess`, where a signal's number is negative."""
+def describe_exit(code: int, *, is_out_of_memory: bool = False) -> str:
+    """Describes an exit code of `subprocess`, where a signal's number is negative.
+
+    Args:
+        code: The exit code.
+        is_out_of_memory: Whether the kernel has killed it for lack of memory.
+    """
     if code >= 0:
         return f"its process ended with exit code {code}"
     try:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"  # real-time signals have no names
-    if code == -signal.SIGKILL:
-        return f"its process was killed by {name}, probably because memory ran out"
-    return f"its process was killed by {name}"
+    why = ": memory ran out" if is_out_of_memory else ""
+    return f"its process was killed by {name}{why}"

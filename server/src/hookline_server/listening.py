@@ -6,6 +6,7 @@ import socket
 from dataclasses import dataclass
 
 from hookline_metrics.front_end_parts import ServerAddress
+from hookline_processes.addresses import url_of
 
 BACKLOG = 1024
 
@@ -56,6 +57,8 @@ def listen(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         return _bound(family, address)
+    except UnicodeError as error:  # what no resolver is asked
+        raise ListenError(host, port, OSError("it is not a host")) from error
     except OSError as error:
         raise ListenError(host, port, error) from error
 
@@ -94,5 +97,4 @@ def server_address(bound: socket.socket) -> ServerAddress:
 
 def url(bound: socket.socket) -> str:
     """Returns the URL of a bound socket."""
-    host, port = bound.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return url_of(*bound.getsockname()[:2])

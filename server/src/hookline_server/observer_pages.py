@@ -1,14 +1,20 @@
 """Serves the loggers' pages in the observer process, to its servers only."""
 
 import asyncio
+import logging
+import os
 import threading
 from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
 
 from aiohttp import web
 
 from hookline.frontend.observation import Observers
 from hookline.pages import PageRoute
 from hookline.payloads import PageStats
+from hookline_host.folders import make_private
+from hookline_processes.private_folder import LOOK_SECONDS
 from hookline_server.auth.key import Scope
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.errors import answer_errors, shape_error
@@ -20,6 +26,8 @@ LARGEST_BODY = 1 << 30
 """The servers have checked bodies against their own limit."""
 
 _END_SECONDS = 2.0
+
+logger = logging.getLogger(__name__)
 
 
 class ObserverPages:
@@ -82,10 +90,28 @@ class ObserverPages:
         )
         try:
             await runner.setup()
+            await asyncio.to_thread(make_private, Path(socket).parent)
             await web.UnixSite(runner, socket).start()
         except OSError as error:
             self._started.set_exception(error)
             return
         self._started.set_result(None)
-        await self._stopping.wait()
+        while not self._stopping.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), LOOK_SECONDS)
+            if await asyncio.to_thread(_is_removed, Path(socket)):
+                with suppress(OSError):  # it is removed again
+                    await web.UnixSite(runner, socket).start()
+                    logger.warning("%s was removed, and is there again", socket)
         await runner.cleanup()
+
+
+def _is_removed(socket: Path) -> bool:
+    """Whether the socket's file was removed; its folder is then made again, if so."""
+    if os.path.lexists(socket):
+        return False
+    try:
+        make_private(socket.parent)
+    except OSError:  # the inbox beside it has the same trouble, and says so
+        return False
+    return True

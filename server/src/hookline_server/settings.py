@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hookline.config.options import check_options, option, section
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
+from hookline_processes.addresses import LARGEST_PORT, read_host
 from hookline_server.answers.settings import ResponseSettings
 from hookline_server.auth.key_file import KeyFile, key_file
 from hookline_server.connections.limits import ConnectionLimits
@@ -17,7 +18,6 @@ from hookline_server.response_store_settings import ResponseStoreSettings
 MEBIBYTE = 1024 * 1024
 KEYS = "API keys"
 HEADERS_WITH_SECRETS = ("authorization", "cookie", "proxy-authorization", "x-api-key")
-LARGEST_PORT = 65535
 MOST_API_SERVERS = 32
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -27,7 +27,9 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 class ServerSettings:
     """Options of `hookline serve` that are not the engine's."""
 
-    host: str = option("Address to listen on.", default="127.0.0.1", metavar="ADDRESS")
+    host: str = option(
+        "Address to listen on.", default="127.0.0.1", metavar="ADDRESS", read=read_host
+    )
     port: int = option(
         "TCP port; 0 selects a free one.", default=8000, minimum=0, maximum=LARGEST_PORT
     )
@@ -157,6 +159,7 @@ class ServerSettings:
         default=None,
         group="pages of the stat loggers",
         metavar="ADDRESS",
+        read=read_host,
         shown_default="that of --host",
     )
     metrics_port: int | None = option(

@@ -107,14 +107,19 @@ def test_kernels_of_several_processes_are_not_taken_for_one_another(
 
 
 @pytest.mark.exhaustive
-def test_without_a_folder_it_is_compiled_each_time(tmp_path: Path) -> None:
-    """A cache folder that cannot be made costs time, not the kernel."""
-    file = tmp_path / "file"
+def test_the_next_folder_is_taken_if_the_first_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second process finds the kernel there, too."""
+    file, home = tmp_path / "file", tmp_path / "home"
     file.touch()
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
 
-    chosen, _ = choose(file)
+    found = [choose(file)[0] for _ in range(2)]
 
-    assert chosen == ["compiled", "0"]
+    assert found == [["compiled", "0"], ["compiled", "1"]]
+    assert (home / ".cache/hookline/kernels").is_dir()
 
 
 @pytest.mark.exhaustive

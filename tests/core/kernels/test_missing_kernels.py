@@ -19,9 +19,9 @@ SIGNATURE: Any = types.int64(types.int64)
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    jit.cache_folder.cache_clear()
+    jit.kept_cache.cache_clear()
     yield
-    jit.cache_folder.cache_clear()
+    jit.kept_cache.cache_clear()
 
 
 def _adding(number: int) -> Any:

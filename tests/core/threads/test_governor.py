@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from hookline_host.cpu_quota import CpuQuota
 from hookline_kernels.runtime.threads import governor as governing
-from hookline_kernels.runtime.threads.cgroup import CpuQuota
 from hookline_kernels.runtime.threads.governor import ThreadGovernor
 from hookline_kernels.runtime.threads.neighbours import Neighbours
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hookline_kernels.runtime.threads.cgroup import CpuQuota
+from hookline_host.cpu_quota import CpuQuota
 from hookline_kernels.runtime.threads.quota_share import QuotaShare
 
 from .conftest import write

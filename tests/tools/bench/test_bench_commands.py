@@ -298,7 +298,7 @@ def test_objectives_may_be_several_words() -> None:
         (["serve", "--metadata=x"], "'x' is not KEY=VALUE"),
         (["serve", "--extra-body=[1]"], "is not a JSON object"),
         (["serve", "--extra-body={"], "is not JSON"),
-        (["serve", "--base-url=localhost"], "does not begin with http://"),
+        (["serve", "--base-url=localhost"], "is not a URL such as http://HOST:PORT"),
         (["serve", "--header=a=b\nc", "--model=demo"], "is not a valid header"),
         (["serve", "--model=no-such", "--tokenizer=no-such"], "tokenizer: 'no-such'"),
         (

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from hookline_host.cache_folders import VERSIONS_KEPT
 from hookline_testing import oracle as oracle_module
 from hookline_testing.oracle import Oracle, make_oracle
 from hookline_testing.reference_cache import (
-    FOLDERS_KEPT,
     Generated,
     ReferenceCache,
     reference_folder,
@@ -83,9 +83,9 @@ def test_few_folders_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """One for each state of the code; the ones that were not used for longest go."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     code, folders = tmp_path / "code.py", []
-    for number in range(FOLDERS_KEPT + 1):
+    for number in range(VERSIONS_KEPT + 1):
         code.write_text(f"NUMBER = {number}")
         folders.append(reference_folder(code))
 
-    assert len(set(folders)) == FOLDERS_KEPT + 1
-    assert [each.exists() for each in folders] == [False] + [True] * FOLDERS_KEPT
+    assert len(set(folders)) == VERSIONS_KEPT + 1
+    assert [each.exists() for each in folders] == [False] + [True] * VERSIONS_KEPT

@@ -9,14 +9,15 @@ import multiprocessing
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
 
-from hookline_kernels.failure import KernelError
+from hookline_kernels.failure import KernelError, KernelNotKeptError
 from hookline_kernels.missing import CompiledKernel
 
+_NOT_KEPT = 3
+"""Exit code of a process that has compiled a kernel in vain."""
 _KILLED_SECONDS = 5.0
 """Time for the kernel to end a process that was killed."""
 
@@ -45,6 +46,9 @@ class CompileFarm:
 
     Kernels are compiled in the order in which they are asked for, except that one whose
     address is needed comes first.
+
+    Attributes:
+        not_kept: How many were compiled and could not be written to the cache.
     """
 
     def __init__(self, processes: int, on_end: Callable[[str, float, bool], None]):
@@ -57,6 +61,7 @@ class CompileFarm:
         """
         self._context = multiprocessing.get_context("fork")
         self._most, self._on_end = processes, on_end
+        self.not_kept = 0
         self._jobs: dict[str, _Job] = {}
         self._waiting: list[_Job] = []
         self._running: list[_Job] = []
@@ -64,9 +69,15 @@ class CompileFarm:
     def take(
         self, variant: str, compile_now: Callable[[], CompiledKernel]
     ) -> "PendingKernel":
-        """Implements `MissingKernels`."""
+        """Implements `MissingKernels`.
+
+        Raises:
+            KernelError: Kernels cannot be written to the cache.
+        """
         job = self._jobs.get(variant)
         if job is None:
+            if self.not_kept:
+                raise KernelError(f"{variant} could not be kept")
             job = self._jobs[variant] = _Job(variant, compile_now)
             self._waiting.append(job)
             self._start_waiting()
@@ -122,8 +133,10 @@ class CompileFarm:
             job.process.join()  # its end was seen
             job.exit_code = job.process.exitcode
             self._running.remove(job)
-            seconds = time.monotonic() - job.started
-            self._on_end(job.variant, seconds, job.exit_code == 0)
+            self.not_kept += job.exit_code == _NOT_KEPT
+            if job.exit_code != _NOT_KEPT:
+                seconds = time.monotonic() - job.started
+                self._on_end(job.variant, seconds, job.exit_code == 0)
         self._start_waiting()
 
 
@@ -150,7 +163,9 @@ def _compile(compile_now: Callable[[], CompiledKernel]) -> None:
     """Compiles a kernel in a process of its own, whose exit code tells of success."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
-    with suppress(KernelError):
+    try:
         compile_now()
-        return
-    raise SystemExit(1)
+    except KernelNotKeptError:
+        raise SystemExit(_NOT_KEPT) from None
+    except KernelError:
+        raise SystemExit(1) from None

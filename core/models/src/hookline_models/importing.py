@@ -4,6 +4,7 @@ from importlib import import_module
 
 from hookline.config.executor import Device, ExecutorConfig
 from hookline.exceptions import ConfigError
+from hookline_host.cache_folders import settle_library_caches
 
 
 def import_torch(config: ExecutorConfig) -> None:
@@ -23,6 +24,8 @@ def import_torch(config: ExecutorConfig) -> None:
         )
 
         leave_out_unused()
+    else:  # which may compile by other means than ours
+        settle_library_caches()
 
 
 def limited_isa() -> str:

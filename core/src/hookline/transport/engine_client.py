@@ -26,14 +26,15 @@ class EngineInfo(NamedTuple):
 class DeathKind(StrEnum):
     """What ended an engine.
 
-    An exception, a fault of its process, the end of its process from outside, a stall,
-    a failing start, the loss of the connection to its machine, or the end of another
-    engine with which it shares experts.
+    An exception, a fault of its process, the end of its process from outside, or by the
+    kernel because memory ran out, a stall, a failing start, the loss of the connection
+    to its machine, or the end of another engine with which it shares experts.
     """
 
     FAILED = "failed"
     CRASHED = "crashed"
     EXITED = "exited"
+    MEMORY = "memory"
     STALLED = "stalled"
     START = "start"
     LOST = "lost"

@@ -48,13 +48,17 @@ LIVE_METRICS: tuple[Metric, ...] = (
         unit="restarts",
         help="Number of times that the engine's process was replaced, by what ended "
         "it: an exception (failed), a fault of its process (crashed), the end of its "
-        "process from outside (exited), a stall (stalled), a failing start (start), "
-        "the loss of the connection to its machine (lost) or the end of another engine "
-        "that shares its experts (peer).",
+        "process from outside (exited), or by the kernel because memory ran out "
+        "(memory), a stall (stalled), a failing start (start), the loss of the "
+        "connection to its machine (lost) or the end of another engine that shares its "
+        "experts (peer).",
         labels=(
             Label(
                 "reason",
-                ("failed", "crashed", "exited", "stalled", "start", "lost", "peer"),
+                (
+                    *("failed", "crashed", "exited", "memory", "stalled", "start"),
+                    *("lost", "peer"),
+                ),
             ),
         ),
         value=Reading(

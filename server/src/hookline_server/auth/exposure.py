@@ -1,9 +1,9 @@
 """Warns about addresses that others reach without a key."""
 
-import ipaddress
 import logging
 import socket
 
+from hookline_processes.addresses import is_loopback
 from hookline_server.auth.key import Scope
 from hookline_server.auth.key_ring import KeyRing
 from hookline_server.listening import Listening
@@ -22,7 +22,7 @@ def warn_if_open(listening: Listening, keys: KeyRing) -> None:
 
 def is_wide(bound: socket.socket) -> bool:
     """Whether a bound socket can be reached from other machines."""
-    return not ipaddress.ip_address(bound.getsockname()[0]).is_loopback
+    return not is_loopback(bound.getsockname()[0])
 
 
 def _warn(what: str, bound: socket.socket) -> None:

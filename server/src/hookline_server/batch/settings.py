@@ -6,10 +6,11 @@ from pathlib import Path
 from hookline.config.options import check_options, option, section
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
+from hookline_processes.addresses import LARGEST_PORT, read_host
 from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.replies.settings import ReplySettings
 from hookline_server.response_store_settings import ResponseStoreSettings
-from hookline_server.settings import LARGEST_PORT, MEBIBYTE, ServerSettings
+from hookline_server.settings import MEBIBYTE, ServerSettings
 
 BATCH = "batch"
 METRICS = "metrics"
@@ -69,7 +70,11 @@ class BatchSettings:
         group=METRICS,
     )
     host: str = option(
-        "Address of /metrics.", default="127.0.0.1", group=METRICS, metavar="ADDRESS"
+        "Address of /metrics.",
+        default="127.0.0.1",
+        group=METRICS,
+        metavar="ADDRESS",
+        read=read_host,
     )
     port: int = option(
         "TCP port of /metrics; 0 selects a free one.",

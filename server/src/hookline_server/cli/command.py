@@ -32,6 +32,7 @@ _OWN = {
     "generate": "complete prompts without a server",
     "run-batch": "run the requests of a file, in OpenAI's batch format",
     "metrics": "list, describe and compare metrics",
+    "doctor": "show the memory, cores and folders that a server gets here",
     "plugins": "list or check the installed plugins",
     "version": "show the installed versions",
 }

@@ -6,6 +6,7 @@ from hookline.config import EngineConfig
 from hookline.frontend.async_engine import AsyncEngine
 from hookline.frontend.front_end import FrontEnd
 from hookline_server.loop_watch import LoopWatch
+from hookline_server.memory_watch import MemoryWatch
 from hookline_server.probe import ProbeResult
 from hookline_server.probing import probe_engine
 from hookline_server.texts.text_service import TextService
@@ -22,8 +23,15 @@ class TextEngine(AsyncEngine):
         """Takes over a front end, as `AsyncEngine` does; starts no text process yet."""
         loop_watch = LoopWatch(asyncio.get_running_loop())
         self.texts = TextService(front_end.tokenizer, front_end.inputs.text_bounds)
-        super().__init__(front_end, config, look=loop_watch.look)
+        memory_watch = MemoryWatch()
+
+        def look(seconds: float) -> None:
+            loop_watch.look(seconds)
+            memory_watch.look(seconds)
+
+        super().__init__(front_end, config, look=look)
         self.report(lambda: loop_watch.stats)
+        self.report(lambda: memory_watch.stats)
 
     async def start_texts(self) -> None:
         """Starts text processes, so that the first request need not wait for one."""

@@ -1,7 +1,6 @@
 """Text work for an event loop: tokenizing, chat templates and detokenizing."""
 
 import asyncio
-import tempfile
 from array import array
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from hookline.frontend.input_processor import distinct, spellings
 from hookline.frontend.text_bounds import TextBounds
 from hookline.frozen import EMPTY
 from hookline.tokenizer import ChatMessage, Tokenizer
+from hookline_host.folders import nameless_file
 from hookline_metrics.front_end_parts import TextQueueName, TextStats
 from hookline_processes.supervised import Supervised
 from hookline_server.texts.messages import (
@@ -295,7 +295,7 @@ class TextService:
         """Writes what processes need to a file, once."""
         if self._setup is None:
             setup = setup_of(self._tokenizer)
-            self._setup = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
+            self._setup = nameless_file("hookline-texts")  # closed in `close`
             self._setup.write(msgspec.msgpack.encode(setup))
             self._setup.flush()
         return self._setup.fileno()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
@@ -22,8 +23,12 @@ from hookline.config import (
 )
 from hookline.engine.commands import Finish
 from hookline.finish_cause import Aborted
+from hookline.transport.engine_client import EngineDied
+from hookline_host.oom_kills import OomKills
 from hookline_process_engine.process_client import ProcessClient
+from hookline_processes import supervised
 from hookline_testing import assert_conserved
+from hookline_testing.file_trees import write_files
 from hookline_testing.oracle import Oracle
 
 WAIT_SECONDS = 20.0
@@ -212,6 +217,30 @@ def test_a_process_that_never_starts_is_noticed(
         LLM.from_config(config_for(llama.folder))
 
     assert list(sockets.iterdir()) == []
+
+
+@pytest.mark.parametrize(("kills", "kind"), [(0, "exited"), (1, "memory")])
+def test_an_engine_that_is_killed_has_run_out_of_memory_only_by_proof(
+    llama: Oracle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kills: int,
+    kind: str,
+) -> None:
+    """The kernel's count of its kills decides, whoever sent the signal."""
+    count = tmp_path / "proc/vmstat"
+    write_files(tmp_path, {"proc/vmstat": "oom_kill 3\n"})
+    counted = OomKills(tmp_path)
+    monkeypatch.setattr(supervised, "oom_kills", lambda: counted)
+    with closing(ProcessClient(simulated(config_for(llama.folder)))) as client:
+        count.write_text(f"oom_kill {3 + kills}\n")
+        os.kill(client.pids[0], signal.SIGKILL)
+        while not isinstance(died := client.receive(WAIT_SECONDS), EngineDied):
+            assert died is not None
+
+    why = ": memory ran out" if kills else ""
+    assert died.reason == f"its process was killed by SIGKILL{why}"
+    assert died.kind.value == kind
 
 
 @pytest.mark.exhaustive

@@ -11,7 +11,7 @@ import zmq
 
 from hookline.engine.commands import SCHEMA_VERSION, Call, ResetPrefixCache
 from hookline.exceptions import SchemaVersionError
-from hookline_process_engine.ipc import IpcTransport, private_folder
+from hookline_process_engine.ipc import IpcTransport, socket_folder
 from hookline_process_engine.mailbox import KEY_BYTES, Keys, Mailbox
 from hookline_process_engine.messages import Failed, Hello, ToClient, ToEngine
 from hookline_process_engine.transport import Party, Role
@@ -63,7 +63,7 @@ class Ends:
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
-    folder = private_folder()
+    folder = socket_folder()
     with ExitStack() as stack:
         yield Ends(folder, stack)
     for each in folder.iterdir():

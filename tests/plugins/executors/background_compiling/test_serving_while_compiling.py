@@ -65,9 +65,9 @@ class Choices:
 def no_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty cache of kernels."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    jit.cache_folder.cache_clear()
+    jit.kept_cache.cache_clear()
     yield
-    jit.cache_folder.cache_clear()
+    jit.kept_cache.cache_clear()
 
 
 @pytest.mark.usefixtures("no_kernels")
@@ -98,8 +98,10 @@ def test_engine_that_cannot_keep_kernels_compiles_them_itself(
     """
     blocking = tmp_path / "file"
     blocking.touch()
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(blocking))
-    jit.cache_folder.cache_clear()
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "TMPDIR", "TEMP", "TMP"):
+        monkeypatch.setenv(name, str(blocking))
+    monkeypatch.setattr("hookline_host.folders._USUAL", ())
+    jit.kept_cache.cache_clear()
     choose = Choices()
 
     first = first_forward(model(EngineConfig(executor=BESIDE)), choose)
@@ -107,7 +109,7 @@ def test_engine_that_cannot_keep_kernels_compiles_them_itself(
     assert choose.asked == [True]
     assert first.upgrade is None
     assert "XDG_CACHE_HOME" in caplog.text
-    jit.cache_folder.cache_clear()
+    jit.kept_cache.cache_clear()
 
 
 @pytest.mark.parametrize(

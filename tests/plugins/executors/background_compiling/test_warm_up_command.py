@@ -1,11 +1,16 @@
 """`hookline warm-up`, and servers whose kernels are not compiled yet."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hookline import LLM, SamplingParams
+from hookline.config import EngineConfig
+from hookline_background_compiling import warm_up
+from hookline_background_compiling.messages import CompilerMessage, KernelCompiled
+from hookline_background_compiling.process import outcome
 from hookline_server.cli import main
 from hookline_testing.own_time import Deadline
 from hookline_testing.server_process import serving
@@ -26,23 +31,35 @@ def test_torch_alone_has_nothing_to_warm_up(
     assert "nothing to compile" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_cache_that_cannot_be_written_is_one_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+class FullDisk:
+    """A compiling process that cannot write what it compiles."""
+
+    def __init__(self, config: EngineConfig, *, is_background: bool) -> None:
+        assert not is_background
+        self.config = config
+
+    def messages(self) -> Iterator[CompilerMessage]:
+        yield KernelCompiled("a-kernel", 1.0, succeeded=True)
+        yield outcome(Path("/cache"), "kernels", not_kept=3)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_kernels_that_cannot_be_kept_are_one_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """
-    The command says where it cannot keep kernels, and what to do.
+    The command says how many could not be written where.
     """
-    blocking = tmp_path / "file"
-    blocking.touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(blocking))
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(warm_up, "CompilerProcess", FullDisk)
 
     assert main(["warm-up"]) == 1
 
     error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "XDG_CACHE_HOME" in error
+    assert error == (
+        "hookline: error: 3 kernels could not be written to /cache; is its disk full?\n"
+    )
 
 
 @pytest.mark.exhaustive

@@ -18,6 +18,7 @@ from hookline_metrics.front_end_parts import (
     EventLoopStats,
     LinkStats,
     LogStats,
+    MemoryStats,
     ObserverStats,
     ParserFailures,
     ResponseStoreStats,
@@ -116,6 +117,12 @@ CASES: list[tuple[FrontEndPart, FrontEndPart, FrontEndPart, FrontEndPart]] = [
         EventLoopStats(lag_seconds=0.25, stalls=2),
         EventLoopStats(lag_seconds=0.5, stalls=3),
         EventLoopStats(lag_seconds=0.25, stalls=3),
+    ),
+    (
+        MemoryStats(headroom_bytes=3, used_bytes=5, kills=1),
+        MemoryStats(headroom_bytes=2, kills=2),
+        MemoryStats(headroom_bytes=2, used_bytes=5, kills=2),
+        MemoryStats(headroom_bytes=2, kills=2),
     ),
     (
         TransportStats(dropped=1),

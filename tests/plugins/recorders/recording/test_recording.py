@@ -1,6 +1,7 @@
 """Recordings of engines: what is read is what the engine took and gave."""
 
 import logging
+import resource
 import struct
 from contextlib import closing
 from dataclasses import replace
@@ -180,6 +181,32 @@ def test_a_recording_ends_at_its_limit(
     assert num_dropped > 0
     assert f"lacks {num_dropped} entries beyond" in caplog.text
     assert f"has reached {limit} bytes" in caplog.text
+
+
+def test_a_recording_ends_whole_where_the_disk_is_full(
+    config: EngineConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line says so, later entries are counted, and the engine runs on."""
+    whole = build_loop(config, build_core(config, VirtualClock()))
+    drive(whole)
+    whole.close()
+    room = path_of(config).stat().st_size - 10
+    loop = build_loop(config, build_core(config, VirtualClock()))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        news = drive(loop)
+        loop.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    recording = read_recording(path_of(config))
+
+    assert recording.is_complete
+    num_dropped = len(news) + len(COMMANDS) - len(recording.entries)
+    assert 0 < num_dropped < len(news)
+    assert f"lacks {num_dropped} entries beyond" in caplog.text
+    assert caplog.text.count("recording ends: cannot write") == 1
 
 
 def test_a_recording_that_is_cut_off_can_be_read(config: EngineConfig) -> None:

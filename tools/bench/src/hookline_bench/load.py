@@ -27,12 +27,15 @@ class Run:
 
 
 @asynccontextmanager
-async def open_session() -> AsyncIterator[aiohttp.ClientSession]:
-    """Opens a session without a limit of connections."""
+async def open_session(
+    proxy: str | None = None,
+) -> AsyncIterator[aiohttp.ClientSession]:
+    """Opens a session without a limit of connections; `proxy` is a URL, if any."""
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS),
         timeout=aiohttp.ClientTimeout(total=MOST_REQUEST_SECONDS),
         auto_decompress=True,
+        proxy=proxy,
     ) as session:
         yield session
 

@@ -77,7 +77,7 @@ async def _bench(settings: ServeSettings) -> int:
         headers=headers,
         fields=settings.fields,
     )
-    async with open_session() as session:
+    async with open_session(settings.proxy) as session:
         client = Client(session, endpoint, time.perf_counter)
         await _prepare(client, settings, load.warmups)
         before = await _speculation(settings)

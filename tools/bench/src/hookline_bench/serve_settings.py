@@ -6,6 +6,14 @@ from hookline.config.options import check_options, option, section
 from hookline.config.readers import parse_object
 from hookline.did_you_mean import unknown
 from hookline.exceptions import ConfigError
+from hookline_processes.addresses import (
+    LARGEST_PORT,
+    AddressError,
+    read_host,
+    read_url,
+    url_of,
+)
+from hookline_processes.proxies import proxy_for
 from hookline_bench.arrivals import Arrivals
 from hookline_bench.client import ENDPOINTS, Backend
 from hookline_bench.datasets.settings import DatasetName, DatasetSettings
@@ -33,8 +41,16 @@ class ServeSettings:
         group=_SERVER,
         metavar="URL",
     )
-    host: str = option("Host of the server.", default="127.0.0.1", group=_SERVER)
-    port: int = option("Port of the server.", default=8000, group=_SERVER)
+    host: str = option(
+        "Host of the server.", default="127.0.0.1", group=_SERVER, read=read_host
+    )
+    port: int = option(
+        "Port of the server.",
+        default=8000,
+        group=_SERVER,
+        minimum=1,
+        maximum=LARGEST_PORT,
+    )
     backend: Backend = option(
         "API to use: completions or chat.", default=Backend.OPENAI, group=_SERVER
     )
@@ -154,8 +170,12 @@ class ServeSettings:
 
     def __post_init__(self) -> None:
         check_options(self)
-        if not self.root.startswith(("http://", "https://")):
-            raise ConfigError("base-url", f"{self.root!r} does not begin with http://")
+        try:
+            read_url(self.url)
+            proxy_for(self.url)
+        except AddressError as error:
+            given = "base-url" if self.base_url else "host"
+            raise ConfigError(given, str(error)) from error
         if self.prompt_token_ids and self.backend is Backend.OPENAI_CHAT:
             raise ConfigError("prompt-token-ids", "chat requests can only carry text")
         self._check_dataset()
@@ -187,12 +207,17 @@ class ServeSettings:
     @property
     def root(self) -> str:
         """URL of the server."""
-        return (self.base_url or f"http://{self.host}:{self.port}").rstrip("/")
+        return (self.base_url or url_of(self.host, self.port)).rstrip("/")
 
     @property
     def url(self) -> str:
         """URL of the requests."""
         return self.root + (self.endpoint or ENDPOINTS[self.backend])
+
+    @property
+    def proxy(self) -> str | None:
+        """URL of the proxy between here and the server; None for none."""
+        return proxy_for(self.url)
 
     @property
     def fields(self) -> dict[str, object]:

@@ -9,6 +9,7 @@ import aiohttp
 import msgspec
 
 from hookline.exceptions import ConfigError
+from hookline_processes.proxies import proxy_for
 
 TIMEOUT = aiohttp.ClientTimeout(total=30)
 RETRY_SECONDS = 1.0
@@ -67,7 +68,7 @@ async def page_or_none(url: str, headers: Mapping[str, str]) -> str | None:
 async def _page(url: str, headers: Mapping[str, str]) -> bytes:
     async with (
         aiohttp.ClientSession(timeout=TIMEOUT, raise_for_status=True) as session,
-        session.get(url, headers=headers) as response,
+        session.get(url, headers=headers, proxy=proxy_for(url)) as response,
     ):
         return await response.read()
 

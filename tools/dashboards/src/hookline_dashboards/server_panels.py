@@ -32,6 +32,9 @@ def http(make: StandardPanels) -> Row:
             ),
             make.each("Event loop lag", "hookline_event_loop_lag_seconds"),
             make.rates("Event loop stalls", "hookline_event_loop_stalls"),
+            make.each("Memory left", "hookline_memory_headroom_bytes"),
+            make.each("Memory in use", "hookline_memory_used_bytes"),
+            make.rates("Kills for lack of memory", "hookline_out_of_memory_kills"),
             make.rates(
                 "Dropped messages to and from engines",
                 "hookline_transport_messages_dropped",

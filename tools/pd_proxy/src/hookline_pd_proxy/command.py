@@ -16,6 +16,7 @@ from hookline_pd_proxy.instance import Role
 from hookline_pd_proxy.options import ROUTE_OPTIONS
 from hookline_pd_proxy.serving import serve_route
 from hookline_pd_proxy.settings import RouteSettings
+from hookline_processes.addresses import LARGEST_PORT
 from hookline_server.auth.exposure import is_wide
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.arguments import Arguments
@@ -24,7 +25,6 @@ from hookline_server.cli.output import say
 from hookline_server.cli.secrets import options_from_environment
 from hookline_server.listening import bound_port, listen, url
 from hookline_server.logs.set_up import set_up_log
-from hookline_server.settings import LARGEST_PORT
 from hookline_server.sites import stop_on_signals
 
 logger = logging.getLogger(__name__)

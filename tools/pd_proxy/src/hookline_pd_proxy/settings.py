@@ -1,13 +1,18 @@
 """The settings of `hookline route`."""
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from hookline.config.options import check_options, option
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
+from hookline_processes.addresses import (
+    LARGEST_PORT,
+    AddressError,
+    read_host,
+    read_url,
+)
 from hookline_server.logs.options import LogFormat, LogLevel
-from hookline_server.settings import LARGEST_PORT, MEBIBYTE
+from hookline_server.settings import MEBIBYTE
 
 ROUTE = "route"
 INSTANCES = "instances"
@@ -23,7 +28,11 @@ class RouteSettings:
     """Options of `hookline route`."""
 
     host: str = option(
-        "Address to listen on.", default="127.0.0.1", group=ROUTE, metavar="ADDRESS"
+        "Address to listen on.",
+        default="127.0.0.1",
+        group=ROUTE,
+        metavar="ADDRESS",
+        read=read_host,
     )
     port: int = option(
         "TCP port; 0 selects a free one.",
@@ -136,21 +145,11 @@ class RouteSettings:
 
 def _check_urls(option: str, urls: list[str]) -> None:
     for url in urls:
-        if not _is_address(url):
-            raise ConfigError(option, f"{url!r} is not a URL such as http://HOST:PORT")
+        try:
+            parts = read_url(url)
+        except AddressError as error:
+            raise ConfigError(option, str(error)) from error
+        if parts.query or parts.fragment or parts.username:
+            raise ConfigError(option, "must be URLs with nothing but a host and a port")
     if len(set(urls)) != len(urls):
         raise ConfigError(option, "names an instance twice")
-
-
-def _is_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        return False
-    return (
-        parts.scheme in ("http", "https")
-        and bool(parts.hostname)
-        and port != 0
-        and not (parts.query or parts.fragment or parts.username)
-    )

@@ -11,7 +11,7 @@ from hookline.frontend.observing import ObserverAddress
 from hookline_observer.host import ObserverHost
 from hookline_observer.merging import MergedNotices
 from hookline_observer.messages import Alive
-from hookline_process_engine.ipc import private_folder
+from hookline_process_engine.ipc import socket_folder
 from hookline_process_engine.mailbox import make_key
 
 
@@ -25,7 +25,7 @@ class HostedObserver:
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
         self._key = make_key()
-        self._folder = private_folder()
+        self._folder = socket_folder()
         self._incarnation = 0
 
     def address(self, index: int = 0) -> ObserverAddress:

@@ -7,14 +7,13 @@ configuration, and its weights as they are at the time.
 
 import hashlib
 import os
-import shutil
 from pathlib import Path
 
 import msgspec
 import torch
 import transformers
 
-FOLDERS_KEPT = 4
+from hookline_host.cache_folders import keep_cache
 
 
 class Generated(msgspec.Struct, frozen=True):
@@ -78,7 +77,7 @@ class ReferenceCache:
 
 
 def reference_folder(code: Path) -> Path:
-    """Returns the folder of outputs that this code makes; removes the oldest others.
+    """Returns the folder of outputs that this code makes.
 
     Args:
         code: File of the code that makes models and has them generate.
@@ -88,14 +87,9 @@ def reference_folder(code: Path) -> Path:
         digest.update(part.encode())
     for path in (code, Path(__file__)):
         digest.update(path.read_bytes())
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = base / "hookline" / "references" / digest.hexdigest()[:16]
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.touch()  # the oldest is the one that was not used for longest
-    others = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime)
-    for old in others[:-FOLDERS_KEPT]:
-        shutil.rmtree(old, ignore_errors=True)
-    return folder
+    kept = keep_cache("references", digest.hexdigest()[:16])
+    assert kept.folder is not None, kept
+    return kept.folder
 
 
 def _instructions() -> str:

@@ -1,6 +1,7 @@
 """Compiles kernels with numba, and caches them on disk for the next start.
 
-The cache is a folder of the user's, so that read-only installations start as fast. Each
+The cache is a folder of the user's, so that read-only installations start as fast; what
+only can be read in a better place, such as an image's, is found there, too. Each
 variant has its own file, so that processes that compile at the same time do not mix
 theirs up. A change of any source of this package makes a new folder; those that were
 not used for longest are removed.
@@ -8,10 +9,9 @@ not used for longest are removed.
 
 import hashlib
 import itertools
-import os
+import logging
 import pickle
 import secrets
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -26,6 +26,7 @@ from numba.core.ccallback import CFunc
 from numba.core.errors import NumbaError
 from numba.core.sigutils import normalize_signature
 
+from hookline_host.cache_folders import KeptCache, keep_cache
 from hookline_kernels.cpu.isa import (
     compile_features,
     emulates_tiles,
@@ -33,10 +34,12 @@ from hookline_kernels.cpu.isa import (
     is_lowered,
 )
 from hookline_kernels.cpu.tile_emulation import tile_emulator
-from hookline_kernels.failure import KernelError
+from hookline_kernels.failure import KernelError, KernelNotKeptError
 from hookline_kernels.missing import current_handler
 
-FOLDERS_KEPT = 4
+_ROOM_BYTES = 16 * 2**20
+"""A model's kernels take some 3 MB."""
+_log = logging.getLogger(__name__)
 _OPTIONS = {"error_model": "numpy", "nopython": True}
 _CACHE_ERRORS = (OSError, EOFError, pickle.PickleError, ValueError, RuntimeError)
 
@@ -63,9 +66,9 @@ def compile_kernel(
     if emulates_tiles():
         tile_emulator().publish_key()  # kernels from disk need it, too
     handler = current_handler()
-    if handler is None or _is_cached(_cfunc(body, signature, variant)):
+    if handler is None or _is_cached(body, signature, variant):
         return _compile(body, signature, variant)
-    return handler.take(variant, lambda: _compile(body, signature, variant))
+    return handler.take(variant, lambda: _compile_for_others(body, signature, variant))
 
 
 def _compile(body: Callable[..., Any], signature: types.Type, variant: str) -> Any:
@@ -85,17 +88,37 @@ def _compile(body: Callable[..., Any], signature: types.Type, variant: str) -> A
     return kernel
 
 
-def _cfunc(body: Callable[..., Any], signature: types.Type, variant: str) -> Any:
-    """Returns a function that is not compiled yet."""
-    kernel: Any = CFunc(body, normalize_signature(signature), {}, _OPTIONS)
-    kernel._cache = _VariantCache(body, variant)  # noqa: SLF001 - no other way
+def _compile_for_others(
+    body: Callable[..., Any], signature: types.Type, variant: str
+) -> Any:
+    """Compiles what another process is to read from the disk cache, or reads it.
+
+    Raises:
+        KernelError: numba cannot compile it, or it cannot be kept.
+    """
+    kernel = _compile(body, signature, variant)
+    if not kernel.cache_hits and not _is_cached(body, signature, variant):
+        raise KernelNotKeptError(f"{variant} cannot be kept")
     return kernel
 
 
-def _is_cached(kernel: Any) -> bool:
+def _cfunc(body: Callable[..., Any], signature: types.Type, variant: str) -> Any:
+    """Returns a function that is not compiled yet.
+
+    Raises:
+        OSError: The cache's folder is not this user's any more.
+    """
+    kernel: Any = CFunc(body, normalize_signature(signature), {}, _OPTIONS)
+    if kept_cache().folder is not None:
+        kernel._cache = _VariantCache(body, variant)  # noqa: SLF001 - no other way
+    return kernel
+
+
+def _is_cached(body: Callable[..., Any], signature: types.Type, variant: str) -> bool:
     """Whether the disk cache has the kernel, and it can be read."""
-    target = kernel._targetdescr.target_context  # noqa: SLF001 - no other way
     try:
+        kernel = _cfunc(body, signature, variant)
+        target = kernel._targetdescr.target_context  # noqa: SLF001 - no other way
         return kernel._cache.load_overload(kernel._sig, target) is not None  # noqa: SLF001
     except _CACHE_ERRORS:
         return False
@@ -132,6 +155,13 @@ class _VariantCache(FunctionCache):
         self._impl_class = files
         super().__init__(body)  # type: ignore[no-untyped-call]
 
+    def save_overload(self, sig: object, data: Any) -> None:
+        """Writes a kernel; the disk may be full, or the folder gone, meanwhile."""
+        try:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            _log_once(f"compiled kernels are not kept: {error.strerror or error}")
+
     def _index_key(self, sig: object, codegen: Any) -> tuple[object, ...]:
         """Replaces numba's key, which differs in each process."""
         return (sig, codegen.magic_tuple(), self._variant)
@@ -151,7 +181,14 @@ class _Locator(_CacheLocator):
         return cls()
 
     def get_cache_path(self) -> str:
-        return str(cache_folder())
+        """Returns the folder; kernels are code, so it has to be this user's still."""
+        kept = kept_cache()
+        kept.check()
+        return str(kept.folder)
+
+    def ensure_cache_path(self) -> None:
+        """Makes the folder again if it was removed."""
+        Path(self.get_cache_path()).mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def get_source_stamp(self) -> str:
         return source_stamp()
@@ -161,19 +198,32 @@ class _Locator(_CacheLocator):
 
 
 @cache
-def cache_folder() -> Path:
-    """Returns the folder of these kernels; removes those unused for longest."""
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    home = os.environ.get("XDG_CACHE_HOME")
-    base = Path(given or home or Path.home() / ".cache") / "hookline" / "kernels"
-    folder = base / source_stamp()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with suppress(OSError):  # nobody may write to it
-        os.utime(folder)  # used now: the oldest is the one unused for longest
-    others = sorted(base.iterdir(), key=lambda path: path.stat().st_mtime)
-    for old in [path for path in others if path != folder][: -(FOLDERS_KEPT - 1)]:
-        shutil.rmtree(old, ignore_errors=True)
-    return folder
+def kept_cache() -> KeptCache:
+    """Finds the folder of these kernels.
+
+    The log says once where it is, and why it is nowhere better.
+    """
+    kept = keep_cache(
+        "kernels", source_stamp(), given=("NUMBA_CACHE_DIR",), room_bytes=_ROOM_BYTES
+    )
+    _log.info("compiled kernels are kept in %s", kept)
+    if kept.folder is not None and kept.is_writable:
+        for source in kept.readable:
+            _link_all(source, kept.folder)
+    return kept
+
+
+def _link_all(source: Path, folder: Path) -> None:
+    """Shows kernels that can only be read in a folder that can be written."""
+    with suppress(OSError):
+        for path in source.glob("*.nb?"):
+            with suppress(FileExistsError):
+                (folder / path.name).symlink_to(path)
+
+
+@cache
+def _log_once(warning: str) -> None:
+    _log.warning(warning)
 
 
 @cache

@@ -1,6 +1,5 @@
 """The folder in which compiled kernels are kept."""
 
-import tempfile
 from pathlib import Path
 
 from hookline_kernels import KernelError, import_compiled
@@ -10,15 +9,13 @@ def writable_cache() -> Path:
     """Returns the folder.
 
     Raises:
-        KernelError: It cannot be written, or no compiler is installed.
+        KernelError: There is none that can be written, or no compiler is installed.
     """
-    jit = import_compiled("hookline_kernels.cpu.jit")
-    try:
-        folder: Path = jit.cache_folder()
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError as error:
+    kept = import_compiled("hookline_kernels.cpu.jit").kept_cache()
+    if not kept.is_writable:
         raise KernelError(
-            f"compiled kernels cannot be kept: {error}; set XDG_CACHE_HOME to a folder "
-            "that can be written"
-        ) from error
+            f"compiled kernels cannot be kept: {'; '.join(kept.refusals)}; set "
+            "XDG_CACHE_HOME to a folder that can be written"
+        )
+    folder: Path = kept.folder
+    return folder

@@ -5,13 +5,12 @@ second mapping cannot be made writable, nor can their bases.
 """
 
 import mmap
-import os
-import sys
-import tempfile
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from hookline_host.folders import nameless_file
 
 Int32 = npt.NDArray[np.int32]
 
@@ -32,24 +31,14 @@ def make_mirror(num_rows: int, num_columns: int) -> ReadOnlyMirror:
     """Returns two arrays of this shape."""
     count = num_rows * num_columns
     size = max(1, count * np.dtype(np.int32).itemsize)
-    descriptor = _open_memory()
-    try:
-        os.ftruncate(descriptor, size)
+    with nameless_file("hookline-rows") as file:
+        file.truncate(size)
         maps = [
-            mmap.mmap(descriptor, size, access=access)
+            mmap.mmap(file.fileno(), size, access=access)
             for access in (mmap.ACCESS_WRITE, mmap.ACCESS_READ)
         ]
-    finally:
-        os.close(descriptor)
     own, shown = (
         np.frombuffer(each, np.int32, count).reshape(num_rows, num_columns)
         for each in maps
     )
     return ReadOnlyMirror(own, shown)
-
-
-def _open_memory() -> int:
-    if sys.platform == "linux":
-        return os.memfd_create("hookline-rows")
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())

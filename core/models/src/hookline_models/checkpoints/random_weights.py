@@ -1,6 +1,5 @@
 """Models with random weights, which cost what trained ones do."""
 
-import os
 from typing import cast
 
 import torch
@@ -9,6 +8,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from hookline.config.model import ModelConfig
 from hookline.exceptions import ModelLoadError
 from hookline.model_description import least_parameters
+from hookline_host.memory import total_memory
 
 
 def random_model(
@@ -50,10 +50,10 @@ def random_model(
 
 def _refuse_more_than_memory(name: str, least: int) -> None:
     """Raises `ModelLoadError` before an allocation that could end other processes."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory = total_memory()
     if least > memory:
         raise ModelLoadError(
             name,
-            f"its weights have more than {least >> 30} GiB, the machine's memory is "
-            f"{memory >> 30} GiB",
+            f"its weights have more than {least >> 30} GiB, and this process may take "
+            f"{memory >> 30} GiB of memory",
         )

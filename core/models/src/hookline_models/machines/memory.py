@@ -10,7 +10,7 @@ from hookline.engine.decoder.layer_shapes import LayerCache
 from hookline.engine.worker.runner_maker import RunnerMaker
 from hookline.exceptions import ConfigError
 from hookline.startup_timer import StartupTimer
-from hookline_kernels.runtime.host_memory import available_memory
+from hookline_host.memory import available_memory
 
 SHARE_OF_FREE_MEMORY = 0.5
 """The rest is for activations, the front end and the page cache."""

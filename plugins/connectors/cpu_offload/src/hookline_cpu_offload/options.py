@@ -1,6 +1,5 @@
 """Options of the connector, from `kv_connector_extra_config`."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
@@ -9,6 +8,7 @@ from typing import Self
 
 from hookline.config.checks import check_whole, refuse_unknown
 from hookline.exceptions import ConfigError
+from hookline_host.memory import total_memory
 from hookline_kv_transfer import KVLayout, KVRole, KVTransferConfig
 from hookline_kv_transfer.config import OPTION
 
@@ -83,12 +83,11 @@ class OffloadOptions:
         size = given.get("cpu_bytes_to_use", 4 * 2**30)
         check_whole(OPTION, "cpu_bytes_to_use", size)
         assert isinstance(size, int)
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        memory = total_memory()
         if size > memory:
             raise ConfigError(
                 OPTION,
-                f"cpu_bytes_to_use is {size}, and this machine has {memory} bytes of "
-                "memory",
+                f"cpu_bytes_to_use is {size}, and this process may take {memory} bytes",
             )
         disk = given.get("disk")
         return cls(

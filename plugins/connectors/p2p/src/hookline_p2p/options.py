@@ -1,6 +1,5 @@
 """Options of the connector, from `kv_connector_extra_config`."""
 
-import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -11,6 +10,14 @@ from typing import Self
 from hookline.config.checks import check_seconds, one_of, refuse_unknown
 from hookline.exceptions import ConfigError
 from hookline_kv_transfer.config import OPTION
+from hookline_processes.addresses import (
+    LARGEST_PORT,
+    AddressError,
+    HostPort,
+    is_everywhere,
+    is_loopback,
+    read_host,
+)
 
 SECRET_VARIABLE = "HOOKLINE_P2P_SECRET"  # noqa: S105 - the name of one
 _LEAST_SECRET = 16
@@ -93,20 +100,12 @@ class P2POptions:
                 f"p2p listens on {self.host} only with a secret: name a secret_file, "
                 f"or set {SECRET_VARIABLE}",
             )
-        if self.public_host in {"0.0.0.0", "::", "*"}:  # noqa: S104 - to refuse it
+        if is_everywhere(self.public_host):
             raise ConfigError(
                 OPTION,
                 f"p2p listens on {self.host}: say in advertised_host where others "
                 "find this engine",
             )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address reaches this machine only."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _checked(name: str, value: object) -> object:
@@ -117,14 +116,23 @@ def _checked(name: str, value: object) -> object:
     if name.endswith("_seconds"):
         check_seconds(OPTION, name, value)
     elif name == "port" or name.endswith("_bytes"):
-        least, most = (0, (1 << 16) - 1) if name == "port" else (_LEAST_BYTES, 1 << 62)
+        least, most = (0, LARGEST_PORT) if name == "port" else (_LEAST_BYTES, 1 << 62)
         if type(value) is not int or not least <= value <= most:
             raise ConfigError(
                 OPTION, f"{name} must be {least} to {most}, not {value!r}"
             )
     elif not isinstance(value, str) or not value:
         raise ConfigError(OPTION, f"{name} must be a text, not {value!r}")
+    elif name.endswith("host"):
+        return _host(name, value)
     return value
+
+
+def _host(name: str, value: str) -> str:
+    try:
+        return read_host(value)
+    except AddressError as error:
+        raise ConfigError(OPTION, f"{name}: {error}") from error
 
 
 def _secret(file: object) -> bytes | None:
@@ -148,5 +156,12 @@ def _secret(file: object) -> bytes | None:
 
 
 def port_of_engine(port: int, index: int) -> int:
-    """Returns an engine's own port: the index is added, but to 0, a free one."""
-    return port + index if port else 0
+    """Returns an engine's own port: the index is added, but to 0, a free one.
+
+    Raises:
+        ConfigError: There is no such port.
+    """
+    try:
+        return HostPort("", port).plus(index).port
+    except AddressError as error:
+        raise ConfigError(OPTION, f"p2p: {error}") from error

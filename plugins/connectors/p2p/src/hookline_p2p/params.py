@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hookline_p2p.transport import Peer
+from hookline_processes.addresses import LARGEST_PORT, AddressError, read_host
 
-_HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 _MOST_LETTERS = 64
 _MOST_RANKS = 256
 
@@ -117,13 +117,14 @@ def _engine_id(params: Mapping[str, object]) -> str:
 
 def _host(params: Mapping[str, object]) -> str:
     host = params.get("remote_host")
-    if not isinstance(host, str) or not _HOST.fullmatch(host):
-        raise ValueError("remote_host is not a host")
-    return host
+    try:
+        return read_host(host if isinstance(host, str) else "")
+    except AddressError as error:
+        raise ValueError("remote_host is not a host") from error
 
 
 def _port(params: Mapping[str, object]) -> int:
     port = params.get("remote_port")
-    if type(port) is not int or not 0 < port < 1 << 16:
+    if type(port) is not int or not 0 < port <= LARGEST_PORT:
         raise ValueError("remote_port is not a port")
     return port

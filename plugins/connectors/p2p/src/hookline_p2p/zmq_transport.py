@@ -23,6 +23,13 @@ from hookline_kv_transfer.blocks import Bytes
 from hookline_kv_transfer.config import OPTION
 from hookline_p2p.options import P2POptions
 from hookline_p2p.transport import CHUNK_BYTES, Message, Peer, Refusals, Visitor
+from hookline_processes.addresses import (
+    AddressError,
+    HostPort,
+    bracketed,
+    is_everywhere,
+    numeric,
+)
 
 _MOST_HEADER = 8 << 20
 _MOST_PEERS = 64
@@ -73,7 +80,7 @@ class ZmqTransport:
         self._woken, self._waker = socket.socketpair()
         self._waker.setblocking(False)
         self._woken.setblocking(False)
-        self._router = self._new_socket(zmq.ROUTER, self._options.host)
+        self._router = self._new_socket(zmq.ROUTER)
         self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
         if self._keys is not None:
             self._router.curve_server = True
@@ -83,10 +90,12 @@ class ZmqTransport:
         for each in (self._router, self._monitor, self._woken):
             self._poller.register(each, zmq.POLLIN)
         try:
-            self._router.bind(_endpoint(self._options.host, self._options.port or "*"))
-        except zmq.ZMQError as error:
+            host = self._options.host  # ZMQ resolves no names for that
+            numbers = host if is_everywhere(host) else numeric(host)
+            self._router.bind(_endpoint(numbers, self._options.port or "*"))
+        except (AddressError, zmq.ZMQError) as error:
             self.close()
-            where = f"{self._options.host}:{self._options.port}"
+            where = HostPort(self._options.host, self._options.port)
             raise ConfigError(
                 OPTION, f"p2p cannot listen on {where}: {error}"
             ) from error
@@ -168,7 +177,7 @@ class ZmqTransport:
         now = time.monotonic()
         if len(self._lines) >= _MOST_PEERS:
             return None
-        made = self._new_socket(zmq.DEALER, peer.host)
+        made = self._new_socket(zmq.DEALER)
         made.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
         made.setsockopt(zmq.RECONNECT_IVL_MAX, _LONGEST_RECONNECT_MS)
         if self._keys is not None:
@@ -205,7 +214,7 @@ class ZmqTransport:
                 self.forget(peer)
                 return
 
-    def _new_socket(self, kind: int, host: str) -> Socket:
+    def _new_socket(self, kind: int) -> Socket:
         made: Socket = self._context.socket(kind)
         beat_ms = max(1, round(self._options.peer_timeout_seconds * 1000))
         for option, value in (
@@ -216,9 +225,9 @@ class ZmqTransport:
             (zmq.HEARTBEAT_IVL, beat_ms),
             (zmq.HEARTBEAT_TIMEOUT, 2 * beat_ms),
             (zmq.HANDSHAKE_IVL, beat_ms),
-            (zmq.IPV6, ":" in host),
+            (zmq.IPV6, 1),  # and IPv4
         ):
-            made.setsockopt(option, int(value))
+            made.setsockopt(option, value)
         return made
 
 
@@ -233,7 +242,7 @@ def _keys_of(secret: bytes) -> tuple[bytes, bytes]:
 
 
 def _endpoint(host: str, port: int | str) -> str:
-    return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+    return f"tcp://{bracketed(host)}:{port}"
 
 
 def _events(monitor: Socket) -> list[zmq.Event]:

@@ -7,6 +7,7 @@ messages first.
 
 import faulthandler
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -89,10 +90,15 @@ def _serve(wire: EngineWire, adapt: AdaptFactory | None) -> int:
 def _write_stacks_on_signal(path: Path) -> None:
     """Lets the owner see where all threads are, whatever they do.
 
-    Into a file, because a thread that hangs may hold the log.
+    Into a file, because a thread that hangs may hold the log; not at all where none can
+    be written.
     """
     faulthandler.enable()
-    stacks = open_private(path, appends=True)  # stays open until the process ends
+    try:
+        stacks = open_private(path, appends=True)  # stays open until the process ends
+    except OSError:
+        signal.signal(STACKS_SIGNAL, signal.SIG_IGN)
+        return
     faulthandler.register(STACKS_SIGNAL, stacks, all_threads=True)
 
 

@@ -1,36 +1,55 @@
 """A `Transport` between the processes of one user, over ZMQ on sockets in a folder."""
 
+import logging
 import os
-import tempfile
+import secrets
 import threading
+import time
 from pathlib import Path
 
 import zmq
 
+from hookline_host.folders import make_private
 from hookline_process_engine.transport import Party, Role
+from hookline_processes.private_folder import LOOK_SECONDS, private_folder
 
 LARGEST_FRAME = 1 << 28
 """Maximum size of a frame, in bytes; ZMQ cuts a connection that announces more."""
 
 
+_SCHEME = "ipc://"
+_NAMELESS = "@"
+"""Begin of an address without a file."""
+_NAME_BYTES = 16
+_log = logging.getLogger(__name__)
+
+
 def ipc_address(folder: Path, party: Party) -> str:
     """Returns the address of a party's inbox in the folder."""
-    return f"ipc://{folder / f'{party.role.name.lower()}-{party.index}.ipc'}"
+    return f"{_SCHEME}{folder / _name(party)}"
 
 
-def private_folder() -> Path:
-    """Makes a folder that only this user may enter, with room for sockets' paths."""
-    usual = Path(tempfile.gettempdir())
-    longest = ipc_address(usual / "hookline-12345678", Party(Role.CLIENT, 99999))
-    fits = len(os.fsencode(longest.removeprefix("ipc://"))) <= zmq.IPC_PATH_MAX_LEN
-    return Path(tempfile.mkdtemp(prefix="hookline-", dir=usual if fits else "/tmp"))  # noqa: S108
+def socket_folder() -> Path:
+    """Makes a folder that only this user may enter, for the inboxes of all parties.
+
+    Where no folder can be written, it returns a name instead, which begins with `@`:
+    sockets then have no files, and other users of the machine can see them, but not
+    send what would be taken.
+    """
+    try:
+        return private_folder(_name(Party(Role.CLIENT, 99999)))
+    except OSError as error:
+        _log.warning("the sockets of engines have no files: %s", error)
+        return Path(f"{_NAMELESS}hookline-{secrets.token_hex(_NAME_BYTES)}")
 
 
 class IpcTransport:
     """A PULL socket for the inbox and a PUSH socket for each outbox.
 
     Only this user may enter the folder, and frames name their sender: that they are
-    genuine is for the receiver to check.
+    genuine is for the receiver to check. Whoever receives notices within a second if
+    the inbox's file was removed, and opens it again: open connections do not need it,
+    but processes that start later do.
 
     Attributes:
         bell: Descriptor that ends a wait for frames once it is readable; None for none.
@@ -39,6 +58,12 @@ class IpcTransport:
     def __init__(self, folder: Path, party: Party) -> None:
         self.bell: int | None = None
         self._address = ipc_address(folder, party)
+        self._path = folder / _name(party)
+        self._looks_at = 0.0
+        self._obstacle = ""
+        self._has_file = not str(folder).startswith(_NAMELESS)
+        if self._has_file:
+            make_private(folder)
         self._context = zmq.Context(io_threads=1)
         self._inbox = self._context.socket(zmq.PULL)
         self._inbox.setsockopt(zmq.MAXMSGSIZE, LARGEST_FRAME)
@@ -89,19 +114,53 @@ class IpcTransport:
         return True
 
     def receive(self, timeout_seconds: float) -> bytes | None:
-        if not self._wait(round(timeout_seconds * 1000)):
-            return None
-        return self._inbox.recv()
+        left = timeout_seconds
+        while True:
+            self.keep_address()
+            part = min(left, LOOK_SECONDS)
+            ready = self._wait(round(part * 1000))
+            if self._inbox in ready:
+                return self._inbox.recv()
+            left -= part
+            if ready or left <= 0:
+                return None
 
-    def _wait(self, milliseconds: int) -> bool:
-        """Returns whether a frame is there, at the latest after this time."""
+    def keep_address(self) -> None:
+        """Has the inbox be found again if its file was removed; for its thread.
+
+        It looks once in a while: each look is a system call.
+        """
+        if (now := time.monotonic()) < self._looks_at or not self._has_file:
+            return
+        self._looks_at = now + LOOK_SECONDS
+        if os.path.lexists(self._path):
+            return
+        try:
+            make_private(self._path.parent)
+            # Beside the old one, with which its connections would end.
+            self._inbox.bind(self._address)
+        except (OSError, zmq.ZMQError) as error:
+            if self._obstacle != (obstacle := str(error)):
+                self._obstacle = obstacle
+                _log.error("%s was removed, and is lost: %s", self._path, obstacle)
+            return
+        self._obstacle = ""
+        _log.warning("%s was removed, and is there again", self._path)
+
+    def _wait(self, milliseconds: int) -> "dict[zmq.Socket[bytes] | int, int]":
+        """Returns what is ready, the inbox or the bell, at the latest then."""
         if self.bell is None or not milliseconds:
-            return bool(self._inbox.poll(milliseconds))
+            event = self._inbox.poll(milliseconds)
+            return {self._inbox: event} if event else {}
         poller = zmq.Poller()
         poller.register(self._inbox, zmq.POLLIN)
         poller.register(self.bell, zmq.POLLIN)
-        return self._inbox in dict(poller.poll(milliseconds))
+        return dict(poller.poll(milliseconds))
 
     def close(self, linger_seconds: float = 0.0) -> None:
         if not self._context.closed:
             self._context.destroy(linger=round(linger_seconds * 1000))
+
+
+def _name(party: Party) -> str:
+    return f"{party.role.name.lower()}-{party.index}.ipc"

@@ -25,7 +25,7 @@ from hookline.transport.engine_client import (
     Received,
 )
 from hookline_process_engine.capabilities import EngineProcesses, EngineReplaced
-from hookline_process_engine.ipc import IpcTransport, private_folder
+from hookline_process_engine.ipc import IpcTransport, socket_folder
 from hookline_process_engine.launched_engine import LaunchedEngine, config_of_process
 from hookline_process_engine.mailbox import Mail, Mailbox
 from hookline_process_engine.messages import (
@@ -86,7 +86,7 @@ class ProcessClient:
         self._dropped_there = dict.fromkeys(self._configs, 0)
         self._ended: EngineDied | None = None
         self._is_closed, self._looks_at = False, 0.0
-        self._folder = private_folder()
+        self._folder = socket_folder()
         release_folder_in_forked_children(self._folder)
         self._me = Party(Role.CLIENT, client_index)
         self._transport = IpcTransport(self._folder, self._me)
@@ -320,8 +320,11 @@ class ProcessClient:
             return EngineDied(index, reason, DeathKind.START)
         if (killed := self._kill_reasons.pop(index, None)) is not None:
             return EngineDied(index, killed, DeathKind.STALLED)
-        has_crashed = self._launched[index].has_crashed
-        kind = DeathKind.CRASHED if has_crashed else DeathKind.EXITED
+        launched, kind = self._launched[index], DeathKind.EXITED
+        if launched.has_crashed:
+            kind = DeathKind.CRASHED
+        elif launched.is_out_of_memory:
+            kind = DeathKind.MEMORY
         return EngineDied(index, reason, kind)
 
     def _key_of(self, peer: Party) -> bytes | None:

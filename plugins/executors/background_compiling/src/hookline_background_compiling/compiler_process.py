@@ -48,10 +48,8 @@ class CompilerProcess:
         if time.monotonic() >= deadline:
             process.signal(signal.SIGTERM)
         process.close(_END_SECONDS)
-        if (code := process.exit_code) != 0:
-            yield CompilationRefused(
-                f"the compiling process ended with exit code {code}"
-            )
+        if process.exit_code != 0:
+            yield CompilationRefused(f"the kernel compiler: {process.end_reason}")
 
     def close(self) -> None:
         """Ends the process and those that it has started; may be called twice."""

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 
@@ -30,6 +31,8 @@ from hookline_background_compiling.messages import (
     CompilerMessage,
     KernelCompiled,
 )
+from hookline_host.cpu_quota import usable_cores
+from hookline_host.memory import available_memory
 from hookline_kernels import KernelError
 from hookline_kernels.compile_farm import CompileFarm
 from hookline_kernels.missing import when_missing
@@ -38,6 +41,8 @@ from hookline_kernels.token_mask import choose_masking
 from hookline_models.uniproc import import_for
 from hookline_processes.owner import Owner, run_supervised
 
+_PROCESS_BYTES = 512 * 2**20
+"""Memory of a process that compiles, about."""
 _END_SECONDS = 5.0
 """Time for processes of the farm to end before this one ends without them."""
 
@@ -51,7 +56,7 @@ def main(owner: Owner, _: Sequence[str]) -> int:
     def report(message: CompilerMessage) -> None:
         owner.send_bytes(msgspec.msgpack.encode(message))
 
-    farm = CompileFarm(_cores(), lambda *facts: report(KernelCompiled(*facts)))
+    farm = CompileFarm(_processes(), lambda *facts: report(KernelCompiled(*facts)))
     _end_with(owner, farm)
     try:
         folder = writable_cache()
@@ -59,18 +64,28 @@ def main(owner: Owner, _: Sequence[str]) -> int:
     except (ConfigError, ModelLoadError, KernelError) as error:
         report(CompilationRefused(str(error)))
     else:
-        report(CompilationEnded(str(folder), kernels))
+        report(outcome(folder, kernels, farm.not_kept))
     finally:
         farm.close()
         _end_as_usual()
     return 0
 
 
-def _cores() -> int:
-    """Returns the number of cores that this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def outcome(folder: Path, kernels: str, not_kept: int) -> CompilerMessage:
+    """Returns the last report, by the number of kernels that could not be written."""
+    if not_kept:
+        return CompilationRefused(
+            f"{not_kept} kernels could not be written to {folder}; is its disk full?"
+        )
+    return CompilationEnded(str(folder), kernels)
+
+
+def _processes() -> int:
+    """Returns how many processes have a core and memory."""
+    memory = available_memory()
+    if memory is None:
+        return usable_cores()
+    return max(1, min(usable_cores(), memory // _PROCESS_BYTES))
 
 
 def _compile(config: EngineConfig, farm: CompileFarm) -> str:

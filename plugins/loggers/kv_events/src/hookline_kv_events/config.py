@@ -4,7 +4,7 @@ Keys and defaults are those of vLLM, but without an endpoint only this machine c
 `encoding` is Hookline's own: vLLM's versions write one or the other.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import ClassVar, Self
@@ -14,8 +14,10 @@ from hookline.config.engine import EngineConfig
 from hookline.config.options import option
 from hookline.config.sections import ConfigSection
 from hookline.exceptions import ConfigError
+from hookline_processes.addresses import AddressError, HostPort
 
 OPTION = "kv-events-config"
+TCP = "tcp://"
 
 LOOPBACK = "tcp://127.0.0.1:5557"
 """Where batches are published unless an endpoint is set; vLLM's port."""
@@ -119,9 +121,13 @@ class KVEventsSection(ConfigSection):
     )
 
     def check(self, config: EngineConfig) -> None:
-        """Raises `ConfigError` if there is no prefix cache to follow."""
-        if self.follows_cache and not config.cache.enable_prefix_caching:
+        """Raises `ConfigError` without a prefix cache, or without ports for all."""
+        if not self.follows_cache:
+            return
+        if not config.cache.enable_prefix_caching:
             raise ConfigError(OPTION, "requires enable-prefix-caching")
+        if self.publication is not None and self.publication.logger:
+            _check_ports(self.publication, config.engine_indices)
 
     def derived(self, config: EngineConfig) -> Mapping[str, object]:
         """Has the engine report the changes, and the logger publish them."""
@@ -139,12 +145,47 @@ class KVEventsSection(ConfigSection):
         return found is not None and found.enable_kv_cache_events
 
 
+def tcp_address(endpoint: str, rank: int = 0) -> HostPort:
+    """Returns where an engine's socket of a TCP endpoint is; port `*` is a free one.
+
+    Raises:
+        AddressError: It is no address, or its port is too high for the engine's index.
+    """
+    place = endpoint.removeprefix(TCP)
+    if place.endswith(":*"):
+        place = place.removesuffix("*") + "0"
+    return HostPort.read(place).plus(rank)
+
+
+def _check_ports(config: KVEventsConfig, ranks: Sequence[int]) -> None:
+    """Checks that every engine's ports exist, and that none is for two sockets."""
+    taken: set[tuple[str, int]] = set()
+    for name in ("endpoint", "replay_endpoint"):
+        endpoint = getattr(config, name) or (LOOPBACK if name == "endpoint" else "")
+        if not endpoint.startswith(TCP):
+            continue
+        try:
+            places = [tcp_address(endpoint, rank) for rank in ranks]
+        except AddressError as error:
+            raise ConfigError(OPTION, f"{name}: {error}") from error
+        own = {(each.host, each.port) for each in places if each.port}
+        if both := sorted(own & taken):
+            raise ConfigError(
+                OPTION,
+                f"{name}: port {both[0][1]} is also an engine's endpoint, because each "
+                f"of {len(ranks)} engines adds its index",
+            )
+        taken |= own
+
+
 def _check_endpoint(name: str, value: object) -> None:
-    schemes = ("tcp://", "ipc://", "inproc://")
+    schemes = (TCP, "ipc://", "inproc://")
     if not isinstance(value, str) or not value.startswith(schemes):
         raise ConfigError(
             OPTION, f"{name} must begin with {', '.join(schemes)}, not be {value!r}"
         )
-    port = value.rpartition(":")[2]
-    if value.startswith("tcp://") and not (port.isdecimal() or port == "*"):
-        raise ConfigError(OPTION, f"{name} must end with a port, not be {value!r}")
+    if value.startswith(TCP):
+        try:
+            tcp_address(value)
+        except AddressError as error:
+            raise ConfigError(OPTION, f"{name}: {error}") from error

@@ -1,16 +1,24 @@
 """A thread that owns the sockets: publishes batches and replays recent ones."""
 
-import ipaddress
 import logging
+import socket
 import threading
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 
 import zmq
 
 from hookline.config.engine import path_of_engine
 from hookline.exceptions import ConfigError
-from hookline_kv_events.config import LOOPBACK, OPTION, KVEventsConfig
+from hookline_kv_events.config import (
+    LOOPBACK,
+    OPTION,
+    TCP,
+    KVEventsConfig,
+    tcp_address,
+)
+from hookline_processes.addresses import AddressError, bracketed, numeric
 
 END = (-1).to_bytes(8, "big", signed=True)
 """Sequence number that ends a replay."""
@@ -62,6 +70,8 @@ class Publisher:
             self._open(self._pub, endpoint or LOOPBACK, rank, binds=is_bound)
             if config.replay_endpoint is not None:
                 self._open(self._replay, config.replay_endpoint, rank, binds=True)
+            where = " and ".join(filter(None, self.endpoints))
+            logger.info("KV events of engine %d are at %s", rank, where)
         except ConfigError:
             self._context.destroy(linger=0)
             raise
@@ -110,8 +120,8 @@ class Publisher:
                 is_end = bool(self._woken.recv())
                 self._publish_waiting()
                 if is_end:
-                    for socket in self._sockets:
-                        socket.close(linger=round(_CLOSE_SECONDS * 1000))
+                    for each in self._sockets:
+                        each.close(linger=round(_CLOSE_SECONDS * 1000))
                     return
             if self._replay in ready:
                 self._answer(self._replay.recv_multipart())
@@ -140,29 +150,30 @@ class Publisher:
 
     def _open(
         self,
-        socket: "zmq.Socket[bytes]",
+        opened: "zmq.Socket[bytes]",
         endpoint: str,
         rank: int,
         *,
         binds: bool,
     ) -> None:
-        address = address_of(endpoint, rank)
         # Peers send topics and numbers only, and soon after they have connected.
-        socket.setsockopt(zmq.MAXMSGSIZE, _MOST_BYTES)
-        socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+        opened.setsockopt(zmq.MAXMSGSIZE, _MOST_BYTES)
+        opened.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+        opened.setsockopt(zmq.IPV6, 1)  # and IPv4
         try:
-            if binds:
-                if is_wide(address):
-                    logger.warning(
-                        "KV events listen on %s without authentication: whoever "
-                        "reaches it can read prompts and outputs as token ids",
-                        address,
-                    )
-                socket.bind(address)
-            else:
-                socket.connect(address)
-        except zmq.ZMQError as error:
-            raise ConfigError(OPTION, f"{address} cannot be used: {error}") from error
+            address = address_of(endpoint, rank)
+            if not binds:
+                opened.connect(address)
+                return
+            if is_wide(address):
+                logger.warning(
+                    "KV events listen on %s without authentication: whoever "
+                    "reaches it can read prompts and outputs as token ids",
+                    address,
+                )
+            opened.bind(_bindable(address))
+        except (AddressError, zmq.ZMQError) as error:
+            raise ConfigError(OPTION, f"{endpoint} cannot be used: {error}") from error
 
 
 def open_publishers(config: KVEventsConfig, ranks: Iterable[int]) -> list[Publisher]:
@@ -183,24 +194,36 @@ def open_publishers(config: KVEventsConfig, ranks: Iterable[int]) -> list[Publis
 
 
 def address_of(endpoint: str, rank: int) -> str:
-    """Returns an engine's address: the rank added to the port, or to the name."""
-    if not endpoint.startswith("tcp://"):
+    """Returns an engine's address: the rank added to the port, or to the name.
+
+    Raises:
+        AddressError: There is no such port.
+    """
+    if not endpoint.startswith(TCP):
         return path_of_engine(endpoint, rank)
-    host, _, port = endpoint.rpartition(":")
-    return endpoint if port == "*" else f"{host}:{int(port) + rank}"
+    place = tcp_address(endpoint, rank)
+    return f"{TCP}{bracketed(place.host)}:{place.port or '*'}"
 
 
 def is_wide(address: str) -> bool:
     """Whether a bound address can be reached from other machines."""
-    if not address.startswith("tcp://"):
+    if not address.startswith(TCP):
         return False
-    host = address.removeprefix("tcp://").rpartition(":")[0].strip("[]")
-    try:
-        return not ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name, or the name of an interface
-        return host not in {"localhost", "lo"}
+    place = tcp_address(address)
+    return not (place.is_loopback or place.host == "lo")
 
 
 def _is_bound(endpoint: str) -> bool:
     """Whether vLLM binds an endpoint, instead of connecting to it."""
-    return not endpoint.startswith("tcp://") or "*" in endpoint or "::" in endpoint
+    return not endpoint.startswith(TCP) or "*" in endpoint or "::" in endpoint
+
+
+def _bindable(address: str) -> str:
+    """Returns an address that ZMQ binds: it resolves no names for that."""
+    if not address.startswith(TCP):
+        return address
+    place = tcp_address(address)
+    is_interface = place.host in (name for _, name in socket.if_nameindex())
+    if place.host == "*" or is_interface:
+        return address
+    return address_of(TCP + str(replace(place, host=numeric(place.host))), 0)

@@ -19,6 +19,7 @@ from hookline_metrics.front_end_parts import (
     EventLoopStats,
     LinkStats,
     LogStats,
+    MemoryStats,
     ObserverStats,
     ParserFailures,
     ResponseStoreStats,
@@ -135,6 +136,7 @@ _AT_REST: Mapping[type, Callable[..., FrontEndPart]] = {
     TextStats: _text_at_rest,
     ResponseStoreStats: lambda part: replace(part, entries=0, bytes=0),
     EventLoopStats: lambda part: replace(part, lag_seconds=0.0),
+    MemoryStats: lambda part: replace(part, headroom_bytes=None, used_bytes=None),
     LinkStats: _links_at_rest,
     EngineHealth: _healthy,
     SleepOperation: lambda part: replace(part, in_flight=0, seconds=None),
@@ -184,6 +186,17 @@ def _texts(one: TextStats, other: TextStats) -> TextStats:
 def _loops(one: EventLoopStats, other: EventLoopStats) -> EventLoopStats:
     lag = max(one.lag_seconds, other.lag_seconds)
     return _sums(one, other, lag_seconds=lag)
+
+
+def _memory(one: MemoryStats, other: MemoryStats) -> MemoryStats:
+    """Front ends of one machine see the same; of several, the least that is left."""
+    headroom = [one.headroom_bytes, other.headroom_bytes]
+    used = [one.used_bytes, other.used_bytes]
+    return MemoryStats(
+        headroom_bytes=min((n for n in headroom if n is not None), default=None),
+        used_bytes=max((n for n in used if n is not None), default=None),
+        kills=max(one.kills, other.kills),
+    )
 
 
 def _links(one: LinkStats, other: LinkStats) -> LinkStats:
@@ -241,6 +254,7 @@ _ADD: Mapping[type, Callable[..., FrontEndPart]] = {
     UnknownFieldStats: _sums,
     ResponseStoreStats: _sums,
     EventLoopStats: _loops,
+    MemoryStats: _memory,
     TransportStats: _sums,
     LinkStats: _links,
     PlacementStats: _sums,

@@ -21,7 +21,7 @@ from hookline_observer.process import (
     MARKS,
     SHUTDOWN_GRACE_SECONDS,
 )
-from hookline_process_engine.ipc import private_folder
+from hookline_process_engine.ipc import socket_folder
 from hookline_process_engine.mailbox import make_key
 from hookline_processes.forked_children import release_folder_in_forked_children
 from hookline_processes.restarts import RestartBudget
@@ -66,7 +66,7 @@ class ObserverProcess:
         self._key = make_key()
         self._incarnation = 0
         self._is_closing = threading.Event()
-        self._folder = private_folder()
+        self._folder = socket_folder()
         self._marks = MarkFile(self._folder / MARKS, loggers)
         self._latest: Supervised | None = None
         self._num_told = 0

@@ -5,7 +5,9 @@ length: a header first, then commands and outputs as they came.
 """
 
 import logging
+import os
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from errno import ENOSPC
 from pathlib import Path
@@ -121,10 +123,11 @@ class Recording:
 class FileRecorder:
     """An `EngineRecorder` that writes a file until it reaches its limit.
 
-    Each entry is written immediately, so none is lost if the process is killed.
+    Each entry is written immediately, so none is lost if the process is killed. A file
+    that cannot grow, because its disk is full, ends with its last whole entry.
 
     Attributes:
-        dropped: Commands and outputs that came after the limit was reached.
+        dropped: Commands and outputs that came after the file's end.
     """
 
     def __init__(self, path: Path, header: RecordingHeader, max_bytes: int) -> None:
@@ -139,15 +142,15 @@ class FileRecorder:
         self._is_full = False
         self._buffer = bytearray()
         self._encode_into = msgspec.msgpack.Encoder(enc_hook=plain).encode_into
+        self._size = _PREFIX.size
         try:
             self._file = open_private(path, is_buffered=False)
+            self._file.write(_PREFIX.pack(_MAGIC, SCHEMA_VERSION))
+            self._write(header)
         except OSError as error:
             raise ConfigError(
                 OPTION, f"cannot write {path}: {error.strerror}"
             ) from error
-        self._file.write(_PREFIX.pack(_MAGIC, SCHEMA_VERSION))
-        self._size = _PREFIX.size
-        self._write(header)
 
     def command(self, at: int, command: Command) -> None:
         self._add(at, RecordedCommand(at, command))
@@ -161,26 +164,38 @@ class FileRecorder:
     def close(self) -> None:
         self._file.close()
         if self.dropped:
-            _log.warning(
-                "%s lacks %d entries beyond its limit", self._path, self.dropped
-            )
+            _log.warning("%s lacks %d entries beyond its end", self._path, self.dropped)
 
     def _add(self, at: int, entry: Entry) -> None:
         if self._is_full:
             self.dropped += 1
-        elif self._write(entry) > self._max_bytes:
-            self._is_full = True
-            self._write(Truncated(at, self._max_bytes))
-            _log.warning(
-                "recording ends: %s has reached %d bytes", self._path, self._max_bytes
-            )
+            return
+        try:
+            if self._write(entry) > self._max_bytes:
+                self._is_full = True
+                self._write(Truncated(at, self._max_bytes))
+                _log.warning(
+                    "recording ends: %s has reached %d bytes",
+                    self._path,
+                    self._max_bytes,
+                )
+        except OSError as error:
+            self._end(error)
+
+    def _end(self, error: OSError) -> None:
+        """Ends the recording where it is whole."""
+        self._is_full = True
+        self.dropped += 1
+        with suppress(OSError):
+            self._file.truncate(self._size)
+        _log.error("recording ends: cannot write %s: %s", self._path, error.strerror)
 
     def _write(self, message: _Message) -> int:
         """Writes a message; returns the size of the file."""
         self._encode_into(message, self._buffer, LENGTH.size)
         LENGTH.pack_into(self._buffer, 0, len(self._buffer) - LENGTH.size)
         if self._file.write(self._buffer) != len(self._buffer):
-            raise OSError(ENOSPC, f"{self._path} cannot grow")
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
         self._size += len(self._buffer)
         return self._size
 

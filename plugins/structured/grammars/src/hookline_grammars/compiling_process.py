@@ -102,7 +102,10 @@ class CompilingProcess:
         """Ends the process if it is still running; returns the cause in words."""
         was_late = not self.has_ended
         self.close()
-        return too_slow(self._limits.cpu_seconds) if was_late else otherwise
+        if was_late:
+            return too_slow(self._limits.cpu_seconds)
+        is_out = self._process.is_out_of_memory
+        return f"memory ran out: {otherwise}" if is_out else otherwise
 
     def _reply(self, seconds: float) -> Reply | None:
         """Returns the next reply; None at a timeout or if the process has ended."""

@@ -1,7 +1,6 @@
 """The grammars of one engine: compiled in another process, matched in this one."""
 
 import logging
-import tempfile
 import threading
 import time
 from collections import deque
@@ -22,6 +21,7 @@ from hookline_grammars.messages import ENDED, Compiled, Refused, Setup
 from hookline_grammars.own_backends import OwnBackends
 from hookline_grammars.settings import GrammarSettings
 from hookline_grammars.spec import GrammarSpec
+from hookline_host.folders import nameless_file
 from hookline_registry import Failure, FailureLog, isolate
 
 _log = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class GrammarService:
     # -- the thread --------------------------------------------------------------
 
     def _work(self) -> None:
-        with tempfile.TemporaryFile() as file:
+        with nameless_file("hookline-grammars") as file:
             made = isolate(self._make, file)
             reason = ""
             if isinstance(made, Failure):

@@ -1,64 +1,74 @@
-"""`hookline plugins doctor`: problems of the plugins and of their lanes."""
+"""`hookline doctor`: what the machine or container gives to a server."""
 
-from typing import cast
+from typing import NamedTuple
 
-from hookline_server.cli.errors import UsageError
-from hookline_server.cli.metrics_tools.lanes import LaneReport, lane_reports
-from hookline_server.cli.metrics_tools.page import read_page
-from hookline_server.cli.metrics_tools.web_page import TOKEN, fetch, is_url
-from hookline_server.cli.options.option import Option
+from hookline_host.cache_folders import keep_cache
+from hookline_host.cpu_quota import CpuQuota, usable_cores
+from hookline_host.folders import make_temporary
+from hookline_host.memory import read_memory
+from hookline_host.oom_kills import oom_kills
 from hookline_server.cli.options.parser import make_parser, parse
 from hookline_server.cli.output import say, table
-from hookline_server.cli.plugin_tools.check import OK, Finding, check_plugins
 
-PAGE = "/metrics"
-
-URL = Option(
-    flag="url",
-    target="run.url",
-    group="running server",
-    help="Server whose loggers' lanes are checked as well, such as "
-    "http://127.0.0.1:8000; the metrics port if it has one.",
-)
-
-PLUGIN_HEADINGS = ("kind", "name", "distribution", "verdict")
-LANE_HEADINGS = ("lane", "depth", "delivered", "dropped", "errors", "busy s", "verdict")
+HEADINGS = ("what", "is", "verdict")
+_OK = "ok"
+_GIB = 2**30
 
 
-def examine(argv: list[str]) -> int:
-    """Prints the state of plugins and lanes; returns 1 if there is a problem."""
-    description = "Checks the installed plugins, and the loggers of a running server."
-    given = parse(make_parser("plugins doctor", description, [URL, TOKEN]), argv)
-    findings = check_plugins()
-    lanes = _lanes(
-        cast("str | None", given.get("run.url")),
-        token=cast("str | None", given.get("run.token")),
-    )
-    say(table([PLUGIN_HEADINGS, *(_plugin_cells(each) for each in findings)]))
-    if lanes:
-        say("")
-        say(table([LANE_HEADINGS, *(_lane_cells(each) for each in lanes)]))
-    is_wrong = any(finding.problem for finding in findings)
-    return int(is_wrong or any(lane.problems for lane in lanes))
+class Row(NamedTuple):
+    """One line of the table.
+
+    Attributes:
+        what: What a server needs.
+        found: What there is.
+        verdict: `ok`, or the problem.
+    """
+
+    what: str
+    found: str
+    verdict: str = _OK
 
 
-def _lanes(url: str | None, *, token: str | None) -> list[LaneReport]:
-    if url is None:
-        return []
-    if not is_url(url):
-        raise UsageError(f"--url must be http://HOST:PORT, not {url!r}")
-    page = url.rstrip("/").removesuffix(PAGE) + PAGE
-    return lane_reports(read_page(fetch(page, token=token), page))
+def run(argv: list[str]) -> int:
+    """Prints a table; returns 1 if a server would lack something."""
+    description = "Shows the memory, cores and folders that a server gets here."
+    parse(make_parser("doctor", description, []), argv)
+    rows = [_memory(), _kills(), _cores(), _caches(), _temporary()]
+    say(table([HEADINGS, *rows]))
+    return int(any(row.verdict != _OK for row in rows))
 
 
-def _plugin_cells(finding: Finding) -> tuple[str, ...]:
-    row = finding.row
-    source = f"{row.distribution} {row.version}".rstrip()
-    verdict = " ".join((finding.problem or OK).split())
-    return row.kind, row.name, source, verdict
+def _memory() -> Row:
+    memory = read_memory()
+    if memory is None:
+        return Row("memory", "unknown", "set --kv-cache-memory")
+    found = f"{memory.available / _GIB:.1f} GiB can be taken"
+    if memory.limit is not None:
+        found += f" of a limit of {memory.limit / _GIB:.1f} GiB"
+    return Row("memory", found)
 
 
-def _lane_cells(lane: LaneReport) -> tuple[str, ...]:
-    numbers = (lane.depth, lane.delivered, lane.dropped, lane.errors, lane.busy_seconds)
-    verdict = "; ".join(lane.problems) or OK
-    return lane.logger, *(f"{number:g}" for number in numbers), verdict
+def _kills() -> Row:
+    return Row("kills", f"{oom_kills().count()} because memory ran out")
+
+
+def _cores() -> Row:
+    quota = CpuQuota().cores()
+    limit = "without a quota" if quota is None else f"by a quota of {quota:g}"
+    return Row("cores", f"{usable_cores()}, {limit}")
+
+
+def _caches() -> Row:
+    kept = keep_cache("kernels", given=("NUMBA_CACHE_DIR",))
+    if kept.is_writable:
+        return Row("caches", str(kept))
+    return Row("caches", str(kept), "kernels are compiled at each start")
+
+
+def _temporary() -> Row:
+    try:
+        folder = make_temporary("hookline-")
+    except OSError as error:
+        return Row("temporary files", "no folder", str(error))
+    folder.rmdir()
+    return Row("temporary files", str(folder.parent))

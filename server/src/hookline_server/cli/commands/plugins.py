@@ -6,7 +6,7 @@ import json
 from hookline import hookspecs
 from hookline.plugins.kinds import KINDS
 from hookline_registry import PluginRow, list_plugins
-from hookline_server.cli.commands.doctor import examine
+from hookline_server.cli.commands.plugins_doctor import examine
 from hookline_server.cli.options.option import JSON
 from hookline_server.cli.options.parser import make_parser, parse
 from hookline_server.cli.output import say, table

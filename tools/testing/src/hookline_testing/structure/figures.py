@@ -137,19 +137,20 @@ def _always(runs: Sequence[Sequence[Called]]) -> Counter[Called]:
     return first
 
 
-def _calls(calls: Counter[Called], kernels: str) -> int:
+def _calls(calls: Counter[Called], kernels: Sequence[str]) -> int:
+    apart = tuple(f"{each}/" for each in kernels)
     return sum(
-        count
-        for called, count in calls.items()
-        if not called.file.startswith(f"{kernels}/")
+        count for called, count in calls.items() if not called.file.startswith(apart)
     )
 
 
-def _reading(sources: Sources, name: str, reading: Reading, kernels: str) -> Figures:
+def _reading(
+    sources: Sources, name: str, reading: Reading, kernels: Sequence[str]
+) -> Figures:
     if not all(each in sources for each in reading.modules):
         return {}
     read = closure(sources, reading.modules, with_lazy=reading.lazy)
-    ours = [each for each in read if each.top != kernels]
+    ours = [each for each in read if each.top not in kernels]
     return {
         f"reading.{name}.files": len(ours),
         f"reading.{name}.lines": _lines(ours),

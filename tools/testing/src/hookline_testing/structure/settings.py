@@ -42,7 +42,7 @@ class Limit(msgspec.Struct, frozen=True):
 
 class _File(msgspec.Struct, frozen=True):
     core: str
-    kernels: str
+    kernels: tuple[str, ...]
     elsewhere: tuple[str, ...]
     types: tuple[str, ...]
     verbs: tuple[str, ...]
@@ -58,7 +58,7 @@ class Settings:
 
     Attributes:
         core: Name of the core's import package.
-        kernels: That of the kernels, whose lines and calls are apart.
+        kernels: Those of the kernels and below, whose lines and calls are apart.
         elsewhere: Folders whose code is not the product's.
         types: Classes whose fields are counted.
         verbs: Names whose definitions are counted.
@@ -69,7 +69,7 @@ class Settings:
     """
 
     core: str
-    kernels: str
+    kernels: tuple[str, ...]
     elsewhere: tuple[str, ...]
     types: tuple[str, ...]
     verbs: tuple[str, ...]

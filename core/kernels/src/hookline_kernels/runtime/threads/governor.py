@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from hookline_kernels.runtime.threads.cgroup import CpuQuota
+from hookline_host.cpu_quota import CpuQuota
 from hookline_kernels.runtime.threads.core_pacer import CorePacer
 from hookline_kernels.runtime.threads.neighbours import Neighbours
 from hookline_kernels.runtime.threads.quota_share import QuotaShare

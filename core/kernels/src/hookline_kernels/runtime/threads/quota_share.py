@@ -1,6 +1,6 @@
 """The part of a control group's CPU quota that this process uses."""
 
-from hookline_kernels.runtime.threads.cgroup import CpuQuota
+from hookline_host.cpu_quota import CpuQuota
 
 _LEAST_SHARE = 0.5
 _MARGIN, _STEP_DOWN, _STEP_UP = 0.98, 0.95, 0.02

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hookline_kernels.runtime.threads.files import read_text
+from hookline_host.files import read_text
 
 _NANOSECONDS_A_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _IDLE, _IOWAIT, _GUEST = 3, 4, 8

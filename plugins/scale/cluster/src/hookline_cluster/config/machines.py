@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from hookline.config.options import check_options, option
 from hookline.exceptions import ConfigError
+from hookline_processes.addresses import LARGEST_PORT
 
-HIGHEST_PORT = 65535
 LOOPBACK = "127.0.0.1"
 RPC_PORT = 29550
 OWN_PROCESSES = "mp"
@@ -79,11 +79,11 @@ class MachinesConfig:
         shown_default="127.0.0.1; with ray, this machine's in the cluster",
     )
     rpc_port: int | None = option(
-        "Port of the head node for engines of other machines.",
+        "Port of the head node for engines of other machines; 0 selects a free one.",
         default=None,
         flag="data-parallel-rpc-port",
-        minimum=1,
-        maximum=HIGHEST_PORT,
+        minimum=0,
+        maximum=LARGEST_PORT,
         shown_default="29550; with ray, a free one",
     )
     secret_file: str | None = option(

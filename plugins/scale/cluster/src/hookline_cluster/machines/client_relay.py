@@ -5,7 +5,7 @@ import shutil
 import zmq
 
 from hookline_cluster.clients.served_clients import SECONDARY_CLIENT_FRAMES
-from hookline_process_engine.ipc import IpcTransport, private_folder
+from hookline_process_engine.ipc import IpcTransport, socket_folder
 from hookline_process_engine.mailbox import key_in
 from hookline_process_engine.transport import Party, Role
 from hookline_processes.forked_children import release_folder_in_forked_children
@@ -32,7 +32,7 @@ class ClientRelay:
 
     def __init__(self) -> None:
         """Opens the inbox, in a folder of its own."""
-        self.folder = private_folder()
+        self.folder = socket_folder()
         self.transport = IpcTransport(self.folder, Party(Role.CLIENT, 0))
         self._engines: dict[bytes, Party] = {}
         self._overrun: set[int] = set()

@@ -1,18 +1,15 @@
 """Where the head node listens for engines of other machines."""
 
-import ipaddress
-import socket
 from dataclasses import dataclass
 
 from hookline.exceptions import ConfigError
 from hookline_cluster.config.machines import LOOPBACK, RPC_PORT, MachinesConfig
 from hookline_cluster.machines.link_keys import SECRET_OPTION
-
-_ADDRESS = "data-parallel-address"
+from hookline_processes.addresses import AddressError, HostPort, numeric, read_host
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(HostPort):
     """A resolved address and a port.
 
     Attributes:
@@ -20,17 +17,8 @@ class Endpoint:
         port: 1 to 65535, or 0 for a free one.
     """
 
-    host: str
-    port: int
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
-        return ipaddress.ip_address(self.host).is_loopback
-
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"tcp://{host}:{self.port}"
+        return f"tcp://{HostPort(self.host, self.port)}"
 
 
 def endpoint_of(config: MachinesConfig, *, has_secret: bool) -> Endpoint:
@@ -41,7 +29,11 @@ def endpoint_of(config: MachinesConfig, *, has_secret: bool) -> Endpoint:
             secret that encrypts and authenticates.
     """
     address, port = config.address or LOOPBACK, config.rpc_port
-    found = Endpoint(_resolved(address), RPC_PORT if port is None else port)
+    try:
+        host = numeric(read_host(address))
+    except AddressError as error:
+        raise ConfigError("data-parallel-address", str(error)) from error
+    found = Endpoint(host, RPC_PORT if port is None else port)
     if not has_secret and not found.is_loopback:
         raise ConfigError(
             SECRET_OPTION,
@@ -51,11 +43,15 @@ def endpoint_of(config: MachinesConfig, *, has_secret: bool) -> Endpoint:
     return found
 
 
-def _resolved(address: str) -> str:
-    try:
-        infos = socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise ConfigError(_ADDRESS, f"{address!r} is unknown: {error}") from error
-    # IPv4 first, as in most clusters; otherwise the order of the resolver.
-    first = min(infos, key=lambda each: each[0] != socket.AF_INET)
-    return str(first[4][0])
+def head_endpoint(config: MachinesConfig, *, has_secret: bool) -> Endpoint:
+    """Resolves where the head node of another machine listens; see `endpoint_of`.
+
+    Raises:
+        ConfigError: Likewise, and if its port is not said.
+    """
+    if config.rpc_port == 0:
+        raise ConfigError(
+            "data-parallel-rpc-port",
+            "must be the port on which the head node listens, which its log says",
+        )
+    return endpoint_of(config, has_secret=has_secret)

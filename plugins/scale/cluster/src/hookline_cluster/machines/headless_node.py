@@ -9,7 +9,7 @@ from enum import Enum
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline_cluster.config.cluster import ClusterConfig, local_engines
-from hookline_cluster.machines.endpoint import endpoint_of
+from hookline_cluster.machines.endpoint import head_endpoint
 from hookline_cluster.machines.enlistment import Enlistment
 from hookline_cluster.machines.link_keys import read_secret
 from hookline_cluster.machines.remote_engine_process import (
@@ -137,7 +137,7 @@ class HeadlessNode:
                 f"{machines.backend} starts engines itself: leave out --headless",
             )
         secret = read_secret(machines.secret_file)
-        endpoint = endpoint_of(machines, has_secret=secret is not None)
+        endpoint = head_endpoint(machines, has_secret=secret is not None)
         self.address = str(endpoint)
         self.indices = ClusterConfig.of(config).local_indices
         self._engines = [_Engine(each, secret) for each in local_engines(config)]

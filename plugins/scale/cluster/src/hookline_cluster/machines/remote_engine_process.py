@@ -22,7 +22,7 @@ from hookline.engine_setup.failure import FailureNotice
 from hookline.exceptions import ConfigError, HooklineError, ModelLoadError
 from hookline.model_description import find_folder
 from hookline_cluster.config.cluster import ClusterConfig
-from hookline_cluster.machines.endpoint import endpoint_of
+from hookline_cluster.machines.endpoint import head_endpoint
 from hookline_cluster.machines.enlistment import Enlistment
 from hookline_cluster.machines.folder_digest import digest_of_folder
 from hookline_cluster.machines.link_keys import LinkKeys
@@ -102,7 +102,7 @@ def main(owner: Owner, arguments: Sequence[str]) -> int:
     secret = enlisted.secret
     keys = None if secret is None else LinkKeys.derive(secret)
     machines = ClusterConfig.of(enlisted.config).machines
-    endpoint = endpoint_of(machines, has_secret=keys is not None)
+    endpoint = head_endpoint(machines, has_secret=keys is not None)
     wire = RemoteWire(endpoint, keys, engine_index, _end_without_head)
     try:
         return _Engine(wire).serve(enlisted.config)

@@ -137,6 +137,8 @@ class TcpHub:
 
     def receive(self, timeout_seconds: float) -> bytes | None:
         ready = dict(self._poller.poll(round(timeout_seconds * 1000)))
+        if self._relay is not None:
+            self._relay.transport.keep_address()
         if self._pipe in ready:
             self._forward()
         if self._gate is not None and self._gate.socket in ready:

@@ -4,17 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from hookline_kernels.runtime.threads.cgroup import CpuQuota
+from hookline_host import cpu_quota
+from hookline_host.cpu_quota import CpuQuota, usable_cores
+from hookline_testing.file_trees import write_files
 
 MOUNT_2 = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 MOUNT_1 = "31 23 0:27 {root} /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
-
-
-def write(root: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
 
 
 def test_without_control_groups_there_is_no_quota(tmp_path: Path) -> None:
@@ -27,7 +22,7 @@ def test_without_control_groups_there_is_no_quota(tmp_path: Path) -> None:
 
 def test_the_tightest_group_of_version_2_counts(tmp_path: Path) -> None:
     """The limit of a group holds for all groups inside of it."""
-    write(
+    write_files(
         tmp_path,
         {
             "proc/self/cgroup": "0::/pods/server\n",
@@ -48,7 +43,7 @@ def test_the_tightest_group_of_version_2_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("root", "path"), [("/", "/"), ("/docker/abc", "/docker/abc")])
 def test_a_quota_of_version_1_is_read(tmp_path: Path, root: str, path: str) -> None:
     """In a container the group's own part of the tree may be all that is mounted."""
-    write(
+    write_files(
         tmp_path,
         {
             "proc/self/cgroup": f"5:devices:/x\n1:cpu,cpuacct:{path}\n0::/\n",
@@ -67,7 +62,7 @@ def test_a_quota_of_version_1_is_read(tmp_path: Path, root: str, path: str) -> N
 
 def test_a_group_of_version_1_may_have_no_quota(tmp_path: Path) -> None:
     """A quota of -1 is none."""
-    write(
+    write_files(
         tmp_path,
         {
             "proc/self/cgroup": "1:cpu:/\n",
@@ -82,7 +77,7 @@ def test_a_group_of_version_1_may_have_no_quota(tmp_path: Path) -> None:
 
 def test_a_changed_quota_is_seen(tmp_path: Path) -> None:
     """Orchestrators change the quota of running containers."""
-    write(
+    write_files(
         tmp_path,
         {
             "proc/self/cgroup": "0::/\n",
@@ -92,7 +87,28 @@ def test_a_changed_quota_is_seen(tmp_path: Path) -> None:
     )
     quota = CpuQuota(tmp_path)
     before = quota.cores()
-    write(tmp_path, {"sys/fs/cgroup/cpu.max": "250000 100000\n"})
+    write_files(tmp_path, {"sys/fs/cgroup/cpu.max": "250000 100000\n"})
 
     assert before is None
     assert quota.cores() == 2.5
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"), [("max", 4), ("150000", 2), ("1000", 1), ("9000000", 4)]
+)
+def test_as_many_processes_compute_as_have_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, cores: int
+) -> None:
+    """A container with two of the machine's cores gets no process for each of these."""
+    write_files(
+        tmp_path,
+        {
+            "proc/self/cgroup": "0::/\n",
+            "proc/self/mountinfo": MOUNT_2,
+            "sys/fs/cgroup/cpu.max": f"{quota} 100000\n",
+        },
+    )
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(cpu_quota, "CpuQuota", lambda: CpuQuota(tmp_path))
+
+    assert usable_cores() == cores

@@ -1,0 +1,1 @@
+"""What a machine or container gives to a process: memory, cores, folders."""
