@@ -14,7 +14,7 @@ from hookline_pd_proxy.load import Load, read_load
 from hookline_pd_proxy.options import ROUTE_OPTIONS
 from hookline_pd_proxy.pool import Pool
 from hookline_pd_proxy.settings import RouteSettings
-from hookline_server.cli.main import main
+from hookline_server.cli import main
 
 HOOKLINE = """\
 # HELP hookline_requests_running Requests in the batch.

@@ -87,7 +87,9 @@ def _listen(config: EngineConfig, relay: ClientRelay | None) -> RemoteClient:
     secret = read_secret(machines.secret_file)
     keys = None if secret is None else LinkKeys.derive(secret)
     endpoint = endpoint_of(machines, has_secret=secret is not None)
-    return RemoteClient(config, TcpHub(endpoint, keys, relay), relay)
+    hub = TcpHub(endpoint, keys, relay)
+    _log.info("engines of other machines join at %s", hub.address)
+    return RemoteClient(config, hub, relay)
 
 
 def _joined(
