@@ -1,5 +1,6 @@
 """Connects a front end to several engines, on this machine and on others."""
 
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,6 +23,8 @@ from hookline_cluster.machines.placing import place_engines
 from hookline_cluster.machines.remote_client import RemoteClient
 from hookline_cluster.machines.tcp import TcpHub
 from hookline_cluster.scaling.elastic_client import ElasticClient
+
+_log = logging.getLogger(__name__)
 
 SharedClient = OwnerClient | RemoteClient | MultiNodeClient
 """Clients that own engines to which other processes can attach."""
