@@ -56,15 +56,13 @@ class ServerSettings:
         read=key_file,
     )
     shutdown_delay: float = option(
-        "Time after SIGTERM in which requests are still served, while readiness is a "
-        "503: load balancers take it to send no more.",
+        "Time after SIGTERM in which requests are served, though readiness is a 503.",
         default=0.0,
         metavar="SECONDS",
         minimum=0,
     )
     shutdown_timeout: float = option(
-        "Time after SIGTERM and the delay for running requests to finish before they "
-        "are aborted.",
+        "Time after the delay for running requests to finish before they are aborted.",
         default=30.0,
         metavar="SECONDS",
         minimum=0,

@@ -40,6 +40,7 @@ def socket(kind: int, endpoint: str) -> Iterator["zmq.Socket[bytes]"]:
     with zmq.Context() as context, context.socket(kind) as made:
         made.setsockopt(zmq.RCVTIMEO, SECONDS)
         made.setsockopt(zmq.LINGER, 0)
+        made.setsockopt(zmq.IPV6, int("[" in endpoint))
         made.connect(endpoint)
         yield made
 
@@ -245,8 +246,6 @@ def test_all_interfaces_are_those_of_ipv4_and_ipv6() -> None:
         port = made.endpoints[1].rpartition(":")[2]
         for host in ("127.0.0.1", "[::1]"):
             with socket(zmq.DEALER, f"tcp://{host}:{port}") as replay:
-                replay.setsockopt(zmq.IPV6, 1)
-                replay.connect(f"tcp://{host}:{port}")
                 replay.send_multipart([b"", number(0)])
                 assert replay.recv_multipart()[1] == END
 

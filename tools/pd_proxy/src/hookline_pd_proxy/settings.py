@@ -118,16 +118,14 @@ class RouteSettings:
         read=read_size,
     )
     shutdown_delay: float = option(
-        "Time after SIGTERM in which requests are still served, while readiness is a "
-        "503.",
+        "Time after SIGTERM in which requests are served, though readiness is a 503.",
         default=0.0,
         group=ROUTE,
         metavar="SECONDS",
         minimum=0,
     )
     shutdown_timeout: float = option(
-        "Time after SIGTERM and the delay for running requests to finish before they "
-        "are cut off.",
+        "Time after the delay for running requests to finish before they are cut off.",
         default=30.0,
         group=ROUTE,
         metavar="SECONDS",
