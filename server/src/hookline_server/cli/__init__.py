@@ -11,6 +11,8 @@ from hookline_server.cli.secrets import revealed
 
 __all__ = ["main"]
 
+INTERRUPTED = 130
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status.
@@ -22,6 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         with suppress(UsageError):  # which is said again below
             sys.argv[1:] = revealed(sys.argv[1:])
         leave_first_process()
-    from hookline_server.cli.dispatch import main as run  # noqa: PLC0415 - see above
+    try:
+        from hookline_server.cli.dispatch import main as run  # noqa: PLC0415
 
-    return run(argv)
+        return run(argv)
+    except KeyboardInterrupt:  # while it imports
+        return INTERRUPTED

@@ -24,7 +24,6 @@ from hookline_server.listening import ListenError
 
 WRONG_INPUT = 2
 FAILURE = 1
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,8 +44,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         CommandFailedError,
     ) as error:
         return _failed(error, FAILURE)
-    except KeyboardInterrupt:
-        return INTERRUPTED
 
 
 def _dispatch(argv: list[str]) -> int:
