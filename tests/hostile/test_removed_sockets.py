@@ -63,6 +63,18 @@ def observer_of(server: Server) -> int:
     raise AssertionError("there is no observer process")
 
 
+def _kill_engine(server: Server) -> None:
+    """Kills the engine, and waits until another one serves in its place."""
+    killed = server.engine_pid
+    os.kill(killed, signal.SIGKILL)
+
+    def is_replaced() -> bool:
+        engine = engines_of(server.process.pid).get(0, killed)
+        return engine != killed and works(server)
+
+    wait_until(is_replaced, "the engine is not replaced")
+
+
 def test_processes_are_replaced_after_their_folder_was_removed(
     server: Server, tmp_path: Path
 ) -> None:
@@ -72,15 +84,7 @@ def test_processes_are_replaced_after_their_folder_was_removed(
     """
     for _ in range(2):
         clean(tmp_path)
-        killed = server.engine_pid
-        os.kill(killed, signal.SIGKILL)
-        wait_until(
-            lambda: (
-                engines_of(server.process.pid).get(0, killed) != killed
-                and works(server)
-            ),
-            "the engine is not replaced",
-        )
+        _kill_engine(server)
     clean(tmp_path)
     os.kill(observer_of(server), signal.SIGKILL)
     server.log_with("the observer process has been replaced")

@@ -1,5 +1,6 @@
 """The first process of a container: it ends on signals, and leaves no zombies."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -80,14 +81,14 @@ def test_a_signal_without_a_handler_ends_it(number: signal.Signals) -> None:
     with first(SLEEPING) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        subprocess.run(["kill", f"-{number}", str(first_pid(process))], check=True)
+        os.kill(first_pid(process), number)
 
         # Python turns SIGINT into an exception, and ends by the signal after it.
         assert process.wait(60) == 128 + number
 
 
 def test_orphans_leave_no_zombies() -> None:
-    """And the program gets the exit statuses of its own children, and its own is kept."""
+    """The program gets its own children's exit statuses, and its own is kept."""
     with first(ORPHANS) as process:
         assert process.wait(120) == 7
 

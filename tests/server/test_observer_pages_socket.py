@@ -1,4 +1,4 @@
-"""The socket of the loggers' pages in an observer process, when a cleaner removes it."""
+"""The socket of the loggers' pages in an observer process, removed by a cleaner."""
 
 import shutil
 from collections.abc import Callable, Iterator

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from hookline_server.cli.errors import UsageError
 from hookline_server.cli import main
+from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.plugins import without_plugin_options
 
 

@@ -51,7 +51,7 @@ class Serving:
 
     async def wait_until_not_ready(self) -> None:
         async with asyncio.timeout(WAIT_SECONDS):
-            while await self.readiness() != 503:
+            while await self.readiness() != 503:  # noqa: ASYNC110 - it has no event
                 await asyncio.sleep(0.01)
 
 

@@ -121,7 +121,7 @@ def test_a_lost_terminal_ends_it_like_sigterm() -> None:
     leader, follower = os.openpty()
     command = [sys.executable, "-c", PROGRAM, "1000", "well"]
     with subprocess.Popen(
-        ["setsid", "--ctty", *command],
+        ["/usr/bin/setsid", "--ctty", *command],
         stdin=follower,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

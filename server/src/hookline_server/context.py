@@ -33,6 +33,7 @@ SCALING: web.AppKey[EngineNumber] = web.AppKey("hookline_scaling")
 REMOTE_PAGES: web.AppKey[RemotePages] = web.AppKey("hookline_remote_pages", RemotePages)
 """The loggers' pages, only if another process serves them."""
 
+
 @dataclass(slots=True)
 class Departure:
     """Whether the server is about to end.

@@ -17,12 +17,14 @@ from multidict import MultiMapping
 from hookline.frontend.trace_context import TraceParent
 
 MAX_TRACESTATE_LENGTH = 512
-"""Minimum length that the W3C requires to propagate; more is cut off by whole members."""
+"""Minimum length that the W3C requires to propagate; members beyond it go."""
 
 _MOST_MEMBERS = 32
 _LONG_MEMBER = 128
-"""Members above this length are the first that go when there are too many characters."""
-_MEMBER = re.compile(r"([a-z0-9][a-z0-9_*/@-]{0,255})=[\x21-\x2b\x2d-\x3c\x3e-\x7e ]{1,256}")
+"""Members above this length are the first that go."""
+_MEMBER = re.compile(
+    r"([a-z0-9][a-z0-9_*/@-]{0,255})=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{1,256}"
+)
 
 _PROPAGATORS = "OTEL_PROPAGATORS"
 _READ = "tracecontext"
@@ -143,10 +145,9 @@ def _state(headers: Mapping[str, str]) -> str:
 
 def _shortened(members: list[str]) -> str:
     """Joins members; if they are too long, the longest and then the oldest go."""
-    for members_left in (members, [each for each in members if len(each) <= _LONG_MEMBER]):
-        text = ",".join(members_left)
-        if len(text) <= MAX_TRACESTATE_LENGTH:
-            return text
+    text = ",".join(members)
+    if len(text) > MAX_TRACESTATE_LENGTH:
+        text = ",".join(each for each in members if len(each) <= _LONG_MEMBER)
     while len(text) > MAX_TRACESTATE_LENGTH:
         text = text.rpartition(",")[0]
     return text

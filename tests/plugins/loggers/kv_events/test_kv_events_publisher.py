@@ -235,9 +235,10 @@ def test_ipv6_and_names_are_bound_like_ipv4(
         made.publish(0, b"x")
         while not (found := asked(made, 0)):
             pass
+        places = " and ".join(made.endpoints)
 
     assert found == [(0, b"x")]
-    assert f"KV events of engine 0 are at {' and '.join(made.endpoints)}" in caplog.text
+    assert f"KV events of engine 0 are at {places}" in caplog.text
 
 
 def test_all_interfaces_are_those_of_ipv4_and_ipv6() -> None:
@@ -275,7 +276,7 @@ def test_a_wrong_endpoint_is_named(given: dict[str, object], message: str) -> No
         ),
         (
             {"endpoint": "tcp://*:5557", "replay_endpoint": "tcp://*:5558"},
-            "replay_endpoint: port 5558 is also an engine's endpoint, because each of 3",
+            "replay_endpoint: port 5558 is also an engine's endpoint, because each",
         ),
         ({"endpoint": "tcp://*:5557", "replay_endpoint": "tcp://*:5560"}, ""),
         ({"endpoint": "tcp://*:0", "replay_endpoint": "tcp://*:0"}, ""),

@@ -244,9 +244,15 @@ def test_wrong_option_is_one_clear_error(options: dict[str, str], message: str) 
         ({"ENDPOINT": "collector:4317"}, "https://collector:4317"),
         ({"ENDPOINT": "collector:4317", "INSECURE": "True"}, "http://collector:4317"),
         ({"ENDPOINT": "localhost:1", "INSECURE": "false"}, "https://localhost:1"),
-        ({"ENDPOINT": "localhost:1", "TRACES_INSECURE": "false"}, "https://localhost:1"),
+        (
+            {"ENDPOINT": "localhost:1", "TRACES_INSECURE": "false"},
+            "https://localhost:1",
+        ),
         ({"ENDPOINT": "collector"}, "https://collector:4317"),
-        ({"ENDPOINT": "https://collector:1", "INSECURE": "true"}, "https://collector:1"),
+        (
+            {"ENDPOINT": "https://collector:1", "INSECURE": "true"},
+            "https://collector:1",
+        ),
         ({"TRACES_ENDPOINT": "localhost:1", "ENDPOINT": "x"}, "http://localhost:1"),
         ({"ENDPOINT": "http://collector:1/otlp"}, "http://collector:1"),
     ],
@@ -322,9 +328,7 @@ def test_a_wrong_variable_is_a_warning(
         ({"OTEL_TRACES_EXPORTER": ""}, True),
     ],
 )
-def test_traces_can_be_turned_off(
-    variables: dict[str, str], is_exported: bool
-) -> None:
+def test_traces_can_be_turned_off(variables: dict[str, str], is_exported: bool) -> None:
     """By the standard's variables, without an error."""
     found = read({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": URL, **variables})
 

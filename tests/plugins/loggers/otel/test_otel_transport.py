@@ -2,9 +2,9 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import threading
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress

@@ -130,7 +130,7 @@ class IpcTransport:
         except (OSError, zmq.ZMQError) as error:
             if self._obstacle != (obstacle := str(error)):
                 self._obstacle = obstacle
-                _log.error("%s was removed, and is lost: %s", self._path, obstacle)  # noqa: TRY400
+                _log.error("%s was removed, and is lost: %s", self._path, obstacle)
             return
         self._obstacle = ""
         _log.warning("%s was removed, and is there again", self._path)

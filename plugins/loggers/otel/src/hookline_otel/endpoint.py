@@ -65,10 +65,10 @@ def find_endpoint(
     if (text := given.get("protocol")) is not None:
         protocol = _protocol(f"{name}.protocol", text)
     else:
-        variable = of_signal(environment, signal, "PROTOCOL")
-        protocol = tolerant(_spoken, *variable, OtlpProtocol.GRPC)
-    variable = of_signal(environment, signal, "INSECURE")
-    is_plain = is_true(*variable) if variable[1] else None
+        asked = of_signal(environment, signal, "PROTOCOL")
+        protocol = tolerant(_spoken, *asked, OtlpProtocol.GRPC)
+    insecure = of_signal(environment, signal, "INSECURE")
+    is_plain = is_true(*insecure) if insecure[1] else None
     read = partial(_endpoint, protocol=protocol, signal=signal, is_plain=is_plain)
     if (url := given.get(f"{signal}_endpoint")) is not None:
         return read(f"{name}.{signal}_endpoint", url)

@@ -34,8 +34,7 @@ HELP: Mapping[str, tuple[str, str | None]] = {
     "semconv": ("attributes of request spans: genai, vllm or both", "genai"),
     "service_name": ("name of the service; defaults to OTEL_SERVICE_NAME", None),
     "metrics_interval": (
-        "seconds between two pushes of the metrics; defaults to "
-        "OTEL_METRIC_EXPORT_INTERVAL, then 10",
+        "seconds between two pushes; defaults to OTEL_METRIC_EXPORT_INTERVAL, then 10",
         None,
     ),
     "flush_seconds": ("maximum seconds for the last export on shutdown", "2"),

@@ -66,9 +66,7 @@ class TransportSettings:
                 files[name.lower()] = tolerant(_file, *found(name), None)
         return cls(
             headers=headers or {},
-            compression=tolerant(
-                _compression, *found("COMPRESSION"), Compression.NONE
-            ),
+            compression=tolerant(_compression, *found("COMPRESSION"), Compression.NONE),
             export_seconds=tolerant(_seconds, *found("TIMEOUT"), EXPORT_SECONDS),
             **files,
         )

@@ -49,7 +49,7 @@ def of_signal(
 
 
 def is_true(variable: str, text: str | None) -> bool:
-    """Whether a variable is set to true, in any case; anything but false is warned of."""
+    """Whether a variable is true, in any case; all but false is warned of."""
     value = (text or "").strip().lower()
     if value not in {"", "true", "false"}:
         _log.warning("%s is ignored: %r is neither true nor false", variable, text)

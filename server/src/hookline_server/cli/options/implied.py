@@ -40,9 +40,7 @@ def completed(
     """
     return {
         **_shorthands(given),
-        **_traces(
-            given, loggers, os.environ if environment is None else environment
-        ),
+        **_traces(given, loggers, os.environ if environment is None else environment),
         **_tenants(given),
         **given,
     }
