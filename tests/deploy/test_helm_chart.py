@@ -87,6 +87,7 @@ def test_server_takes_the_configuration_and_the_arguments(tmp_path: Path) -> Non
         "--config": path,
         "--host": "0.0.0.0",  # noqa: S104
         "--port": VALUES["service"]["port"],
+        "--shutdown-delay": VALUES["shutdownDelaySeconds"],
         "--api-keys": keys,
     }
     command = ["serve", *(f"{flag}={values[flag]}" for flag in given)]
@@ -96,7 +97,7 @@ def test_server_takes_the_configuration_and_the_arguments(tmp_path: Path) -> Non
     assert set(given) == set(values)
     assert config.model.model == VALUES["config"]["model"]
     assert settings.port == VALUES["service"]["port"]
-    assert VALUES["terminationGracePeriodSeconds"] > settings.shutdown_timeout + 10
+    assert VALUES["terminationGracePeriodSeconds"] > settings.shutdown_seconds + 10
 
 
 def test_files_are_the_generated_ones() -> None:

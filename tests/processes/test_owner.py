@@ -169,6 +169,19 @@ def test_wait_for_a_message_is_bounded(start: StartChild) -> None:
     assert not process.has_crashed
 
 
+def test_signals_do_not_end_a_supervised_process(start: StartChild) -> None:
+    """From its first moment on, while it imports: a terminal sends them to all."""
+    process = start()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
+    for number in (*numbers, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        process.signal(number)
+
+    assert process.receive_bytes(WAIT_SECONDS) == b""
+    process.signal(signal.SIGHUP)
+    process.send_bytes(b"still there")
+    assert process.receive_bytes(WAIT_SECONDS) == b"still there"
+
+
 def test_process_that_sends_garbage_is_killed(
     start: StartChild, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from hookline_server.context import DEPARTURE
 from hookline_server.deep_health import DeepHealth
 from hookline_server.probe import ProbeOutcome, ProbeResult
 from hookline_testing.scripted_server import FakeEngine, client_of
@@ -20,6 +21,7 @@ READY = ("/health/ready", "/ready", "/readyz")
         ("stalled", 503, 503),
         ("dead", 503, 503),
         ("draining", 503, 503),
+        ("leaving", 503, 503),
     ],
 )
 async def test_each_state_has_its_answers(state: str, health: int, ready: int) -> None:
@@ -34,6 +36,8 @@ async def test_each_state_has_its_answers(state: str, health: int, ready: int) -
         engine.fail("gone")
 
     async with client_of(engine) as client:
+        assert client.app is not None
+        client.app[DEPARTURE].is_announced = state == "leaving"
         alive = [(await client.get(path)).status for path in LIVE]
         answers = [(await client.get(path)).status for path in READY]
         healthy = await client.get("/health")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookline_server.request_identity import trace_context
+from hookline_server.trace_rules import trace_rules
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -94,7 +94,7 @@ def test_only_valid_trace_headers_are_carried(
     """
     Trace headers are carried where the W3C's format is kept, else dropped.
     """
-    assert trace_context(headers) == expected
+    assert trace_rules().context(headers) == expected
 
 
 async def test_trace_headers_reach_the_engine() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hookline_testing.own_time import Deadline
 
 PROGRAM = """
-import asyncio, subprocess, sys, time
+import asyncio, logging, subprocess, sys, time
 
 from hookline_server.stop_signals import StopSignals
 
@@ -31,14 +31,18 @@ async def serve(seconds, end):
         time.sleep(1000)
 
 
+logging.basicConfig(level=logging.INFO, format="%(message)s")
 asyncio.run(serve(float(sys.argv[1]), sys.argv[2]))
 """
+OTHERS = [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE]
 
 
 @contextmanager
-def running(seconds: float, end: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def running(
+    seconds: float, end: str, *before: str
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Runs the program and yields it with the process id of its child."""
-    command = [sys.executable, "-c", PROGRAM, str(seconds), end]
+    command = [*before, sys.executable, "-c", PROGRAM, str(seconds), end]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -85,6 +89,55 @@ def test_the_status_is_0_once_serving_has_ended(end: str) -> None:
         process.send_signal(signal.SIGTERM)
 
         assert process.wait(30) == 0
+
+
+def test_signals_of_other_servers_meanings_end_nothing() -> None:
+    """It goes on after each of them, and says what SIGHUP is not needed for."""
+    with running(1000.0, "well") as (process, _):
+        for number in OTHERS:
+            process.send_signal(number)
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        process.send_signal(signal.SIGQUIT)
+
+        assert process.wait(30) == 0
+        assert said.startswith("SIGHUP: serving goes on; key files")
+
+
+def test_nohup_is_left_as_it_is() -> None:
+    """A signal that was ignored from the start stays so."""
+    ignoring = ("sh", "-c", 'trap "" HUP; exec "$@"', "sh")
+    with running(1000.0, "well", *ignoring) as (process, _):
+        status = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        fields = dict(line.split(":\t", 1) for line in status)
+        bit = 1 << (signal.SIGHUP - 1)
+
+        assert int(fields["SigIgn"], 16) & bit
+        assert not int(fields["SigCgt"], 16) & bit
+
+
+def test_a_lost_terminal_ends_it_like_sigterm() -> None:
+    """It drains; nobody can see or stop it any more."""
+    leader, follower = os.openpty()
+    command = [sys.executable, "-c", PROGRAM, "1000", "well"]
+    with subprocess.Popen(
+        ["/usr/bin/setsid", "--ctty", *command],
+        stdin=follower,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        os.close(follower)
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        try:
+            os.close(leader)
+
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
 
 
 def assert_gone(pid: int) -> None:

@@ -132,7 +132,7 @@ def url_of(host: str, port: int, scheme: str = "http") -> str:
 
 def bracketed(host: str) -> str:
     """Returns a host as it stands before a colon and a port."""
-    return f"[{host}]" if ":" in host else host
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def is_loopback(host: str) -> bool:

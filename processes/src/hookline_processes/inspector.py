@@ -74,16 +74,27 @@ class ProcessInspector:
         crash of that (https://github.com/python/cpython/issues/116008).
         """
         with suppress(OSError):
-            os.truncate(self._stacks, 0)
+            os.truncate(self._file, 0)
             if not self.is_stopped:
                 os.kill(self.pid, STACKS_SIGNAL)
 
     def take_stacks(self) -> str:
         """Returns the stacks that the process has written, oldest thread last."""
-        text = _read(self._stacks)
+        text = _read(self._file)
         with suppress(OSError):
-            os.truncate(self._stacks, 0)
+            os.truncate(self._file, 0)
         return text
+
+    @property
+    def _file(self) -> Path:
+        """The file of the stacks, also if a cleaner has removed its name."""
+        if self._stacks.exists():
+            return self._stacks
+        with suppress(OSError):  # the process ends meanwhile
+            for path in Path(f"/proc/{self.pid}/fd").iterdir():
+                if str(path.readlink()) == f"{self._stacks} (deleted)":
+                    return path
+        return self._stacks
 
 
 def _state(path: Path) -> str:

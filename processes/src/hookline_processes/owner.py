@@ -16,6 +16,12 @@ from hookline_processes.log_forwarding import forwarding_log
 
 _LOOK_MS = 500
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_OTHER_SIGNALS = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that a terminal sends to all processes, or that end one by default."""
+
+HELD = (*_STOP_SIGNALS, *_OTHER_SIGNALS)
+"""Signals that wait until a supervised process has decided what they mean to it."""
+
 _SET_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of Linux."""
 
@@ -95,13 +101,15 @@ def run_supervised(
     Args:
         main: Called with the owner and the module's own arguments; returns the exit
             status.
-        ignored: Signals that are ignored, since the owner decides when to end.
+        ignored: Signals to end that are ignored, since the owner decides when. Those
+            that other programs give meanings to are, too, whatever this is.
 
     Returns:
         The exit status; the log has reached the owner.
     """
-    for number in ignored:
+    for number in (*ignored, *_OTHER_SIGNALS):
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
     *arguments, pid, log, level = sys.argv[1:]
     owner = Owner(int(pid))
     with forwarding_log(int(log), int(level)) if int(log) >= 0 else nullcontext():

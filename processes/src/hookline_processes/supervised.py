@@ -18,6 +18,7 @@ from hookline_host.oom_kills import oom_kills
 from hookline_processes.forked_children import keep_from_forked_children, no_forks
 from hookline_processes.frames import FrameBuffer, FrameError, frame
 from hookline_processes.log_forwarding import RecordReceiver
+from hookline_processes.owner import HELD
 from hookline_processes.python import start_python
 
 _LAST_LINES_SECONDS = 1.0
@@ -120,12 +121,16 @@ class Supervised:
             if has_log:
                 undoing.callback(os.close, log)
                 theirs.callback(os.close, log_end)
+            # While it imports, none may end it: it inherits what is held back here.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+            undoing.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
             self._process = start_python(
                 *(*command, os.getpid(), log_end, level),
                 stdin=end.fileno(),
                 pass_fds=(*pass_fds, log_end) if has_log else pass_fds,
                 **options,
             )
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             undoing.pop_all()
             keep_from_forked_children(self.channel)
         return self._receive_log(log) if has_log else None

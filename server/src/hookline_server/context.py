@@ -1,6 +1,7 @@
 """The application keys through which handlers get engine, settings and streams."""
 
 import time
+from dataclasses import dataclass
 
 from aiohttp import web
 
@@ -32,6 +33,19 @@ SCALING: web.AppKey[EngineNumber] = web.AppKey("hookline_scaling")
 REMOTE_PAGES: web.AppKey[RemotePages] = web.AppKey("hookline_remote_pages", RemotePages)
 """The loggers' pages, only if another process serves them."""
 
+
+@dataclass(slots=True)
+class Departure:
+    """Whether the server is about to end.
+
+    Attributes:
+        is_announced: Whether new requests, which are still served, should go elsewhere.
+    """
+
+    is_announced: bool = False
+
+
+DEPARTURE: web.AppKey[Departure] = web.AppKey("hookline_departure", Departure)
 PARSERS: web.AppKey[ChosenParsers] = web.AppKey("hookline_parsers", ChosenParsers)
 STARTED: web.AppKey[int] = web.AppKey("hookline_started", int)
 
@@ -51,6 +65,7 @@ def fill(
     app[ROUTE_SCOPES] = RouteScopes(Scope.SERVE)
     app[OPEN_STREAMS] = OpenStreams(None if shared is None else shared.share)
     app[DEEP_HEALTH] = DeepHealth(engine, settings.deep_health_timeout)
+    app[DEPARTURE] = Departure()
     app[PARSERS] = choose_parsers(settings.replies)
     app[UNKNOWN_FIELDS] = UnknownFields()
     app[RESPONSE_STORE] = (

@@ -8,7 +8,7 @@ from aiohttp.typedefs import Middleware
 from hookline_server.auth.key import Scope
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
-from hookline_server.context import ENGINE, SETTINGS
+from hookline_server.context import DEPARTURE, ENGINE, SETTINGS
 from hookline_server.entrance import Entrance
 from hookline_server.errors import shape_error
 from hookline_server.handlers.health import HEALTH_ROUTES
@@ -38,6 +38,7 @@ def create_pages_app(
     )
     pages_app[ENGINE] = app[ENGINE]
     pages_app[SETTINGS] = app[SETTINGS]
+    pages_app[DEPARTURE] = app[DEPARTURE]
     pages_app[KEY_RING] = app[KEY_RING]
     pages_app[ROUTE_SCOPES] = RouteScopes(Scope.METRICS)
     pages_app.on_response_prepare.append(shape_error)

@@ -2,7 +2,6 @@
 
 import re
 import uuid
-from collections.abc import Mapping
 from contextvars import ContextVar
 
 from aiohttp import web
@@ -20,10 +19,9 @@ from hookline_server.dialects import (
     RESPONSES_PATH,
     dialect_of,
 )
+from hookline_server.trace_rules import trace_rules
 
 MAX_ID_LENGTH = 128
-MAX_TRACESTATE_LENGTH = 512
-"""Minimum length that the W3C requires to propagate; longer values are dropped."""
 
 CHAT_ROUTE = "/v1/chat/completions"
 
@@ -35,7 +33,6 @@ _OPERATIONS = {
     POOLING_PATH: "embeddings",
 }
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9._:\-]")
-_TRACESTATE = re.compile(r"[\x20-\x7e]+")
 
 
 class RequestIdentity:
@@ -89,7 +86,7 @@ class RequestIdentity:
         fields = {"request_id": self.request_id}
         if self._span is not None:
             fields["trace_id"], fields["span_id"] = self._span
-        elif (parent := TraceParent.of(self._headers)) is not None:
+        elif parent := TraceParent.of(trace_rules().context(self._headers)):
             fields["trace_id"] = parent.trace_id
         return fields
 
@@ -127,7 +124,7 @@ def request_facts(
         tenant=identity.tenant,
         weight=identity.weight,
         priority=priority,
-        trace_context=trace_context(request.headers) if is_traced else EMPTY,
+        trace_context=trace_rules().context(request.headers) if is_traced else EMPTY,
         slo=slo,
         operation=_operation(request),
         session_id=session_id,
@@ -142,17 +139,6 @@ def stranger_facts(request: web.Request) -> RequestFacts:
     return RequestFacts(
         client_id=request[IDENTITY].request_id, operation=_operation(request)
     )
-
-
-def trace_context(headers: Mapping[str, str]) -> dict[str, str]:
-    """Returns the valid W3C trace headers; `tracestate` only with `traceparent`."""
-    if TraceParent.of(headers) is None:
-        return {}
-    parent = headers["traceparent"].strip()
-    state = headers.get("tracestate", "").strip()
-    if len(state) <= MAX_TRACESTATE_LENGTH and _TRACESTATE.fullmatch(state):
-        return {"traceparent": parent, "tracestate": state}
-    return {"traceparent": parent}
 
 
 async def echo_request_id(request: web.Request, response: web.StreamResponse) -> None:

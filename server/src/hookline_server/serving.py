@@ -12,6 +12,7 @@ from hookline_server.app import create_app
 from hookline_server.background import in_background
 from hookline_server.connections.pool import ConnectionPool
 from hookline_server.context import (
+    DEPARTURE,
     OPEN_STREAMS,
     PARSERS,
     RESPONSE_STORE,
@@ -42,13 +43,13 @@ async def serve(
     when_ready: WhenReady,
     when_done: WhenDone = lambda: None,
 ) -> None:
-    """Serves until SIGTERM or SIGINT; a second signal ends the process.
+    """Serves until a signal stops it; a second signal ends the process.
 
-    After the first signal the process ends within `settings.shutdown_timeout` and
+    After the first signal the process ends within `settings.shutdown_seconds` and
     `FORCED_END_SECONDS`, whatever hangs. After the last request and before the engine
     is closed, it calls `when_done`, which may block.
     """
-    signals = StopSignals(settings.shutdown_timeout + FORCED_END_SECONDS)
+    signals = StopSignals(settings.shutdown_seconds + FORCED_END_SECONDS)
     status = 1
     try:
         limits = settings.connection_limits
@@ -95,8 +96,29 @@ async def serve_engine(
         when_ready(app)
         async with in_background(log_failure(engine)):
             await stopping.wait()
+            await leave(engine, app, connections, settings.shutdown_delay)
             connections.drain()
             await drain(engine, app[OPEN_STREAMS], settings.shutdown_timeout)
+
+
+async def leave(
+    engine: ServingEngine,
+    app: web.Application,
+    connections: ConnectionPool,
+    seconds: float,
+) -> None:
+    """Serves on for some time, for clients to go elsewhere; not if it cannot serve.
+
+    Whoever balances load sees that this server is not ready, and connections end after
+    their next response.
+    """
+    if not seconds or engine.failed.is_set():
+        return
+    logger.info("shutting down: requests are served for %g s more", seconds)
+    app[DEPARTURE].is_announced = True
+    connections.is_draining = True
+    async with in_background(engine.failed.wait()) as failed:
+        await asyncio.wait((failed,), timeout=seconds)
 
 
 async def drain(

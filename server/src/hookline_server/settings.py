@@ -55,8 +55,14 @@ class ServerSettings:
         metavar="FILE",
         read=key_file,
     )
+    shutdown_delay: float = option(
+        "Time after SIGTERM in which requests are served, though readiness is a 503.",
+        default=0.0,
+        metavar="SECONDS",
+        minimum=0,
+    )
     shutdown_timeout: float = option(
-        "Time after SIGTERM for running requests to finish before they are aborted.",
+        "Time after the delay for running requests to finish before they are aborted.",
         default=30.0,
         metavar="SECONDS",
         minimum=0,
@@ -206,6 +212,11 @@ class ServerSettings:
             raise ConfigError("metrics-host", "requires metrics-port")
         if self.metrics_token == "":
             raise ConfigError("metrics-token", "must not be empty")
+
+    @property
+    def shutdown_seconds(self) -> float:
+        """Time after a signal for clients to leave, and for requests to finish."""
+        return self.shutdown_delay + self.shutdown_timeout
 
     @property
     def connection_limits(self) -> ConnectionLimits:

@@ -1,6 +1,7 @@
 """Runs applications on sockets until a signal."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from aiohttp import web
 
+from hookline_processes.terminal import Terminal
 from hookline_server.api_servers.share import Share
 from hookline_server.connections.accepting import Acceptor
 from hookline_server.connections.connection import Connection
@@ -16,11 +18,12 @@ from hookline_server.connections.limits import ConnectionLimits
 from hookline_server.connections.pool import ConnectionPool
 from hookline_server.continuing import without_expectation
 from hookline_server.leftovers import discard
+from hookline_server.stop_signals import HANGUP, SIGNALS, ignore_all
 
 LAST_WRITES_SECONDS = 2.0
 """Time after the drain for handlers to finish writing to slow clients."""
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+logger = logging.getLogger(__name__)
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Served = tuple[web.Application, socket.socket]
@@ -29,7 +32,7 @@ Served = tuple[web.Application, socket.socket]
 def stop_on_signals(last: Callable[[], None] | None = None) -> asyncio.Event:
     """Returns an event that the first signal sets; a second signal ends the process.
 
-    `last` is called before the process ends.
+    These are those of `StopSignals`. `last` is called before the process ends.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -41,8 +44,18 @@ def stop_on_signals(last: Callable[[], None] | None = None) -> asyncio.Event:
             os._exit(128 + number)
         stopping.set()
 
+    def hang_up() -> None:
+        if terminal.is_lost:
+            stop(signal.SIGHUP)
+        else:
+            logger.info(HANGUP)
+
+    terminal = Terminal()
     for number in SIGNALS:
         loop.add_signal_handler(number, stop, number)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGHUP, hang_up)
+    ignore_all()
     return stopping
 
 

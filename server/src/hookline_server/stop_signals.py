@@ -1,15 +1,18 @@
-"""The signals that stop a server, and its end in bounded time whatever hangs."""
+"""The signals that a server takes, and its end in bounded time whatever hangs."""
 
 import asyncio
+import logging
 import os
 import select
 import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
+from hookline_processes.terminal import Terminal
 from hookline_server.children import kill_children
 
 FORCED_END_SECONDS = 10.0
@@ -18,15 +21,27 @@ FORCED_END_SECONDS = 10.0
 LEFTOVERS_SECONDS = 2.0
 """Time between the end of serving and that of the process, such as for its threads."""
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+"""Signals that stop."""
+
+WITHOUT_EFFECT = (signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that other servers give meanings to; they would end a process."""
+
+HANGUP = (
+    "SIGHUP: serving goes on; key files and rotated logs are followed without a signal"
+)
+
+Handler = Callable[[int, FrameType | None], object] | int | None
 
 _ENDS = 255
+logger = logging.getLogger(__name__)
 
 
 class StopSignals:
-    """Handles SIGTERM and SIGINT in a thread of its own.
+    """Handles SIGTERM, SIGINT and SIGQUIT in a thread of its own.
 
-    The first signal sets `requested`, a second one ends the process. So does the time:
+    The first signal sets `requested`, a second one ends the process. So does SIGHUP
+    when the terminal is lost; otherwise that is only logged. So does the time:
     a process that is still there `seconds` after the first signal is ended, with its
     children. The thread needs neither the event loop nor the main thread, which may
     hang: the interpreter writes each signal's number to a socket that the thread reads.
@@ -50,7 +65,12 @@ class StopSignals:
         self._read, self._write = socket.socketpair()
         self._write.setblocking(False)
         signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
+        self._terminal = Terminal()
         self._former = {each: signal.signal(each, _wake_up) for each in SIGNALS}
+        self._former |= ignore_all()
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
+            former = signal.signal(signal.SIGHUP, _wake_up)
+            self._former[signal.SIGHUP] = former
         threading.Thread(
             target=self._watch, name="hookline-stop-signals", daemon=True
         ).start()
@@ -79,6 +99,8 @@ class StopSignals:
                     self._deadline = time.monotonic() + LEFTOVERS_SECONDS
                 elif number in SIGNALS:
                     self._take(number)
+                elif number == signal.SIGHUP:
+                    self._take_hangup()
             if self._deadline is not None and time.monotonic() >= self._deadline:
                 _end_process(self._status, "it did not end in time")
 
@@ -90,6 +112,12 @@ class StopSignals:
         ready, _, _ = select.select((self._read,), (), (), timeout)
         return self._read.recv(64) if ready else b""
 
+    def _take_hangup(self) -> None:
+        if self._terminal.is_lost:
+            self._take(signal.SIGHUP)
+        else:
+            logger.info(HANGUP)
+
     def _take(self, number: int) -> None:
         if self._first is not None:
             _end_process(128 + number, "a second signal")
@@ -98,6 +126,11 @@ class StopSignals:
         self._deadline = time.monotonic() + self._seconds
         with suppress(RuntimeError):  # the event loop is closed already
             self._loop.call_soon_threadsafe(self.requested.set)
+
+
+def ignore_all() -> dict[signal.Signals, Handler]:
+    """Ignores signals without effect; returns their former handlers."""
+    return {each: signal.signal(each, signal.SIG_IGN) for each in WITHOUT_EFFECT}
 
 
 def _wake_up(_: int, __: FrameType | None) -> None:

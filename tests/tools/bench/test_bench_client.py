@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
+from aiohttp.test_utils import RawTestServer, TestServer
 
 from hookline.exceptions import ConfigError
 from hookline_bench.answer import Answer
 from hookline_bench.client import Backend, Client, Endpoint
 from hookline_bench.load import drive, open_session, wait_until_ready
 from hookline_bench.random_prompts import Prompt
+from hookline_bench.serve_settings import ServeSettings
 from hookline_bench.server_pages import first_model, page_or_none
 from hookline_server.app import create_app
 from hookline_server.listening import bound_port, listen
@@ -311,6 +312,61 @@ async def test_a_servers_model_is_found() -> None:
         assert await page_or_none(f"{root}/nothing", {}) is None
     with pytest.raises(ConfigError, match="Connection refused"):
         await first_model(root, {}, 0)
+
+
+async def test_a_server_on_ipv6_is_asked() -> None:
+    """
+    An address is given as sockets take it, and its URL has the brackets.
+    """
+    server = TestServer(create_app(FakeEngine(), ServerSettings()), host="::1")
+    async with server:
+        settings = ServeSettings(host="::1", port=server.port or 0)
+
+        found = await first_model(settings.root, {}, 0)
+
+    assert found == "fake"
+    assert settings.url == f"http://[::1]:{server.port}/v1/completions"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_this_machine_is_measured_without_a_proxy(
+    monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    """
+    The proxy of the environment is for servers on other machines.
+    """
+    with listen("127.0.0.1", 0) as free:
+        dead = f"http://127.0.0.1:{bound_port(free)}"
+    monkeypatch.setenv("HTTP_PROXY", dead)
+    server = TestServer(create_app(FakeEngine(), ServerSettings()), host=host)
+    async with server:
+        settings = ServeSettings(host=host, port=server.port or 0)
+
+        found = await first_model(settings.root, {}, 0)
+
+    assert found == "fake"
+    assert settings.proxy is None
+    assert ServeSettings(host="192.0.2.1").proxy == dead
+
+
+async def test_a_proxy_is_asked_for_other_machines() -> None:
+    """
+    It gets the whole URL.
+    """
+    asked = []
+
+    async def proxy(request: web.BaseRequest) -> web.Response:
+        asked.append(request.raw_path)
+        return web.json_response({"data": [{"id": "far"}]})
+
+    async with (
+        RawTestServer(proxy) as server,
+        open_session(str(server.make_url(""))) as session,
+        session.get("http://192.0.2.1:8000/v1/models") as response,
+    ):
+        await response.read()
+
+    assert asked == ["http://192.0.2.1:8000/v1/models"]
 
 
 async def test_the_server_may_start_while_its_model_is_asked_for() -> None:

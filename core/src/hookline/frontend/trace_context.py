@@ -10,8 +10,10 @@ from hookline.request import RequestFacts
 
 _TRACE_ID_BYTES = 16
 _SPAN_ID_BYTES = 8
-_FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
-_INVALID_VERSION = "ff"
+_FORM = re.compile(
+    # Later versions than 00 may add parts; ff is none.
+    r"(?!ff)(?!00.{53}-)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?"
+)
 _SAMPLED = 1
 
 
@@ -30,13 +32,15 @@ class TraceParent(NamedTuple):
 
     @classmethod
     def of(cls, headers: Mapping[str, str]) -> Self | None:
-        """Parses the trace headers; returns None without a valid `traceparent`."""
+        """Parses the trace headers; returns None without a valid `traceparent`.
+
+        Of a later version than 00 it takes the parts that this version knows.
+        """
         found = _FORM.fullmatch(headers.get("traceparent", "").strip())
         if found is None:
             return None
-        version, trace_id, span_id, flags = found.groups()
-        is_valid = trace_id.strip("0") and span_id.strip("0")
-        if version == _INVALID_VERSION or not is_valid:
+        trace_id, span_id, flags, _ = found.groups()
+        if not (trace_id.strip("0") and span_id.strip("0")):
             return None
         return cls(trace_id, span_id, bool(int(flags, 16) & _SAMPLED))
 

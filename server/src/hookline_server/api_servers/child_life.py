@@ -57,7 +57,7 @@ async def serve_as_child(channel: socket.socket, folders: set[Path]) -> None:
     if not isinstance(welcome, Welcome):
         return  # the parent has gone already
     folders |= set(map(Path, welcome.invitation.folders))
-    signals = StopSignals(welcome.settings.shutdown_timeout + FORCED_END_SECONDS)
+    signals = StopSignals(welcome.settings.shutdown_seconds + FORCED_END_SECONDS)
     status = 1
     try:
         await _ChildLife(link, welcome, signals.requested).run()

@@ -49,9 +49,9 @@ class Parent:
     when_done: WhenDone = lambda: None
 
     async def serve(self) -> None:
-        """Serves until SIGTERM or SIGINT; a second signal ends the process."""
-        timeout = self.settings.shutdown_timeout
-        signals = StopSignals(timeout + FORCED_END_SECONDS)
+        """Serves until a signal stops it; a second signal ends the process."""
+        seconds = self.settings.shutdown_seconds
+        signals = StopSignals(seconds + FORCED_END_SECONDS)
         status = 1
         keys = key_ring(self.settings)
         try:
@@ -87,7 +87,7 @@ class Parent:
                 is_prepared = await _first(fleet.prepare(engines, state), stopping)
             if is_prepared:
                 await self._run(fleet, engine, stopping)
-                await fleet.drain(self.settings.shutdown_timeout)
+                await fleet.drain(self.settings.shutdown_seconds)
         finally:
             await fleet.close()
             if owned:

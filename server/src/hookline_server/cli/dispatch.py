@@ -23,7 +23,6 @@ from hookline_server.listening import ListenError
 
 WRONG_INPUT = 2
 FAILURE = 1
-INTERRUPTED = 130
 
 
 def dispatch(argv: Sequence[str] | None = None, *, left_out: Sequence[str] = ()) -> int:
@@ -52,8 +51,6 @@ def dispatch(argv: Sequence[str] | None = None, *, left_out: Sequence[str] = ())
         CommandFailedError,
     ) as error:
         return _failed(error, FAILURE)
-    except KeyboardInterrupt:
-        return INTERRUPTED
 
 
 def _dispatch(argv: list[str]) -> int:

@@ -7,7 +7,7 @@ import msgspec
 from aiohttp import web
 
 from hookline_server.api_error import ApiError
-from hookline_server.context import DEEP_HEALTH, ENGINE, REMOTE_PAGES
+from hookline_server.context import DEEP_HEALTH, DEPARTURE, ENGINE, REMOTE_PAGES
 from hookline_server.handlers.common import json_response, unready_reason
 from hookline_server.openapi.operation import Operation, Tag, described
 from hookline_server.probe import ProbeOutcome
@@ -48,7 +48,7 @@ async def live(_: web.Request) -> web.Response:
 async def health(request: web.Request) -> web.Response:
     """Returns 200 while the engine works, asleep or not; otherwise 503."""
     engine = request.app[ENGINE]
-    _check(engine.ailment or unready_reason(engine))
+    _check(engine.ailment or _departure(request) or unready_reason(engine))
     pages = request.app.get(REMOTE_PAGES)
     return json_response(Health("healthy", None if pages is None else pages.obstacle))
 
@@ -58,7 +58,7 @@ async def ready(request: web.Request) -> web.Response:
     """Returns 200 while requests are accepted and computed, otherwise 503."""
     engine = request.app[ENGINE]
     asleep = "the engine is asleep" if engine.is_asleep else None
-    _check(engine.ailment or unready_reason(engine) or asleep)
+    _check(engine.ailment or _departure(request) or unready_reason(engine) or asleep)
     return json_response(Health("ready"))
 
 
@@ -88,6 +88,11 @@ HEALTH_ROUTES = (
     web.post("/ping", health),
 )
 DEEP_HEALTH_ROUTES = (web.get("/health/deep", deep), web.get("/health_generate", deep))
+
+
+def _departure(request: web.Request) -> str | None:
+    leaves = request.app[DEPARTURE].is_announced
+    return "the server is shutting down" if leaves else None
 
 
 def _check(obstacle: str | None) -> None:

@@ -24,6 +24,10 @@ MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
         ({"host": ""}, "host must be a text"),
         ({"host": "0.0.0.0"}, "only with a secret: name a secret_file"),  # noqa: S104
         ({"host": "10.0.0.1"}, "only with a secret"),
+        ({"host": "::1:80"}, "only with a secret"),
+        ({"host": "127.0.0.1:80"}, "host: '127.0.0.1:80' is not a host"),
+        ({"advertised_host": "a b"}, "advertised_host: 'a b' is not a host"),
+        ({"host": "[::]"}, "only with a secret"),
         ({"port": -1}, "port must be 0 to 65535"),
         ({"port": True}, "port must be 0 to 65535"),
         ({"mode": "shove"}, "mode must be one of pull, push"),
@@ -96,3 +100,21 @@ def test_each_engine_listens_on_a_port_of_its_own(index: int, port: int) -> None
     """Engines behind one front end add their index; a free port stays a free one."""
     assert port_of_engine(7000, index) == port
     assert port_of_engine(0, index) == 0
+
+
+def test_a_port_beyond_the_last_one_is_an_error() -> None:
+    """It names the first port that does not exist."""
+    with pytest.raises(ConfigError, match="p2p: port 65535 leaves no room: 1 more"):
+        port_of_engine(65535, 1)
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]", "localhost"])
+def test_ipv6_and_names_are_listened_on(host: str) -> None:
+    """Brackets make no difference, and ZMQ itself would not resolve a name."""
+    options = P2POptions.from_mapping({"host": host})
+    transport = make_transport(options)
+
+    port = transport.listen("engine", 1 << 20)
+
+    with socket.create_connection((options.host, port)):
+        transport.close()

@@ -1,6 +1,9 @@
 """The transport: who sent what, what is dropped, and other schema versions."""
 
+import shutil
+import stat
 import struct
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +18,7 @@ from hookline_process_engine.ipc import IpcTransport, socket_folder
 from hookline_process_engine.mailbox import KEY_BYTES, Keys, Mailbox
 from hookline_process_engine.messages import Failed, Hello, ToClient, ToEngine
 from hookline_process_engine.transport import Party, Role
+from hookline_testing.waiting import wait_until
 
 WAIT_SECONDS = 30.0
 KEY = b"k" * KEY_BYTES
@@ -66,9 +70,7 @@ def ends() -> Iterator[Ends]:
     folder = socket_folder()
     with ExitStack() as stack:
         yield Ends(folder, stack)
-    for each in folder.iterdir():
-        each.unlink()
-    folder.rmdir()
+    shutil.rmtree(folder)
 
 
 def test_several_clients_and_engines_know_each_other(ends: Ends) -> None:
@@ -103,6 +105,68 @@ def test_several_clients_and_engines_know_each_other(ends: Ends) -> None:
             Party(Role.ENGINE, engine): Failed(f"{engine} to {client}")
             for engine in range(2)
         }
+
+
+def test_a_removed_address_is_there_again(
+    ends: Ends, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who connects later finds the inbox; who was connected has noticed nothing."""
+    inbox, mailbox = ends.client(0)
+    before, old = ends.engine(0)
+    before.connect(Party(Role.CLIENT, 0), inbox.address, max_waiting=0)
+    old.post(Party(Role.CLIENT, 0), Failed("early"))
+    assert mailbox.receive(WAIT_SECONDS) is not None
+    shutil.rmtree(ends.folder)
+    inbox._looks_at = 0.0
+
+    assert mailbox.receive(0.0) is None
+    after, new = ends.engine(1)
+    after.connect(Party(Role.CLIENT, 0), inbox.address, max_waiting=0)
+    new.post(Party(Role.CLIENT, 0), Failed("late"))
+    late = mailbox.receive(WAIT_SECONDS)
+    old.post(Party(Role.CLIENT, 0), Failed("still"))
+    still = mailbox.receive(WAIT_SECONDS)
+
+    assert late is not None
+    assert late.message == Failed("late")
+    assert still is not None
+    assert still.message == Failed("still")
+    assert stat.S_IMODE(ends.folder.stat().st_mode) == 0o700
+    assert "was removed, and is there again" in caplog.text
+
+
+def test_a_place_that_somebody_took_is_reported_once(
+    ends: Ends, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No socket is made behind a link, wherever it leads."""
+    inbox, _ = ends.client(0)
+    shutil.rmtree(ends.folder)
+    ends.folder.symlink_to(tmp_path)
+
+    for _ in range(2):
+        inbox._looks_at = 0.0
+        inbox.keep_address()
+    ends.folder.unlink()
+    ends.folder.mkdir(0o700)
+
+    assert list(tmp_path.iterdir()) == []
+    assert caplog.text.count("was removed, and is lost") == 1
+
+
+def test_an_inbox_whose_party_waits_looks_now_and_then(ends: Ends) -> None:
+    """Also an idle engine, which waits for a minute, is found by a new API server."""
+    transport, mailbox = ends.engine(0)
+    sender = ends.transport(Party(Role.CLIENT, 0))
+    shutil.rmtree(ends.folder)
+    waiting = threading.Thread(target=mailbox.receive, args=[WAIT_SECONDS])
+    waiting.start()
+
+    wait_until(lambda: any(ends.folder.glob("engine-0.ipc")), "it does not look")
+
+    sender.connect(Party(Role.ENGINE, 0), transport.address, max_waiting=0)
+    sender.send(Party(Role.ENGINE, 0), b"wakes it", waits=True)
+    waiting.join(WAIT_SECONDS)
+    assert not waiting.is_alive()
 
 
 GARBAGE = {

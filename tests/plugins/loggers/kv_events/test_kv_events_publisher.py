@@ -1,5 +1,6 @@
 """The sockets of the logger `kv_events`: messages, replay, losses."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,9 +9,10 @@ import msgspec
 import pytest
 import zmq
 
+from hookline.config import EngineConfig
 from hookline.events import BlocksRemoved, BlocksStored, CacheCleared
 from hookline.exceptions import ConfigError
-from hookline_kv_events.config import KVEventsConfig
+from hookline_kv_events.config import KVEventsConfig, KVEventsSection
 from hookline_kv_events.publisher import END, Publisher, address_of, is_wide
 from hookline_kv_events.wire import KVEventBatch, wire_event
 
@@ -38,6 +40,7 @@ def socket(kind: int, endpoint: str) -> Iterator["zmq.Socket[bytes]"]:
     with zmq.Context() as context, context.socket(kind) as made:
         made.setsockopt(zmq.RCVTIMEO, SECONDS)
         made.setsockopt(zmq.LINGER, 0)
+        made.setsockopt(zmq.IPV6, int("[" in endpoint))
         made.connect(endpoint)
         yield made
 
@@ -219,6 +222,81 @@ def test_wide_address_logs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert "tcp://*:* without authentication" in record.getMessage()
 
 
+@pytest.mark.parametrize(
+    "endpoint", ["tcp://[::1]:*", "tcp://[::1]:0", "tcp://localhost:*", "tcp://[::]:*"]
+)
+def test_ipv6_and_names_are_bound_like_ipv4(
+    endpoint: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A free port is told in the log."""
+    caplog.set_level("INFO")
+
+    with publisher(endpoint="tcp://127.0.0.1:*", replay_endpoint=endpoint) as made:
+        made.publish(0, b"x")
+        while not (found := asked(made, 0)):
+            pass
+        places = " and ".join(made.endpoints)
+
+    assert found == [(0, b"x")]
+    assert f"KV events of engine 0 are at {places}" in caplog.text
+
+
+def test_all_interfaces_are_those_of_ipv4_and_ipv6() -> None:
+    """vLLM's `tcp://*` is reached by either."""
+    with publisher(endpoint="tcp://127.0.0.1:*", replay_endpoint="tcp://*:*") as made:
+        port = made.endpoints[1].rpartition(":")[2]
+        for host in ("127.0.0.1", "[::1]"):
+            with socket(zmq.DEALER, f"tcp://{host}:{port}") as replay:
+                replay.send_multipart([b"", number(0)])
+                assert replay.recv_multipart()[1] == END
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"endpoint": "tcp://::1:5557"}, "endpoint: '::1:5557' is ambiguous: an IPv6"),
+        ({"endpoint": "tcp://*"}, "endpoint: '*' is not HOST:PORT"),
+        ({"endpoint": "tcp://*:70000"}, "endpoint: '70000' is not a port, 0 to 65535"),
+        ({"replay_endpoint": "tcp://a b:1"}, "replay_endpoint: 'a b' is not a host"),
+        ({"endpoint": "udp://*:1"}, "endpoint must begin with tcp://, ipc://, inproc"),
+    ],
+)
+def test_a_wrong_endpoint_is_named(given: dict[str, object], message: str) -> None:
+    """Before anything starts, in one line."""
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        KVEventsConfig.from_mapping(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"endpoint": "tcp://*:65534"},
+            "endpoint: port 65534 leaves no room: 2 more would be 65536",
+        ),
+        (
+            {"endpoint": "tcp://*:5557", "replay_endpoint": "tcp://*:5558"},
+            "replay_endpoint: port 5558 is also an engine's endpoint, because each",
+        ),
+        ({"endpoint": "tcp://*:5557", "replay_endpoint": "tcp://*:5560"}, ""),
+        ({"endpoint": "tcp://*:0", "replay_endpoint": "tcp://*:0"}, ""),
+    ],
+)
+def test_every_engines_ports_are_checked_at_the_start(
+    given: dict[str, object], message: str
+) -> None:
+    """Each engine adds its index, which must not leave the ports or meet another."""
+    publication = {"enable_kv_cache_events": True, **given}
+    section = KVEventsSection(publication=KVEventsConfig.from_mapping(publication))
+    config = EngineConfig(server_indices=(0, 1, 2))
+
+    if message:
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            section.check(config)
+    else:
+        section.check(config)
+
+
 def test_address_in_use_is_an_error() -> None:
     """At the start, in one line."""
     with publisher() as made:
@@ -235,6 +313,8 @@ def test_address_in_use_is_an_error() -> None:
         ("tcp://*:5557", 3, "tcp://*:5560"),
         ("tcp://[::]:5557", 1, "tcp://[::]:5558"),
         ("tcp://*:*", 2, "tcp://*:*"),
+        ("tcp://127.0.0.1:0", 2, "tcp://127.0.0.1:*"),
+        ("tcp://[fe80::1%eth0]:5557", 1, "tcp://[fe80::1%eth0]:5558"),
         ("ipc:///run/kv", 1, "ipc:///run/kv_dp1"),
     ],
 )

@@ -51,7 +51,7 @@ from hookline_otel.origin import Origin
 from hookline_otel.phases import phases_of
 from hookline_otel.request_trace import RequestTrace
 from hookline_otel.spans import Pairs
-from hookline_otel.trace_context import MAX_STATE, find_parent
+from hookline_otel.trace_context import find_parent
 from hookline_otel.wire import AttributeValue, attribute, varint
 
 LOCAL, REMOTE = 0x100, 0x300
@@ -298,15 +298,14 @@ def test_envelope_holds_resource_scope_and_spans() -> None:
     ("state", "passed"),
     [
         ("", ""),
-        ("a=1,b@c=x y , d=2", "a=1,b@c=x y,d=2"),
-        ("a=1,,", ""),
-        ("A=1", ""),
+        ("a=1,b@c=x y,d=2", "a=1,b@c=x y,d=2"),
         ("a=é", ""),
-        ("a=" + "b" * MAX_STATE, ""),
+        ("a=\ud800", ""),
+        ("a=1\n", ""),
     ],
 )
 def test_trace_state_is_passed_on_whole_or_not_at_all(state: str, passed: str) -> None:
-    """What clients write there is checked, and never cut in two."""
+    """The server has checked what clients write; a program's own facts may be wrong."""
     headers = {"traceparent": f"00-{TRACE_ID}-{CLIENT_SPAN}-01", "tracestate": state}
 
     parent = find_parent(headers, TRACE_ID)

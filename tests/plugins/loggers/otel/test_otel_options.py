@@ -152,8 +152,12 @@ NO_URL = "must be a URL such as http://localhost:4317, not "
         ({"colour": "red"}, "otel.colour: no such option; options: traces_endpoint,"),
         ({"traces_endpoint": ""}, f"otel.traces_endpoint: {NO_URL}''"),
         (
-            {"traces_endpoint": "collector:4317"},
-            f"otel.traces_endpoint: {NO_URL}'collector:4317'",
+            {"traces_endpoint": "collector:x"},
+            f"otel.traces_endpoint: {NO_URL}'collector:x'",
+        ),
+        (
+            {"traces_endpoint": "a:1", "protocol": "http/protobuf"},
+            f"otel.traces_endpoint: {NO_URL}'a:1'",
         ),
         ({"metrics_endpoint": "http://"}, f"otel.metrics_endpoint: {NO_URL}'http://'"),
         (
@@ -228,32 +232,3 @@ def test_wrong_option_is_one_clear_error(options: dict[str, str], message: str) 
         read(**options)
 
     assert str(caught.value).startswith(message)
-
-
-def test_wrong_variable_is_named() -> None:
-    """The error names the invalid environment variable."""
-    with pytest.raises(ConfigError) as caught:
-        read({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector"})
-
-    assert caught.value.option == "OTEL_EXPORTER_OTLP_ENDPOINT"
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "detail"),
-    [
-        ("COMPRESSION", "tight", "unknown compression 'tight'; known: none, gzip,"),
-        ("TRACES_HEADERS", "secret", "must be name=value,name=value"),
-        ("CERTIFICATE", "nowhere.pem", "no such file: 'nowhere.pem'"),
-        ("TRACES_CLIENT_KEY", "nowhere.pem", "no such file: 'nowhere.pem'"),
-    ],
-)
-def test_wrong_variable_of_a_transport_is_named(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, detail: str
-) -> None:
-    """What only sending needs is checked when the logger is made, too."""
-    monkeypatch.setenv(f"OTEL_EXPORTER_OTLP_{variable}", value)
-
-    with pytest.raises(ConfigError) as caught:
-        hookline_otel.create_stat_logger(context(traces_endpoint="https://collector"))
-
-    assert str(caught.value).startswith(f"OTEL_EXPORTER_OTLP_{variable}: {detail}")

@@ -106,7 +106,7 @@ def sender(
     outage = OutageLog(Signal.TRACES, endpoint, VirtualClock())
     envelope = Envelope(make_resource(None), make_scope(Semconv.GENAI))
     load = replace(SPAN_LOAD, max_waiting=max_waiting)
-    yield QueueSender(Delivery(transport, outage), envelope.wrap, load)
+    yield QueueSender(Delivery(transport, outage, 5.0), envelope.wrap, load)
 
 
 def create(**options: str) -> OtelLogger:

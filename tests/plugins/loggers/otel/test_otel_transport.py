@@ -1,10 +1,13 @@
 """How data travels: TLS, compression, headers, and answers of all kinds."""
 
+import os
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import grpc
@@ -17,6 +20,8 @@ from hookline_otel.delivery import Delivery
 from hookline_otel.endpoint import Endpoint, OtlpProtocol, Signal
 from hookline_otel.outage_log import OutageLog
 from hookline_otel.transport import Refusal, Transport
+from hookline_otel.transport_settings import TransportSettings
+from hookline_server.listening import bound_port, listen
 
 VARIABLE = "OTEL_EXPORTER_OTLP"
 EMPTY = b""
@@ -29,7 +34,16 @@ def endpoint_of(receiver: Receiver) -> Endpoint:
 
 
 def transport_to(receiver: Receiver, **headers: str) -> Transport:
-    return make_transport(Signal.TRACES, endpoint_of(receiver), headers or None)
+    return made_to(endpoint_of(receiver), headers or None)
+
+
+def made_to(
+    endpoint: Endpoint,
+    headers: dict[str, str] | None = None,
+    signal: Signal = Signal.TRACES,
+) -> Transport:
+    settings = TransportSettings.read(signal, endpoint, headers, os.environ)
+    return make_transport(signal, endpoint, settings)
 
 
 @pytest.fixture(params=list(OtlpProtocol))
@@ -127,6 +141,54 @@ def test_headers_of_the_environment_are_sent(
         assert headers["user-agent"].startswith("hookline-otel/")
 
 
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "grpc_proxy"])
+def test_collector_on_this_machine_is_reached_without_a_proxy(
+    protocol: OtlpProtocol, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proxy of the environment could not reach it."""
+    with listen("127.0.0.1", 0) as free:
+        monkeypatch.setenv(name, f"http://127.0.0.1:{bound_port(free)}")
+    with Receiver(protocol) as receiver:
+        transport = transport_to(receiver)
+
+        refusal = transport.post(EMPTY, 30)
+
+        transport.close()
+        assert refusal is None
+        assert len(receiver.inbox.traces) == 1
+
+
+@pytest.mark.parametrize(
+    ("exceptions", "proxied"), [("", True), ("198.51.100.0/24", False)]
+)
+def test_other_collectors_are_reached_by_the_proxy(
+    protocol: OtlpProtocol,
+    exceptions: str,
+    proxied: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Unless NO_PROXY names them; nobody is at this address."""
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.settimeout(30 if proxied else 0)
+        port = proxy.getsockname()[1]
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("NO_PROXY", exceptions)
+        transport = made_to(Endpoint("http://198.51.100.1:4317", protocol))
+        posting = threading.Thread(target=transport.post, args=(EMPTY, 2))
+        posting.start()
+        asked = False
+        with suppress(BlockingIOError):
+            if not proxied:
+                posting.join()
+            connection, _ = proxy.accept()
+            with connection:
+                asked = b"198.51.100.1:4317" in connection.recv(4096)
+        posting.join()
+        transport.close()
+
+    assert asked is proxied
+
+
 def test_restarted_collector_is_found(protocol: OtlpProtocol) -> None:
     """A restart of the collector needs no restart of the engine."""
     with Receiver(protocol) as gone:
@@ -135,7 +197,7 @@ def test_restarted_collector_is_found(protocol: OtlpProtocol) -> None:
     refusal = transport.post(EMPTY, 30)
     assert isinstance(refusal, Refusal)
     assert refusal.is_passing
-    delivery = Delivery(transport, outage)
+    delivery = Delivery(transport, outage, 30.0)
 
     with Receiver(protocol, port=gone.port) as back:
         why = delivery.export(bytes)
@@ -170,7 +232,7 @@ def busy_url() -> Iterator[str]:
 def test_retry_after_of_a_busy_server_is_used(busy_url: str) -> None:
     """The answer is quoted, and the pause that it asks for is known."""
     endpoint = Endpoint(busy_url, OtlpProtocol.HTTP)
-    transport = make_transport(Signal.TRACES, endpoint, None)
+    transport = made_to(endpoint)
 
     refusal = transport.post(EMPTY, 30)
 
@@ -186,7 +248,7 @@ def test_server_without_the_service_is_quoted() -> None:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     endpoint = Endpoint(f"http://127.0.0.1:{port}", OtlpProtocol.GRPC)
-    transport = make_transport(Signal.METRICS, endpoint, None)
+    transport = made_to(endpoint, signal=Signal.METRICS)
 
     refusal = transport.post(EMPTY, 30)
 

@@ -6,14 +6,6 @@ from hookline.config.options import check_options, option, section
 from hookline.config.readers import parse_object
 from hookline.did_you_mean import unknown
 from hookline.exceptions import ConfigError
-from hookline_processes.addresses import (
-    LARGEST_PORT,
-    AddressError,
-    read_host,
-    read_url,
-    url_of,
-)
-from hookline_processes.proxies import proxy_for
 from hookline_bench.arrivals import Arrivals
 from hookline_bench.client import ENDPOINTS, Backend
 from hookline_bench.datasets.settings import DatasetName, DatasetSettings
@@ -22,6 +14,14 @@ from hookline_bench.random_prompts import PromptShape
 from hookline_bench.result_settings import ResultSettings
 from hookline_bench.serve_numbers import LATENCY_METRICS
 from hookline_bench.values import goodput, pair
+from hookline_processes.addresses import (
+    LARGEST_PORT,
+    AddressError,
+    read_host,
+    read_url,
+    url_of,
+)
+from hookline_processes.proxies import proxy_for
 
 OBJECTIVES = ("ttft", "tpot", "e2el")
 

@@ -84,7 +84,7 @@ async def _pass_on(request: web.Request) -> web.StreamResponse:
 
 async def _ready(request: web.Request) -> web.Response:
     """Answers 200 while a decode instance is up."""
-    if request.app[PROXY].is_draining:
+    if request.app[PROXY].is_leaving:
         raise ApiError(503, "the proxy is shutting down", code="aborted")
     if not request.app[POOLS].decode.up:
         raise ApiError(503, "no decode instance is up", code="no_instance")

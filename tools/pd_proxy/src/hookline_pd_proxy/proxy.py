@@ -38,7 +38,8 @@ class Proxy:
     """Answers clients with the responses of instances.
 
     Attributes:
-        is_draining: Whether new requests are refused.
+        is_leaving: Whether new requests should go elsewhere.
+        is_draining: Whether they are refused.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Proxy:
         self._settings = settings
         self._numbers = numbers
         self._prefill = Prefill(pools.prefill, upstream, settings, numbers)
-        self.is_draining = False
+        self.is_leaving = self.is_draining = False
         self._open_requests = 0
         self._is_quiet = asyncio.Event()
         self._is_quiet.set()

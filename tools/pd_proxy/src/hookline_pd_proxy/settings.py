@@ -117,8 +117,15 @@ class RouteSettings:
         minimum=1,
         read=read_size,
     )
+    shutdown_delay: float = option(
+        "Time after SIGTERM in which requests are served, though readiness is a 503.",
+        default=0.0,
+        group=ROUTE,
+        metavar="SECONDS",
+        minimum=0,
+    )
     shutdown_timeout: float = option(
-        "Time after SIGTERM for running requests to finish before they are cut off.",
+        "Time after the delay for running requests to finish before they are cut off.",
         default=30.0,
         group=ROUTE,
         metavar="SECONDS",

@@ -80,7 +80,7 @@ class ZmqTransport:
         self._woken, self._waker = socket.socketpair()
         self._waker.setblocking(False)
         self._woken.setblocking(False)
-        self._router = self._new_socket(zmq.ROUTER)
+        self._router = self._new_socket(zmq.ROUTER, self._options.host)
         self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
         if self._keys is not None:
             self._router.curve_server = True
@@ -92,6 +92,7 @@ class ZmqTransport:
         try:
             host = self._options.host  # ZMQ resolves no names for that
             numbers = host if is_everywhere(host) else numeric(host)
+            self._router.setsockopt(zmq.IPV6, int(numbers == "*" or ":" in numbers))
             self._router.bind(_endpoint(numbers, self._options.port or "*"))
         except (AddressError, zmq.ZMQError) as error:
             self.close()
@@ -177,7 +178,7 @@ class ZmqTransport:
         now = time.monotonic()
         if len(self._lines) >= _MOST_PEERS:
             return None
-        made = self._new_socket(zmq.DEALER)
+        made = self._new_socket(zmq.DEALER, peer.host)
         made.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
         made.setsockopt(zmq.RECONNECT_IVL_MAX, _LONGEST_RECONNECT_MS)
         if self._keys is not None:
@@ -214,7 +215,7 @@ class ZmqTransport:
                 self.forget(peer)
                 return
 
-    def _new_socket(self, kind: int) -> Socket:
+    def _new_socket(self, kind: int, host: str) -> Socket:
         made: Socket = self._context.socket(kind)
         beat_ms = max(1, round(self._options.peer_timeout_seconds * 1000))
         for option, value in (
@@ -225,7 +226,7 @@ class ZmqTransport:
             (zmq.HEARTBEAT_IVL, beat_ms),
             (zmq.HEARTBEAT_TIMEOUT, 2 * beat_ms),
             (zmq.HANDSHAKE_IVL, beat_ms),
-            (zmq.IPV6, 1),  # and IPv4
+            (zmq.IPV6, int(host == "*" or ":" in host)),  # then it has both
         ):
             made.setsockopt(option, value)
         return made

@@ -159,9 +159,9 @@ class Publisher:
         # Peers send topics and numbers only, and soon after they have connected.
         opened.setsockopt(zmq.MAXMSGSIZE, _MOST_BYTES)
         opened.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
-        opened.setsockopt(zmq.IPV6, 1)  # and IPv4
         try:
             address = address_of(endpoint, rank)
+            opened.setsockopt(zmq.IPV6, int(_is_ipv6(address)))
             if not binds:
                 opened.connect(address)
                 return
@@ -218,12 +218,28 @@ def _is_bound(endpoint: str) -> bool:
     return not endpoint.startswith(TCP) or "*" in endpoint or "::" in endpoint
 
 
+def _is_ipv6(address: str) -> bool:
+    """Whether a socket needs IPv6: its addresses of IPv4 are then those of IPv6."""
+    if not address.startswith(TCP):
+        return False
+    host = tcp_address(address).host
+    if host == "*" or _is_interface(host):
+        return host == "*"
+    try:
+        return ":" in numeric(host)
+    except AddressError:  # a subscriber's name that is not known yet
+        return False
+
+
+def _is_interface(host: str) -> bool:
+    return host in (name for _, name in socket.if_nameindex())
+
+
 def _bindable(address: str) -> str:
     """Returns an address that ZMQ binds: it resolves no names for that."""
     if not address.startswith(TCP):
         return address
     place = tcp_address(address)
-    is_interface = place.host in (name for _, name in socket.if_nameindex())
-    if place.host == "*" or is_interface:
+    if place.host == "*" or _is_interface(place.host):
         return address
     return address_of(TCP + str(replace(place, host=numeric(place.host))), 0)

@@ -1,5 +1,7 @@
 """Builds a logger from its options."""
 
+import os
+
 from hookline.clock import SystemClock
 from hookline.payloads import LoggerContext
 from hookline_otel.connecting import make_transport
@@ -15,13 +17,14 @@ from hookline_otel.options import Options
 from hookline_otel.outage_log import OutageLog
 from hookline_otel.queue_sender import LOG_RECORDS, SPANS, QueueSender
 from hookline_otel.resource import make_resource, make_scope
+from hookline_otel.transport_settings import TransportSettings
 
 
 def build_logger(context: LoggerContext, options: Options) -> OtelLogger:
     """Builds a logger; threads and connections start with its first hook.
 
     Raises:
-        ConfigError: A standard environment variable is invalid.
+        ConfigError: An endpoint cannot be used.
     """
     clock = SystemClock()
     resource = make_resource(options.service_name)
@@ -79,7 +82,9 @@ def _metric_sender(
 
 
 def _delivery(signal: Signal, endpoint: Endpoint, options: Options) -> Delivery:
+    settings = TransportSettings.read(signal, endpoint, options.headers, os.environ)
     return Delivery(
-        make_transport(signal, endpoint, options.headers),
+        make_transport(signal, endpoint, settings),
         OutageLog(signal, endpoint, SystemClock()),
+        settings.export_seconds,
     )

@@ -1,7 +1,5 @@
 """Chooses the transport for a protocol."""
 
-import os
-
 from hookline.exceptions import ConfigError
 from hookline_otel.endpoint import Endpoint, OtlpProtocol, Signal
 from hookline_otel.transport import Transport
@@ -10,14 +8,13 @@ from hookline_registry import Failure, isolate
 
 
 def make_transport(
-    signal: Signal, endpoint: Endpoint, headers: dict[str, str] | None
+    signal: Signal, endpoint: Endpoint, settings: TransportSettings
 ) -> Transport:
     """Creates the endpoint's transport, which connects on first use.
 
     Raises:
-        ConfigError: A standard environment variable is invalid.
+        ConfigError: The endpoint cannot be used with these settings.
     """
-    settings = TransportSettings.read(signal, endpoint, headers, os.environ)
     made = isolate(_make, signal, endpoint, settings)
     if isinstance(made, Failure):
         raise ConfigError(

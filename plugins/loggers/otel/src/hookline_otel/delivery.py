@@ -8,9 +8,6 @@ from hookline_otel.outage_log import OutageLog
 from hookline_otel.transport import Transport
 from hookline_registry import Failure, isolate
 
-EXPORT_SECONDS = 5.0
-"""Deadline of one export including its retries."""
-
 FIRST_PAUSE_SECONDS = 1.0
 """Pause before the first retry; doubles with each further retry."""
 
@@ -20,13 +17,17 @@ _LEAST_TIMEOUT_SECONDS = 0.1
 class Delivery:
     """Sends through one transport; never raises, whatever the transport does."""
 
-    def __init__(self, transport: Transport, outage: OutageLog) -> None:
+    def __init__(
+        self, transport: Transport, outage: OutageLog, export_seconds: float
+    ) -> None:
         """Creates the delivery, which then owns the transport.
 
         Args:
             transport: Closed by `shutdown`.
             outage: Logs failures.
+            export_seconds: Maximum time of one export, with its retries.
         """
+        self._export_seconds = export_seconds
         self._transport = transport
         self._outage = outage
         self._is_ending = threading.Event()
@@ -48,7 +49,7 @@ class Delivery:
         self._transport.close()
 
     def _send(self, body: bytes) -> str | None:
-        deadline = time.monotonic() + EXPORT_SECONDS
+        deadline = time.monotonic() + self._export_seconds
         pause = FIRST_PAUSE_SECONDS
         while True:
             left = max(deadline - time.monotonic(), _LEAST_TIMEOUT_SECONDS)

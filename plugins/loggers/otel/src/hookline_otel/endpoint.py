@@ -1,14 +1,24 @@
 """A signal's endpoint, from an option or the standard environment variables."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from urllib.parse import SplitResult, urlsplit
+from functools import partial
+from urllib.parse import urlsplit
 
 from hookline.exceptions import ConfigError
+from hookline_otel.variables import (
+    ENVIRONMENT,
+    is_true,
+    of_signal,
+    tolerant,
+)
+from hookline_processes.addresses import AddressError, HostPort, read_host, read_url
 
-ENVIRONMENT = "OTEL_EXPORTER_OTLP"
-"""Prefix of the standard environment variables."""
+_GRPC_PORT = 4317
+_DEFAULT_HOST = "http://localhost"
+_log = logging.getLogger("hookline_otel")
 
 
 class Signal(StrEnum):
@@ -50,81 +60,107 @@ def find_endpoint(
     """Returns the signal's endpoint, or None if none is configured.
 
     Raises:
-        ConfigError: The protocol or the URL is invalid.
+        ConfigError: The protocol or the URL of an option is invalid.
     """
-    protocol = _protocol(signal, given, environment, name)
-    own, shared = (
-        f"{ENVIRONMENT}_{signal.upper()}_ENDPOINT",
-        f"{ENVIRONMENT}_ENDPOINT",
-    )
+    if (text := given.get("protocol")) is not None:
+        protocol = _protocol(f"{name}.protocol", text)
+    else:
+        asked = of_signal(environment, signal, "PROTOCOL")
+        protocol = tolerant(_spoken, *asked, OtlpProtocol.GRPC)
+    insecure = of_signal(environment, signal, "INSECURE")
+    is_plain = is_true(*insecure) if insecure[1] else None
+    read = partial(_endpoint, protocol=protocol, signal=signal, is_plain=is_plain)
     if (url := given.get(f"{signal}_endpoint")) is not None:
-        return _endpoint(f"{name}.{signal}_endpoint", url, protocol, signal)
-    if url := environment.get(own):
-        return _endpoint(own, url, protocol, signal)
-    if base := environment.get(shared):
+        return read(f"{name}.{signal}_endpoint", url)
+    variable, base = of_signal(environment, signal, "ENDPOINT")
+    if base is None:
+        return None
+    if protocol is OtlpProtocol.GRPC:
+        return tolerant(
+            partial(read, is_variable=True),
+            variable,
+            base,
+            Endpoint(f"{_DEFAULT_HOST}:{_GRPC_PORT}", protocol),
+        )
+    if variable == f"{ENVIRONMENT}_ENDPOINT":
         # By the standard, the shared variable is a base URL whatever its path.
-        path = f"/v1/{signal}" if protocol is OtlpProtocol.HTTP else ""
-        return _endpoint(shared, base.rstrip("/") + path, protocol, signal)
-    return None
+        base = f"{base.rstrip('/')}/v1/{signal}"
+    usual = Endpoint(f"{_DEFAULT_HOST}:4318/v1/{signal}", protocol)
+    return tolerant(read, variable, base, usual)
 
 
-def _protocol(
-    signal: Signal, given: Mapping[str, str], environment: Mapping[str, str], name: str
-) -> OtlpProtocol:
-    sources = (
-        (f"{name}.protocol", given.get("protocol")),
-        *(
-            (variable, environment.get(variable) or None)
-            for variable in (
-                f"{ENVIRONMENT}_{signal.upper()}_PROTOCOL",
-                f"{ENVIRONMENT}_PROTOCOL",
-            )
-        ),
-    )
-    for option, text in sources:
-        if text is None:
-            continue
-        if text not in tuple(OtlpProtocol):
-            known = ", ".join(OtlpProtocol)
-            raise ConfigError(option, f"unknown protocol {text!r}; known: {known}")
-        return OtlpProtocol(text)
-    return OtlpProtocol.GRPC
+def _protocol(option: str, text: str) -> OtlpProtocol:
+    if text not in tuple(OtlpProtocol):
+        known = ", ".join(OtlpProtocol)
+        raise ConfigError(option, f"unknown protocol {text!r}; known: {known}")
+    return OtlpProtocol(text)
+
+
+def _spoken(variable: str, text: str) -> OtlpProtocol:
+    """Reads a variable; collectors that speak JSON speak Protobuf on the same port."""
+    if text == "http/json":
+        _log.warning("%s: http/json is not spoken, but http/protobuf", variable)
+        return OtlpProtocol.HTTP
+    return _protocol(variable, text)
 
 
 def _endpoint(
-    option: str, url: str, protocol: OtlpProtocol, signal: Signal
+    option: str,
+    url: str,
+    *,
+    protocol: OtlpProtocol,
+    signal: Signal,
+    is_plain: bool | None,
+    is_variable: bool = False,
 ) -> Endpoint:
-    parts = _split(option, url, protocol)
+    if protocol is OtlpProtocol.GRPC and "://" not in url:
+        return Endpoint(_without_scheme(option, url, is_plain=is_plain), protocol)
+    # Other engines' guides write `grpc://` for gRPC without TLS.
+    schemes = ("http", "https", "grpc")[: 3 if protocol is OtlpProtocol.GRPC else 2]
+    try:
+        parts = read_url(url, schemes)
+    except AddressError as error:
+        raise ConfigError(
+            option, f"must be a URL such as http://localhost:4317, not {url!r}"
+        ) from error
     has_path = parts.path not in {"", "/"}
-    if protocol is OtlpProtocol.GRPC and has_path:
+    if protocol is OtlpProtocol.GRPC and is_variable and has_path:
+        _log.warning("%s: gRPC does not use the path %s", option, parts.path)
+    elif protocol is OtlpProtocol.GRPC and has_path:
         raise ConfigError(
             option,
             f"{url!r} has a path, which gRPC does not use; remove it, or use the "
             f"protocol {OtlpProtocol.HTTP}",
         )
+    if protocol is OtlpProtocol.GRPC and is_variable:
+        parts = parts._replace(path="")
     if protocol is OtlpProtocol.HTTP and not has_path:
         parts = parts._replace(path=f"/v1/{signal}")
     return Endpoint(parts.geturl(), protocol)
 
 
-def _split(option: str, url: str, protocol: OtlpProtocol) -> SplitResult:
-    # Other engines' guides write `grpc://` for gRPC without TLS.
-    schemes = (
-        ("http", "https", "grpc")
-        if protocol is OtlpProtocol.GRPC
-        else (
-            "http",
-            "https",
-        )
-    )
-    detail = f"must be a URL such as http://localhost:4317, not {url!r}"
-    if any(character.isspace() for character in url):
-        raise ConfigError(option, detail)
+def _without_scheme(option: str, text: str, *, is_plain: bool | None) -> str:
+    """Returns the URL of `HOST` or `HOST:PORT`, which gRPC takes as well.
+
+    By the standard it is reached with TLS unless `OTEL_EXPORTER_OTLP_INSECURE` is true.
+    A collector on this machine is reached without, if that is not set.
+    """
     try:
-        parts = urlsplit(url)
-        is_whole = parts.scheme in schemes and parts.hostname and parts.port != 0
-    except ValueError as error:
-        raise ConfigError(option, detail) from error
-    if not is_whole:
-        raise ConfigError(option, detail)
-    return parts
+        place = HostPort.read(text)
+    except AddressError:
+        try:
+            place = HostPort(read_host(text), _GRPC_PORT)
+        except AddressError as error:
+            raise ConfigError(
+                option, f"must be a URL such as http://localhost:4317, not {text!r}"
+            ) from error
+    if place.port == 0:
+        raise ConfigError(option, f"{text!r} has no port that can be reached")
+    is_plain = place.is_loopback if is_plain is None else is_plain
+    _log.info(
+        "%s=%s has no scheme: it is reached %s TLS",
+        option,
+        text,
+        "without" if is_plain else "with",
+    )
+    return f"{'http' if is_plain else 'https'}://{place}"

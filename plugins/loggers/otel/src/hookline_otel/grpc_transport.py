@@ -8,7 +8,12 @@ import grpc
 
 from hookline_otel.endpoint import Endpoint, Signal
 from hookline_otel.transport import Refusal
-from hookline_otel.transport_settings import Compression, TransportSettings, user_agent
+from hookline_otel.transport_settings import (
+    Compression,
+    TransportSettings,
+    proxy_of,
+    user_agent,
+)
 
 RECONNECT_MS = 500
 """Replaces gRPC's backoff of up to two minutes: `Delivery` already backs off."""
@@ -62,7 +67,11 @@ class GrpcTransport:
 def _open(endpoint: Endpoint, settings: TransportSettings) -> grpc.Channel:
     target = urlsplit(endpoint.url).netloc
     compression = _COMPRESSION[settings.compression]
+    proxy = proxy_of(endpoint)
     options = (
+        # gRPC would ask a proxy for this machine, and reads only some of NO_PROXY.
+        ("grpc.enable_http_proxy", int(proxy is not None)),
+        *([("grpc.http_proxy", proxy)] if proxy is not None else []),
         ("grpc.primary_user_agent", user_agent()),
         ("grpc.initial_reconnect_backoff_ms", RECONNECT_MS),
         ("grpc.max_reconnect_backoff_ms", RECONNECT_MS),

@@ -1,6 +1,7 @@
 """OTLP over HTTP."""
 
 import gzip
+import os
 import zlib
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -9,7 +10,12 @@ import requests
 
 from hookline_otel.endpoint import Endpoint
 from hookline_otel.transport import Refusal
-from hookline_otel.transport_settings import Compression, TransportSettings, user_agent
+from hookline_otel.transport_settings import (
+    Compression,
+    TransportSettings,
+    proxy_of,
+    user_agent,
+)
 
 _PASSING = (
     HTTPStatus.TOO_MANY_REQUESTS,
@@ -32,8 +38,12 @@ class HttpTransport:
     def __init__(self, endpoint: Endpoint, settings: TransportSettings) -> None:
         self._url = endpoint.url
         self._compress = _COMPRESS[settings.compression]
-        self._verify = str(settings.certificate) if settings.certificate else True
+        self._verify = _trusted(settings)
         self._session = requests.Session()
+        # It would ask a proxy for this machine, and take passwords from ~/.netrc.
+        self._session.trust_env = False
+        if (proxy := proxy_of(endpoint)) is not None:
+            self._session.proxies = {"http": proxy, "https": proxy}
         self._session.cert = _client_certificate(settings)
         self._session.headers.update(_headers(settings))
 
@@ -58,6 +68,14 @@ class HttpTransport:
 
     def close(self) -> None:
         self._session.close()
+
+
+def _trusted(settings: TransportSettings) -> str | bool:
+    """Returns the file of certificate authorities; True for the usual ones."""
+    if settings.certificate is not None:
+        return str(settings.certificate)
+    usual = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+    return next((found for name in usual if (found := os.environ.get(name))), True)
 
 
 def _headers(settings: TransportSettings) -> dict[str, str]:

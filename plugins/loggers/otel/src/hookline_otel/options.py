@@ -1,16 +1,19 @@
 """The logger's options, parsed without importing OpenTelemetry."""
 
+import logging
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Self
 from urllib.parse import unquote
 
 from hookline.exceptions import ConfigError
 from hookline.payloads import LoggerContext
 from hookline_otel.endpoint import Endpoint, Signal, find_endpoint
+from hookline_otel.variables import is_exported, is_true, tolerant
 
 MAX_FLUSH_SECONDS = 4.0
 """Stays below the 5 s that the front end waits for its loggers to close."""
@@ -30,10 +33,19 @@ HELP: Mapping[str, tuple[str, str | None]] = {
     "headers": ("request headers: name=value,name=value", None),
     "semconv": ("attributes of request spans: genai, vllm or both", "genai"),
     "service_name": ("name of the service; defaults to OTEL_SERVICE_NAME", None),
-    "metrics_interval": ("seconds between two pushes of the metrics", "10"),
+    "metrics_interval": (
+        "seconds between two pushes; defaults to OTEL_METRIC_EXPORT_INTERVAL, then 10",
+        None,
+    ),
     "flush_seconds": ("maximum seconds for the last export on shutdown", "2"),
 }
 """Help text and default of each option."""
+
+DISABLED = "OTEL_SDK_DISABLED"
+INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"
+_USUAL_INTERVAL = 10.0
+_LONGEST_INTERVAL = 3600.0
+_log = logging.getLogger("hookline_otel")
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
@@ -85,7 +97,7 @@ class Options:
 
         Raises:
             ConfigError: An option is unknown, its value is invalid, or no endpoint is
-                configured.
+                configured and nothing is turned off.
         """
         given, name = context.options, context.name
         if unknown := sorted(set(given) - set(HELP)):
@@ -93,25 +105,31 @@ class Options:
             raise ConfigError(
                 f"{name}.{unknown[0]}", f"no such option; options: {known}"
             )
-        traces = find_endpoint(Signal.TRACES, given, environment, name)
-        metrics = find_endpoint(Signal.METRICS, given, environment, name)
-        logs = _logs(given, environment, name)
-        if traces is None and metrics is None and logs is None:
+        if is_true(DISABLED, environment.get(DISABLED)):
+            _log.info("%s is set: nothing is exported", DISABLED)
+            return cls()
+        found: dict[Signal, Endpoint | None] = {}
+        is_turned_off = False
+        for signal in (Signal.TRACES, Signal.METRICS):
+            if f"{signal}_endpoint" in given or is_exported(environment, signal):
+                found[signal] = find_endpoint(signal, given, environment, name)
+            else:
+                is_turned_off = True
+        found[Signal.LOGS] = _logs(given, environment, name)
+        if not (any(found.values()) or is_turned_off):
             raise ConfigError(
                 f"{name}.traces_endpoint",
                 "no endpoint: set this, metrics_endpoint, logs_endpoint or the "
                 "environment variable OTEL_EXPORTER_OTLP_ENDPOINT",
             )
         return cls(
-            traces=traces,
-            metrics=metrics,
-            logs=logs,
-            headers=read_headers(f"{name}.headers", given.get("headers")),
+            traces=found.get(Signal.TRACES),
+            metrics=found.get(Signal.METRICS),
+            logs=found[Signal.LOGS],
+            headers=_headers(f"{name}.headers", given.get("headers")),
             semconv=_semconv(f"{name}.semconv", given.get("semconv", "genai")),
             service_name=_name(f"{name}.service_name", given.get("service_name")),
-            metrics_interval_seconds=_seconds(
-                f"{name}.metrics_interval", given.get("metrics_interval", "10"), 3600.0
-            ),
+            metrics_interval_seconds=_interval(name, given, environment),
             flush_seconds=_seconds(
                 f"{name}.flush_seconds",
                 given.get("flush_seconds", "2"),
@@ -120,14 +138,12 @@ class Options:
         )
 
 
-def read_headers(option: str, text: str | None) -> dict[str, str] | None:
+def read_headers(option: str, text: str) -> dict[str, str]:
     """Parses `name=value,name=value` into headers by lower-case name.
 
     Raises:
         ConfigError: A header is invalid.
     """
-    if text is None:
-        return None
     headers: dict[str, str] = {}
     for pair in text.split(","):
         key, equals, value = (part.strip() for part in pair.partition("="))
@@ -138,6 +154,37 @@ def read_headers(option: str, text: str | None) -> dict[str, str] | None:
         if not _HEADER_VALUE.fullmatch(headers[key.lower()]):
             raise ConfigError(option, f"the value of {key} is not printable ASCII")
     return headers
+
+
+def _headers(option: str, text: str | None) -> dict[str, str] | None:
+    return None if text is None else read_headers(option, text)
+
+
+def _interval(
+    name: str, given: Mapping[str, str], environment: Mapping[str, str]
+) -> float:
+    if (text := given.get("metrics_interval")) is not None:
+        return _seconds(f"{name}.metrics_interval", text, _LONGEST_INTERVAL)
+    text = environment.get(INTERVAL, "").strip() or None
+    return tolerant(
+        partial(read_milliseconds, most=_LONGEST_INTERVAL),
+        INTERVAL,
+        text,
+        _USUAL_INTERVAL,
+    )
+
+
+def read_milliseconds(variable: str, text: str, most: float) -> float:
+    """Returns a duration in seconds, which variables have in milliseconds.
+
+    Raises:
+        ConfigError: It is not above 0 and at most `most` seconds.
+    """
+    if text.isascii() and text.isdecimal() and 0 < int(text) <= most * 1000:
+        return int(text) / 1000
+    raise ConfigError(
+        variable, f"must be milliseconds, 1 to {most * 1000:.0f}, not {text!r}"
+    )
 
 
 def _logs(

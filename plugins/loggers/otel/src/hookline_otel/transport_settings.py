@@ -1,15 +1,25 @@
 """Transport settings from the standard environment variables."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
 from hookline.exceptions import ConfigError
-from hookline_otel.endpoint import ENVIRONMENT, Endpoint, Signal
-from hookline_otel.options import read_headers
+from hookline_otel.endpoint import Endpoint, Signal
+from hookline_otel.options import read_headers, read_milliseconds
+from hookline_otel.variables import of_signal, tolerant
+from hookline_processes.addresses import AddressError
+from hookline_processes.proxies import proxy_for
+
+EXPORT_SECONDS = 5.0
+_MOST_SECONDS = 600.0
+_log = logging.getLogger("hookline_otel")
 
 
 class Compression(StrEnum):
@@ -28,6 +38,7 @@ class TransportSettings:
         certificate: File of trusted certificate authorities; None uses the system's.
         client_key: File of the client's private key, for mutual TLS.
         client_certificate: File of the client's certificate.
+        export_seconds: Maximum time of an export, with its retries.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -35,6 +46,7 @@ class TransportSettings:
     certificate: Path | None = None
     client_key: Path | None = None
     client_certificate: Path | None = None
+    export_seconds: float = EXPORT_SECONDS
 
     @classmethod
     def read(
@@ -44,25 +56,19 @@ class TransportSettings:
         headers: dict[str, str] | None,
         environment: Mapping[str, str],
     ) -> Self:
-        """Reads the variables, the signal's own first; `headers` override them.
-
-        Raises:
-            ConfigError: A variable is invalid, or names a missing file.
-        """
-        found = _Variables(signal, environment)
+        """Reads the variables, the signal's own first; `headers` override them."""
+        found = partial(of_signal, environment, signal)
         if headers is None:
-            headers = read_headers(*found.get("HEADERS"))
+            headers = tolerant(read_headers, *found("HEADERS"), None)
+        files: dict[str, Path | None] = {}
+        if endpoint.is_secure:
+            for name in ("CERTIFICATE", "CLIENT_KEY", "CLIENT_CERTIFICATE"):
+                files[name.lower()] = tolerant(_file, *found(name), None)
         return cls(
             headers=headers or {},
-            compression=_compression(*found.get("COMPRESSION")),
-            **(
-                {
-                    name.lower(): _file(*found.get(name))
-                    for name in ("CERTIFICATE", "CLIENT_KEY", "CLIENT_CERTIFICATE")
-                }
-                if endpoint.is_secure
-                else {}
-            ),
+            compression=tolerant(_compression, *found("COMPRESSION"), Compression.NONE),
+            export_seconds=tolerant(_seconds, *found("TIMEOUT"), EXPORT_SECONDS),
+            **files,
         )
 
 
@@ -71,33 +77,34 @@ def user_agent() -> str:
     return f"hookline-otel/{version('hookline-otel')}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Variables:
-    signal: Signal
-    environment: Mapping[str, str]
-
-    def get(self, name: str) -> tuple[str, str | None]:
-        """Returns a variable's full name and its value, None if unset or empty."""
-        own, shared = (
-            f"{ENVIRONMENT}_{self.signal.upper()}_{name}",
-            f"{ENVIRONMENT}_{name}",
-        )
-        if value := self.environment.get(own):
-            return own, value
-        return shared, self.environment.get(shared) or None
+def _seconds(variable: str, text: str) -> float:
+    return read_milliseconds(variable, text, _MOST_SECONDS)
 
 
-def _compression(variable: str, text: str | None) -> Compression:
-    name = "none" if text is None else text.strip().lower()
+def _compression(variable: str, text: str) -> Compression:
+    name = text.lower()
     if name not in tuple(Compression):
         known = ", ".join(Compression)
         raise ConfigError(variable, f"unknown compression {text!r}; known: {known}")
     return Compression(name)
 
 
-def _file(variable: str, text: str | None) -> Path | None:
-    if text is None:
-        return None
-    if not Path(text).is_file():
-        raise ConfigError(variable, f"no such file: {text!r}")
+def _file(variable: str, text: str) -> Path:
+    try:
+        Path(text).read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            variable, f"{text!r} cannot be read: {error.strerror}"
+        ) from error
     return Path(text)
+
+
+def proxy_of(endpoint: Endpoint) -> str | None:
+    """Returns the proxy on the way to an endpoint; None for none, or a wrong one."""
+    parts = urlsplit(endpoint.url)
+    scheme = "https" if endpoint.is_secure else "http"
+    try:
+        return proxy_for(parts._replace(scheme=scheme).geturl())
+    except AddressError as error:
+        _log.warning("%s is reached directly: %s", endpoint.host, error)
+        return None

@@ -1,5 +1,6 @@
 """Connects a front end to several engines, on this machine and on others."""
 
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,6 +23,8 @@ from hookline_cluster.machines.placing import place_engines
 from hookline_cluster.machines.remote_client import RemoteClient
 from hookline_cluster.machines.tcp import TcpHub
 from hookline_cluster.scaling.elastic_client import ElasticClient
+
+_log = logging.getLogger(__name__)
 
 SharedClient = OwnerClient | RemoteClient | MultiNodeClient
 """Clients that own engines to which other processes can attach."""
@@ -87,7 +90,9 @@ def _listen(config: EngineConfig, relay: ClientRelay | None) -> RemoteClient:
     secret = read_secret(machines.secret_file)
     keys = None if secret is None else LinkKeys.derive(secret)
     endpoint = endpoint_of(machines, has_secret=secret is not None)
-    return RemoteClient(config, TcpHub(endpoint, keys, relay), relay)
+    hub = TcpHub(endpoint, keys, relay)
+    _log.info("engines of other machines join at %s", hub.address)
+    return RemoteClient(config, hub, relay)
 
 
 def _joined(

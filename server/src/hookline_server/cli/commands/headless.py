@@ -6,11 +6,12 @@ import threading
 from types import FrameType
 
 from hookline.config import EngineConfig
+from hookline_processes.terminal import Terminal
 from hookline_server.children import kill_children
 from hookline_server.cli.output import say
 from hookline_server.engine_sharing import require_cluster
 from hookline_server.settings import ServerSettings
-from hookline_server.stop_signals import SIGNALS
+from hookline_server.stop_signals import SIGNALS, ignore_all
 
 FAILURE = 1
 
@@ -34,6 +35,7 @@ def run_headless(config: EngineConfig, settings: ServerSettings) -> int:
 
 def _stopped_by_signals() -> threading.Event:
     stopping = threading.Event()
+    terminal = Terminal()
 
     def stop(number: int, _: FrameType | None) -> None:
         if stopping.is_set():
@@ -41,6 +43,13 @@ def _stopped_by_signals() -> threading.Event:
             os._exit(128 + number)
         stopping.set()
 
+    def hang_up(number: int, frame: FrameType | None) -> None:
+        if terminal.is_lost:
+            stop(number, frame)
+
     for each in SIGNALS:
         signal.signal(each, stop)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, hang_up)
+    ignore_all()
     return stopping

@@ -1,6 +1,7 @@
 """`hookline serve`: starts the server."""
 
 import asyncio
+import logging
 import os
 import time
 from contextlib import closing
@@ -30,6 +31,8 @@ from hookline_server.process_settings import set_up_process
 from hookline_server.replies.parsers import choose_parsers
 from hookline_server.serving import serve
 from hookline_server.settings import ServerSettings
+
+logger = logging.getLogger(__name__)
 
 
 def run(argv: list[str]) -> int:
@@ -64,6 +67,7 @@ def run(argv: list[str]) -> int:
     log = set_up_log(settings.log_level, settings.log_format)
     with closing(listening), closing(log):
         warn_if_open(listening, key_ring(settings))
+        logger.info("listening on %s", " and ".join(map(url, listening.all)))
         if settings.api_server_count == 1:
             serving = serve(
                 listening,

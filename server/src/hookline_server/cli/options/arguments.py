@@ -87,7 +87,7 @@ def read_arguments(
         typed = given
         given = parse(parser, file_arguments(str(typed[CONFIG_FILE]), everything))
         given |= typed
-    return Arguments(completed(given), loggers)
+    return Arguments(completed(given, loggers), loggers)
 
 
 def engine_config(arguments: Arguments, *, in_process: bool) -> EngineConfig:

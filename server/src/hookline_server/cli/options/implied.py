@@ -1,22 +1,38 @@
 """Settings that follow from other settings, unless they are set themselves."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from typing import cast
 
 from hookline.exceptions import ConfigError
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.derived import SHORTHAND
 from hookline_server.cli.options.engine import TRACE_RATIO, TRACES_ENDPOINT
+from hookline_server.trace_rules import TraceRules
 
 DEFAULT_MAX_TENANTS = 50
 
 TENANTS = "config.sections.metrics.tenants"
 MAX_TENANTS = "config.sections.metrics.max_tenants"
+ENDPOINT_VARIABLES = (
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+)
+"""Variables that name an endpoint for traces, if the logger for them is in use."""
 TENANT_SOURCES = ("server.tenant_header", "server.api_keys", "server.tenant_keys")
 
 
-def completed(given: Mapping[str, object]) -> dict[str, object]:
+def completed(
+    given: Mapping[str, object],
+    loggers: Collection[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, object]:
     """Returns the settings, by dotted target, with those that follow from them.
+
+    Args:
+        given: What is set.
+        loggers: The stat loggers in use.
+        environment: The variables; None for those of this process.
 
     Raises:
         UsageError: An option lacks another one without which it has no effect.
@@ -24,7 +40,7 @@ def completed(given: Mapping[str, object]) -> dict[str, object]:
     """
     return {
         **_shorthands(given),
-        **_traces(given),
+        **_traces(given, loggers, os.environ if environment is None else environment),
         **_tenants(given),
         **given,
     }
@@ -39,12 +55,19 @@ def _shorthands(given: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _traces(given: Mapping[str, object]) -> dict[str, object]:
+def _traces(
+    given: Mapping[str, object],
+    loggers: Collection[str],
+    environment: Mapping[str, str],
+) -> dict[str, object]:
     _, logger, key = TRACES_ENDPOINT.split(".")
     options = given.get("config.observers.options", {})
     of_logger = cast("Mapping[str, Mapping[str, str]]", options).get(logger, {})
+    ratio = TraceRules.of(environment, warn=bool).ratio  # the server warns
     if TRACES_ENDPOINT in given or key in of_logger:
-        return {TRACE_RATIO: 1.0}
+        return {TRACE_RATIO: 1.0 if ratio is None else ratio}
+    if logger in loggers and any(environment.get(each) for each in ENDPOINT_VARIABLES):
+        return {} if ratio is None else {TRACE_RATIO: ratio}
     if TRACE_RATIO in given:
         raise UsageError("--otlp-traces-sample requires --otlp-traces-endpoint")
     return {}

@@ -1,0 +1,58 @@
+"""The socket of the loggers' pages in an observer process, removed by a cleaner."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import cast
+
+import aiohttp
+import pytest
+
+from hookline.frontend.observation import Observers
+from hookline.pages import PageResponse, Routes
+from hookline_server import observer_pages
+from hookline_server.observer_pages import ObserverPages
+from hookline_testing.waiting import wait_until
+
+
+class OnePage:
+    """Stands for the loggers: one of them has a page."""
+
+    def add_routes(self, routes_of: Callable[[str], Routes]) -> None:
+        def page(_: object) -> PageResponse:
+            return PageResponse(body=b"x 1\n", content_type="text/plain")
+
+        routes_of("one").get("/one", page)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of the socket on which the page is served."""
+    monkeypatch.setattr(observer_pages, "LOOK_SECONDS", 0.01)
+    folder = tmp_path / "private"
+    folder.mkdir(mode=0o700)
+    pages = ObserverPages(cast("Observers", OnePage()), str(folder / "pages.sock"))
+    yield folder
+    pages.close()
+
+
+async def fetched(socket: Path) -> bytes:
+    connector = aiohttp.UnixConnector(str(socket))
+    async with (
+        aiohttp.ClientSession(connector=connector) as session,
+        session.get("http://observer/one") as response,
+    ):
+        return await response.read()
+
+
+async def test_a_removed_socket_is_there_again(folder: Path) -> None:
+    """
+    Servers reach the pages after their folder was removed as before.
+    """
+    socket = folder / "pages.sock"
+    before = await fetched(socket)
+    shutil.rmtree(folder)
+
+    wait_until(socket.exists, "nobody makes it again")
+
+    assert await fetched(socket) == before == b"x 1\n"
