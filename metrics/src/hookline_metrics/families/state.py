@@ -238,7 +238,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="tokens",
         help="Tokens looked up in the KV connector, counted once per request, at its "
-        "first admission.",
+        "first admission. What another instance has computed for the request is looked "
+        "up and not found: it is transferred.",
         value=Reading(
             StateReading,
             lambda state: one(transfers_of(state.stats).external_cache.queried_tokens),
@@ -248,8 +249,9 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_external_cache_hit_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Tokens loaded by the KV connector, counted once per request, at its "
-        "first admission.",
+        help="Tokens that the KV connector found in a cache and loaded, counted once "
+        "per request, at its first admission; without what another instance has "
+        "computed for the request.",
         value=Reading(
             StateReading,
             lambda state: one(transfers_of(state.stats).external_cache.hit_tokens),

@@ -10,6 +10,9 @@ from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StepReading, by_label, one
 
 
+PROMPT_SOURCE = Label("source", ("computed", "local_cache", "external", "transferred"))
+
+
 def _phases(step: StepReading) -> Iterable[Point]:
     record = step.record
     return by_label(
@@ -32,8 +35,13 @@ def _prompt_tokens(iteration: IterationStats) -> Iterable[Point]:
             "computed": iteration.prompt_tokens_computed,
             "local_cache": iteration.prompt_tokens_local,
             "external": iteration.prompt_tokens_external,
+            "transferred": iteration.prompt_tokens_transferred,
         }
     )
+
+
+def _ttft(first: FirstToken) -> Iterable[Point]:
+    return () if first.decodes_elsewhere else one(first.seconds)
 
 
 def _inter_token(iteration: IterationStats) -> Iterable[Point]:
@@ -65,10 +73,11 @@ STEP_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="tokens",
         help="Prompt tokens by the source of their KV: computed here, local prefix "
-        "cache, or external (KV connector); counted at the request's first "
-        "token. The sum over sources is all prompt tokens. Each of n completions is a "
-        "request: see hookline_request_group_prompt_tokens.",
-        labels=(Label("source", ("computed", "local_cache", "external")),),
+        "cache, external (found by a KV connector), or transferred (computed by "
+        "another instance for this request, and in no cache before); counted at the "
+        "request's first token. The sum over sources is all prompt tokens. Each of n "
+        "completions is a request: see hookline_request_group_prompt_tokens.",
+        labels=(PROMPT_SOURCE,),
         value=Reading(IterationStats, _prompt_tokens),
     ),
     Metric(
@@ -87,7 +96,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         help="Time to first token: first token - arrival, on the front end's clock; "
         "queueing and preemption included.",
         buckets=BucketFamily.TIME_TO_FIRST_TOKEN,
-        value=Reading(FirstToken, lambda first: one(first.seconds)),
+        value=Reading(FirstToken, _ttft),
     ),
     Metric(
         name="hookline_inter_token_seconds",
