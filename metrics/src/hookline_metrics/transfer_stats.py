@@ -123,6 +123,8 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
             has computed for the request is not found in a cache.
         released_blocks: Total blocks that were held for a save and freed before it,
             because their router says that nobody will load them.
+        transferred_tokens: Total tokens that other engines have computed for requests,
+            one per request, and that were loaded.
     """
 
     loading: int = 0
@@ -150,6 +152,7 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
     loaded_waiting: int = 0
     external_cache: PrefixCacheCounts = PrefixCacheCounts()
     released_blocks: int = 0
+    transferred_tokens: int = 0
 
     def at_rest(self) -> "TransferStats":
         """Returns the same totals with nothing in progress."""

@@ -258,6 +258,18 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         ),
     ),
     Metric(
+        name="hookline_transferred_tokens",
+        kind=Kind.COUNTER,
+        unit="tokens",
+        help="Tokens that another instance computed for a request and that the KV "
+        "connector loaded, counted once per request, at its first admission. They are "
+        "no cache hits.",
+        value=Reading(
+            StateReading,
+            lambda state: one(transfers_of(state.stats).transferred_tokens),
+        ),
+    ),
+    Metric(
         name="hookline_waiting_tokens",
         kind=Kind.GAUGE,
         unit="tokens",

@@ -233,6 +233,7 @@ class Loads:
             if entry.is_first:
                 moved = state.num_moved(self._range(entry.first_block, loaded))
                 self._ledger.count_hits(loaded * size - moved, state.tier_tokens)
+                self._ledger.transferred_tokens += moved
             if not reason:
                 request.is_provisional, state.may_load = False, True
         lost = (len(entry.load.block_ids) - loaded) * size

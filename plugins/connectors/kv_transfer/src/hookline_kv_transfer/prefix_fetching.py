@@ -98,6 +98,7 @@ class PrefixFetching:
         if self._may_load and is_first and reads:
             local = request.num_computed_tokens - found
             proven = 0 if request.is_provisional else found - moved
+            self._ledger.transferred_tokens += 0 if request.is_provisional else moved
             queried = request.num_prompt_tokens - local
             self._ledger.count_lookup(queried, proven, state.tier_tokens)
         if not found and waited is None:

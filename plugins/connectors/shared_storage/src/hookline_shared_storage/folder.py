@@ -103,8 +103,9 @@ class LayoutFolder:
             shutil.rmtree(each, ignore_errors=True)
 
 
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    """Returns what tells a folder from others; numbers of removed ones come again."""
+    return status.st_dev, status.st_ino, status.st_uid, stat.S_IFMT(status.st_mode)
 
 
 def _check_kind(status: os.stat_result, path: Path) -> None:
