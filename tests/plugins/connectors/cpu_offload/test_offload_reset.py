@@ -1,12 +1,11 @@
 """Resets of the prefix cache with tiers below it, and a disk that goes away."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from hookline import LLM, SamplingParams
-from hookline.config import CacheConfig, EngineConfig, ExecutorConfig
+from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
 from hookline_kv_transfer import KVTransferConfig
 from hookline_metrics.transfer_calls import reset_command, tiers_of
 from hookline_metrics.transfer_stats import transfers_of
@@ -23,6 +22,7 @@ def llm_with(disk: Path | None, memory_blocks: int = 64) -> LLM:
         kv_connector="cpu_offload", kv_connector_extra_config=extra
     )
     config = EngineConfig(
+        model=ModelConfig(max_model_len=64),
         cache=CacheConfig(block_size=4, num_kv_blocks=16),
         executor=ExecutorConfig(name="simulated"),
         kv_transfer=transfer.section(),
@@ -73,7 +73,7 @@ def test_disk_is_written_to_again_after_its_folder_was_removed(tmp_path: Path) -
     with llm_with(disk, memory_blocks=12) as llm:
         for number in (1, 2, 3, 4):
             cached(llm, number)
-        shutil.rmtree(disk)
+        disk.rename(tmp_path / "gone")  # at once, while it may be written to
         for number in (5, 6, 7, 8):
             cached(llm, number)
         failures = transfers_of(llm.front_end.engines[0].stats).failures
