@@ -24,8 +24,8 @@ from hookline_server.handlers.description import DESCRIPTION_ROUTES
 from hookline_server.handlers.embeddings import embeddings, pooling
 from hookline_server.handlers.health import DEEP_HEALTH_ROUTES, HEALTH_ROUTES
 from hookline_server.handlers.invocations import invocations
-from hookline_server.handlers.load import show_load
 from hookline_server.handlers.kv_transfers import release_transfer
+from hookline_server.handlers.load import show_load
 from hookline_server.handlers.missing_metrics import explain_missing_metrics
 from hookline_server.handlers.models import list_models, show_model
 from hookline_server.handlers.prefix_cache import reset_prefix_cache

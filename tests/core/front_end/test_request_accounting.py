@@ -243,7 +243,9 @@ def test_transferred_tokens_are_neither_cached_nor_computed(
         (None, False),
     ],
 )
-def test_prompt_for_another_instance_is_marked(asked: object, *, expected: bool) -> None:
+def test_prompt_for_another_instance_is_marked(
+    asked: object, *, expected: bool
+) -> None:
     """So that a client's request counts once, where it is decoded."""
     front = OtherFrontEnd()
     front.admit(7, sections={} if asked is None else {"kv_transfer": asked})

@@ -9,7 +9,6 @@ from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StepReading, by_label, one
 
-
 PROMPT_SOURCE = Label("source", ("computed", "local_cache", "external", "transferred"))
 
 

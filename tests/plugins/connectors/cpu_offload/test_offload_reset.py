@@ -47,7 +47,12 @@ def stored(folder: Path) -> int:
     [(None, "reset", 0), (True, "reset", 0), (False, "kept", 40)],
 )
 def test_tiers_are_reset_or_reported(
-    tmp_path: Path, external: bool | None, outcome: str, expected: int, *, has_disk: bool
+    tmp_path: Path,
+    external: bool | None,
+    outcome: str,
+    expected: int,
+    *,
+    has_disk: bool,
 ) -> None:
     """After a reset nothing is found in any tier that is not told as kept."""
     disk = tmp_path if has_disk else None

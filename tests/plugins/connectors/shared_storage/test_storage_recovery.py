@@ -102,7 +102,7 @@ def test_link_does_not_take_a_folders_place(tmp_path: Path, what: str) -> None:
     shutil.rmtree(place)
     place.symlink_to(other)
 
-    with pytest.raises(OSError, match="link|not a folder"):
+    with pytest.raises(OSError, match=r"link|not a folder"):
         store.write(block(2), CONTENT)
     with pytest.raises(DamagedError, match="unreadable"):
         read(store, 1)

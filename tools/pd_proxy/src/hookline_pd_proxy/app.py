@@ -85,9 +85,7 @@ async def _connected(app: web.Application) -> AsyncIterator[None]:
         new_session(settings.connect_timeout) as session,
         watched(pools.instances, session, settings.poll_seconds, settings.instance_key),
     ):
-        proxy = Proxy(
-            pools, Upstream(session), settings, app[_NUMBERS], app[_TRACING]
-        )
+        proxy = Proxy(pools, Upstream(session), settings, app[_NUMBERS], app[_TRACING])
         app[PROXY] = proxy
         yield
         await proxy.close()

@@ -7,7 +7,6 @@ from hookline.frozen import EMPTY, frozen_json, frozen_map
 from hookline.request import Request
 from hookline_registry import Failure, isolate
 
-
 REMOTE_CACHED = "remote_num_cached_tokens"
 """Key in `kv_transfer_params`: prompt tokens that the other engine had cached."""
 
@@ -50,7 +49,6 @@ class TransferState:
         self.external_tokens = range(0)
         self.waited: tuple[int, int] | None = None
         self.tier_tokens: Mapping[str, int] = EMPTY
-
 
     @property
     def transfer_id(self) -> str | None:

@@ -59,7 +59,7 @@ class LayoutFolder:
         if stat.S_ISLNK(root.st_mode) and not self._root_is_link:
             raise OSError(errno.ELOOP, "is a link now", str(self._root))
         _check_kind(status, self.path)
-        if not {os.stat(self._root).st_uid, status.st_uid} <= self._owners:
+        if not {self._root.stat().st_uid, status.st_uid} <= self._owners:
             raise PermissionError(errno.EPERM, "has another owner now", str(self.path))
         self._known = _identity(status)
 
@@ -80,9 +80,9 @@ class LayoutFolder:
             self.check()
 
     def remove(self) -> None:
-        """Gives the folder another name at once, and leaves an empty one, if it is there.
+        """Gives the folder another name at once, and leaves an empty one.
 
-        `sweep` deletes the files.
+        `sweep` deletes the files. A folder that is gone has none.
 
         Raises:
             OSError: It cannot be renamed, or must not be used.
