@@ -114,8 +114,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         unit="requests",
         help="Finished requests by reason, aborted requests (abort), requests whose "
         "deadline passed (timeout) and requests that the front end rejected (rejected) "
-        "included. Prompts that were computed for another instance (prefilled) are no "
-        "successes: it counts the client's request.",
+        "included. Prompts computed for another instance (prefilled) are no successes.",
         labels=(REASON,),
         value=Reading(
             FinishedRequest, lambda request: by_label({reason_of(request): 1})

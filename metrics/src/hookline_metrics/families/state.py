@@ -238,8 +238,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="tokens",
         help="Tokens looked up in the KV connector, counted once per request, at its "
-        "first admission. What another instance has computed for the request is looked "
-        "up and not found: it is transferred.",
+        "first admission.",
         value=Reading(
             StateReading,
             lambda state: one(transfers_of(state.stats).external_cache.queried_tokens),
@@ -250,8 +249,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="tokens",
         help="Tokens that the KV connector found in a cache and loaded, counted once "
-        "per request, at its first admission; without what another instance has "
-        "computed for the request.",
+        "per request, at its first admission.",
         value=Reading(
             StateReading,
             lambda state: one(transfers_of(state.stats).external_cache.hit_tokens),
@@ -261,9 +259,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_transferred_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Tokens that another instance computed for a request and that the KV "
-        "connector loaded, counted once per request, at its first admission. They are "
-        "no cache hits.",
+        help="Tokens that another instance computed for a request and the KV connector "
+        "loaded, counted once per request; no cache hits.",
         value=Reading(
             StateReading,
             lambda state: one(transfers_of(state.stats).transferred_tokens),

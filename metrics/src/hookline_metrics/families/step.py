@@ -72,9 +72,8 @@ STEP_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="tokens",
         help="Prompt tokens by the source of their KV: computed here, local prefix "
-        "cache, external (found by a KV connector), or transferred (computed by "
-        "another instance for this request, and in no cache before); counted at the "
-        "request's first token. The sum over sources is all prompt tokens. Each of n "
+        "cache, external (found by a KV connector), or transferred (computed for the "
+        "request by another instance); counted at its first token. The sum over sources is all prompt tokens. Each of n "
         "completions is a request: see hookline_request_group_prompt_tokens.",
         labels=(PROMPT_SOURCE,),
         value=Reading(IterationStats, _prompt_tokens),
