@@ -73,8 +73,9 @@ STEP_METRICS: tuple[Metric, ...] = (
         unit="tokens",
         help="Prompt tokens by the source of their KV: computed here, local prefix "
         "cache, external (found by a KV connector), or transferred (computed for the "
-        "request by another instance); counted at its first token. The sum over sources is all prompt tokens. Each of n "
-        "completions is a request: see hookline_request_group_prompt_tokens.",
+        "request by another instance); counted at its first token. The sum over "
+        "sources is all prompt tokens. Each of n completions is a request: see "
+        "hookline_request_group_prompt_tokens.",
         labels=(PROMPT_SOURCE,),
         value=Reading(IterationStats, _prompt_tokens),
     ),

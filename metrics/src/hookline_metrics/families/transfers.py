@@ -247,8 +247,8 @@ TRANSFER_METRICS: tuple[Metric, ...] = (
     _count(
         "released_blocks",
         "blocks",
-        "KV blocks of finished requests that were held for a save and released, because "
-        "nobody will load them.",
+        "KV blocks of finished requests that were held for a save and then released, "
+        "as nobody will load them.",
         lambda transfers: transfers.released_blocks,
     ),
 )
