@@ -235,8 +235,7 @@ def main() -> None:
         for name, total in outcomes.items():
             with arm(name, options) as (port, decode):
                 found = asyncio.run(load(port, options, seed=10_000 * (number + 1)))
-                hits = "hookline_external_cache_hit_tokens_total"
-                total.loaded += metric(decode, hits)
+                total.loaded += metric(decode, "hookline_transferred_tokens_total")
             total.streams += found.streams
             total.bursts += found.bursts
             total.seconds += found.seconds

@@ -148,7 +148,7 @@ class Stored(Side):
     def prepare(self, prompt: list[int], others: list[list[int]]) -> None:  # noqa: ARG002
         self.llm.generate([prompt], FIRST, use_tqdm=False)
         wait_for_files(self._folder)
-        self.llm.reset_prefix_cache()
+        self.llm.reset_prefix_cache(reset_connector=False)
 
 
 def token_bytes(model: str) -> int:

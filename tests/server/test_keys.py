@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from hookline.config.extensions import KV_TRANSFER
+from hookline.engine.commands import TellExtensions, Told
 from hookline.pages import PageResponse
+from hookline_metrics.transfer_calls import TransferAnswer
 from hookline_server.auth import key_ring
 from hookline_server.auth.key import (
     ApiKey,
@@ -188,14 +191,14 @@ async def test_proxies_may_set_transfer_params_for_clients(
     }
     settings = ServerSettings(api_keys=KeyFile("keys", KeySet(keys)))
     body = {**BODY, "kv_transfer_params": {"do_remote_prefill": True}}
+    answer = TransferAnswer(released_blocks=1)
+    engine.replies[TellExtensions] = Told({KV_TRANSFER: answer})
+    headers = {**KEY, "X-Hookline-Router-Key": router}
     async with client_of(engine, settings) as client:
-        answer = await client.post(
-            "/v1/completions",
-            json=body,
-            headers={**KEY, "X-Hookline-Router-Key": router},
-        )
+        begun = await client.post("/v1/completions", json=body, headers=headers)
+        released = await client.delete("/v1/kv_transfers/a", headers=headers)
 
-    assert answer.status == status
+    assert (begun.status, released.status) == (status, status)
     assert [each.facts.tenant for each in engine.streams] == ["acme"] * (status == 200)
 
 

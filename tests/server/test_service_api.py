@@ -3,12 +3,15 @@
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from hookline.config.extensions import KV_TRANSFER
 from hookline.engine.commands import (
     IsSleeping,
     ResetPrefixCache,
     Sleep,
     SleepMode,
     SleepState,
+    TellExtensions,
+    Told,
     WakeUp,
 )
 from hookline.exceptions import (
@@ -17,6 +20,12 @@ from hookline.exceptions import (
     EngineDeadError,
 )
 from hookline.step import SleepLevel
+from hookline_metrics.transfer_calls import (
+    TierReset,
+    TransferAnswer,
+    release_command,
+    reset_command,
+)
 from hookline_server.auth.key_ring import KeyRing
 from hookline_server.loading import create_loading_app
 from hookline_server.settings import ServerSettings
@@ -178,8 +187,98 @@ async def test_prefix_cache_can_be_reset_only_where_enabled() -> None:
     async with client_of(engine, settings) as client:
         on = await client.post("/reset_prefix_cache")
 
+        answer = await on.json()
+
     assert (off.status, on.status) == (404, 200)
-    assert engine.commands == [ResetPrefixCache()]
+    assert answer == {"status": "reset", "success": True, "tiers": {"device": "reset"}}
+    [command] = engine.commands
+    assert isinstance(command, ResetPrefixCache)
+
+
+@pytest.mark.parametrize(
+    ("query", "running", "external"),
+    [
+        ("", False, None),
+        ("?reset_external=true", False, True),
+        ("?reset_external=False&reset_running_requests=1", True, False),
+    ],
+)
+async def test_reset_tells_the_engine_what_to_drop(
+    query: str, *, running: bool, external: bool | None
+) -> None:
+    """
+    vLLM's parameters go on; several engines' tiers are told together, at their worst.
+    """
+    engine = FakeEngine()
+    tiers = {"cpu": TierReset.RESET, "disk": TierReset.FAILED}
+    engine.replies[ResetPrefixCache] = Told({KV_TRANSFER: TransferAnswer(tiers=tiers)})
+    settings = ServerSettings(enable_reset_prefix_cache=True)
+    async with client_of(engine, settings) as client:
+        response = await client.post(f"/reset_prefix_cache{query}")
+        answer = await response.json()
+
+    assert answer["success"] is False
+    assert answer["tiers"] == {"device": "reset", "cpu": "reset", "disk": "failed"}
+    expected = reset_command(reset_running_requests=running, external=external)
+    assert engine.commands == [expected]
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [
+        ("reset_extrenal=true", "reset_extrenal"),
+        ("tags=weights", "tags"),
+        ("reset_external=maybe", "reset_external"),
+        ("reset_running_requests=", "reset_running_requests"),
+        ("reset_running_requests=null", "reset_running_requests"),
+    ],
+)
+async def test_wrong_reset_is_refused(query: str, param: str) -> None:
+    """
+    An unknown parameter, or a wrong value, is a 400 that names it; nothing is dropped.
+    """
+    engine = FakeEngine()
+    settings = ServerSettings(enable_reset_prefix_cache=True)
+    async with client_of(engine, settings) as client:
+        response = await client.post(f"/reset_prefix_cache?{query}")
+        error = (await response.json())["error"]
+
+    assert (response.status, error["param"]) == (400, param)
+    assert not engine.commands
+
+
+async def test_transfer_is_released() -> None:
+    """
+    The answer has the number of blocks; a server without a connector has none to free.
+    """
+    engine = FakeEngine()
+    engine.replies[TellExtensions] = Told()
+    async with client_of(engine) as client:
+        none = await client.delete("/v1/kv_transfers/a")
+        answer = TransferAnswer(released_blocks=3)
+        engine.replies[TellExtensions] = Told({KV_TRANSFER: answer})
+        some = await client.delete("/v1/kv_transfers/a")
+        told = await some.json()
+
+    assert (none.status, some.status) == (404, 200)
+    assert told == {"id": "a", "released_blocks": 3}
+    assert engine.commands == [release_command("a")] * 2
+
+
+async def test_prompt_that_its_decoder_cannot_take_is_refused() -> None:
+    """
+    The limit of the instance that continues the prompt counts before it is computed.
+    """
+    engine = FakeEngine()
+    body = {"model": "fake", "prompt": [1] * 8, "max_tokens": 1}
+    async with client_of(engine) as client:
+        statuses = []
+        for length in (8, 9, "8", 0, None):
+            params = {"do_remote_decode": True, "remote_max_model_len": length}
+            asked = {**body, "kv_transfer_params": params}
+            statuses.append((await client.post("/v1/completions", json=asked)).status)
+
+    assert statuses == [400, 200, 200, 200, 200]
 
 
 async def test_version_is_shown() -> None:

@@ -37,11 +37,12 @@ class Scheduled(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         local_cached_tokens: Prompt tokens found in this engine's prefix cache.
-        external_cached_tokens: Prompt tokens that an extension has brought.
+        external_cached_tokens: Prompt tokens that an extension has found elsewhere.
         recomputed_tokens: Tokens to compute again after a preemption.
         is_resumed: Whether this follows a preemption.
-        remote_kv: (begin, end) of its wait for them since it was queued or preempted,
-            or None.
+        remote_kv: (begin, end) of its wait for KV from elsewhere since it was queued or
+            preempted, or None.
+        transferred_tokens: Prompt tokens that another instance has computed for it.
     """
 
     request_id: int
@@ -51,6 +52,7 @@ class Scheduled(msgspec.Struct, frozen=True, array_like=True, gc=False):
     recomputed_tokens: int
     is_resumed: bool
     remote_kv: tuple[int, int] | None = None
+    transferred_tokens: int = 0
 
 
 class PreemptionCause(StrEnum):
@@ -59,6 +61,7 @@ class PreemptionCause(StrEnum):
     NO_FREE_BLOCKS = "no_free_blocks"
     LOAD_FAILED = "load_failed"
     SLEEP = "sleep"
+    RESET = "reset"
 
 
 class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -69,7 +72,8 @@ class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):
         failed_external_tokens: Those of them that an extension should have brought; 0
             unless a failed load caused the preemption.
         cause: Why it was preempted: `no_free_blocks`, `load_failed` (of KV from
-            elsewhere) or `sleep` (of the engine, with the mode `keep`).
+            elsewhere), `sleep` (of the engine, with the mode `keep`) or `reset` (of the
+            prefix cache, with `reset_running_requests`).
         beneficiary_id: The request that needed its blocks; None if it needed blocks
             itself and no request ranked lower, or if the cause is another one.
         prompt_tokens: Number of its prompt tokens.

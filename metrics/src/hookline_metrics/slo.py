@@ -38,11 +38,14 @@ class SloMiss(msgspec.Struct, frozen=True):
 def judge(request: FinishedRequest) -> tuple[SloMiss, ...] | None:
     """Returns the objectives that a request missed; None if it is not evaluated.
 
-    Requests without objectives and rejected ones are not evaluated, and aborted ones
-    only if they had already missed an objective. Failed requests miss `success`.
+    Requests without objectives, rejected ones and those that another instance continues
+    are not evaluated, and aborted ones only if they had already missed an objective.
+    Failed requests miss `success`.
     """
     slo = request.facts.slo
     if slo is None or request.reason is FinishReason.REJECTED:
+        return None
+    if request.decodes_elsewhere:
         return None
     parts = phases(request)
     taken = {

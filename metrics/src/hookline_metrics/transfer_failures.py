@@ -17,6 +17,7 @@ class Stage(StrEnum):
     SAVE = "save"
     FINISH = "finish"
     POLL = "poll"
+    RESET = "reset"
     INCIDENT = "incident"
 
 

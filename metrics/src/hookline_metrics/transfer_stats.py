@@ -119,7 +119,12 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
             connector has their KV but no blocks are free, or their client says that
             another engine has it.
         loaded_waiting: Number of queued requests whose load has ended.
-        external_cache: Look-ups in the connector, one per request.
+        external_cache: Look-ups in the connector, one per request; what another engine
+            has computed for the request is not found in a cache.
+        released_blocks: Total blocks that were held for a save and freed before it,
+            because their router says that nobody will load them.
+        transferred_tokens: Total tokens that other engines have computed for requests,
+            one per request, and that were loaded.
     """
 
     loading: int = 0
@@ -146,6 +151,8 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
     waiting_to_load: int = 0
     loaded_waiting: int = 0
     external_cache: PrefixCacheCounts = PrefixCacheCounts()
+    released_blocks: int = 0
+    transferred_tokens: int = 0
 
     def at_rest(self) -> "TransferStats":
         """Returns the same totals with nothing in progress."""

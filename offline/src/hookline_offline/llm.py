@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from hookline.clock import SystemClock
 from hookline.config.engine import EngineConfig
-from hookline.engine.commands import EngineCommand, ResetPrefixCache, Sleep, WakeUp
+from hookline.engine.commands import EngineCommand, Sleep, WakeUp
 from hookline.engine_setup.failure import FailureBarrier
 from hookline.exceptions import (
     CommandTimeoutError,
@@ -34,6 +34,7 @@ from hookline.sampling_params import NO_SAMPLING, SamplingParams
 from hookline.step import SleepLevel
 from hookline.tokenizer import ChatMessage
 from hookline_metrics import Family, Recorder
+from hookline_metrics.transfer_calls import TierReset, reset_command, tiers_of
 from hookline_offline.pooling_output import PoolingRequestOutput, pooling_output
 from hookline_offline.prompts import (
     ParsedPrompt,
@@ -233,9 +234,27 @@ class LLM:
             )
         return self._recorder.snapshot()
 
-    def reset_prefix_cache(self) -> bool:
-        """Drops every cached prefix block that no request holds; True on success."""
-        return all(self.call(ResetPrefixCache()))
+    def reset_prefix_cache(
+        self,
+        reset_running_requests: bool = False,
+        reset_connector: bool | None = None,
+    ) -> bool:
+        """Drops every cached prefix block that no request holds.
+
+        Args:
+            reset_running_requests: Whether running requests lose theirs, too, and are
+                computed again.
+            reset_connector: Whether a KV connector's tiers are emptied: also those
+                that other engines share if true, none if false, and by default those
+                that no other engine can use.
+
+        Returns:
+            Whether all that was asked for has been dropped.
+        """
+        command = reset_command(
+            reset_running_requests=reset_running_requests, external=reset_connector
+        )
+        return TierReset.FAILED not in tiers_of(self.call(command)).values()
 
     def sleep(self, level: int = 1) -> None:
         """Releases the memory of the KV cache, at level 2 also that of the weights.

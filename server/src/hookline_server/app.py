@@ -24,6 +24,7 @@ from hookline_server.handlers.description import DESCRIPTION_ROUTES
 from hookline_server.handlers.embeddings import embeddings, pooling
 from hookline_server.handlers.health import DEEP_HEALTH_ROUTES, HEALTH_ROUTES
 from hookline_server.handlers.invocations import invocations
+from hookline_server.handlers.kv_transfers import release_transfer
 from hookline_server.handlers.load import show_load
 from hookline_server.handlers.missing_metrics import explain_missing_metrics
 from hookline_server.handlers.models import list_models, show_model
@@ -61,6 +62,7 @@ ROUTES = (
     web.post(EMBEDDINGS_PATH, embeddings),
     web.post(POOLING_PATH, pooling),
     web.post("/invocations", invocations),
+    web.delete("/v1/kv_transfers/{transfer_id}", release_transfer),
     web.post("/tokenize", tokenize),
     web.post("/detokenize", detokenize),
     *HEALTH_ROUTES,

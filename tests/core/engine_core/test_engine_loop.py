@@ -14,6 +14,7 @@ from hookline.engine.commands import (
     Finish,
     Reply,
     ResetPrefixCache,
+    Told,
 )
 from hookline.engine.engine_loop import EngineLoop
 from hookline.events import StepOutput
@@ -207,7 +208,7 @@ def test_reset_is_reported() -> None:
     assert driven.turn(RESET) == "reset"
     assert reusable == 2
     assert driven.told.stats.kv_blocks_cached == 0
-    assert driven.news[1:] == [Reply(0, 1, value=True)]
+    assert driven.news[1:] == [Reply(0, 1, Told())]
 
 
 def test_reset_of_a_busy_engine_is_sent_before_the_next_step() -> None:

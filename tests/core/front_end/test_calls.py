@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import pytest
 
 from hookline import AsyncEngine, SamplingParams
-from hookline.engine.commands import Reply, ResetPrefixCache
+from hookline.engine.commands import Reply, ResetPrefixCache, Told
 from hookline.exceptions import (
     CommandError,
     CommandTimeoutError,
@@ -24,10 +24,10 @@ def test_a_reply_settles_its_own_call() -> None:
     second, refused = calls.open(1, ResetPrefixCache())
 
     calls.settle(Reply(second.client, second.number, error="not now"))
-    calls.settle(Reply(first.client, first.number, value=True))
+    calls.settle(Reply(first.client, first.number, Told()))
 
     assert (first.client, second.client) == (2, 2)
-    assert settled.result(0) is True
+    assert settled.result(0) == Told()
     with pytest.raises(CommandError, match="ResetPrefixCache failed: not now") as found:
         refused.result(0)
     assert (found.value.command, found.value.reason) == ("ResetPrefixCache", "not now")
@@ -39,7 +39,7 @@ def test_a_late_reply_is_ignored() -> None:
     call, future = calls.open(0, ResetPrefixCache())
 
     calls.abandon([future])
-    calls.settle(Reply(call.client, call.number, value=True))
+    calls.settle(Reply(call.client, call.number, Told()))
 
     assert future.cancelled()
     assert calls._pending == {}
@@ -70,7 +70,7 @@ async def test_a_call_returns_the_reply(start_engine, *, in_process: bool) -> No
 
     replies = await engine.call(ResetPrefixCache())
 
-    assert replies == (True,)
+    assert replies == (Told(),)
     assert cached > 0
     assert state.stats.kv_blocks_cached == 0
 

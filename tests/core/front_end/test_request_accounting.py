@@ -3,8 +3,10 @@
 The engine's clock starts 5000 s before the front end's; times are in seconds.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
+import msgspec
 import pytest
 
 from hookline.clock import NANOSECONDS
@@ -13,6 +15,7 @@ from hookline.events import (
     Finished,
     NewTokens,
     Preempted,
+    PreemptionCause,
     Queued,
     Scheduled,
     StepRecord,
@@ -27,11 +30,13 @@ from hookline.finish_cause import (
 )
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.request_account import RequestAccount
+from hookline.frozen import EMPTY
 from hookline.request import FinishReason, GenerateRequest, RequestFacts, Slo
 from hookline.sampling_params import SamplingParams
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline.stats.step_work import Execution
+from hookline_metrics.families.finish_reasons import reason_of
 from hookline_metrics.slo import Phase, judge
 from hookline_testing.payloads import make_output
 
@@ -81,12 +86,14 @@ class OtherFrontEnd:
         at: float = 0.0,
         facts: RequestFacts | None = None,
         prompt_token_ids: list[int] | None = None,
+        sections: Mapping[str, object] = EMPTY,
     ) -> list[RequestAccount]:
         """One client's request; an id for each completion."""
         request = GenerateRequest(
             prompt_token_ids=prompt_token_ids or [0] * 10,
             params=SamplingParams(n=len(request_ids)),
             facts=facts or RequestFacts(trace_id="t", span_id="s"),
+            sections=sections,
         )
         return self.accounting.admit(
             request, request_ids, arrived_at=ns(at + AHEAD), is_streamed=True
@@ -109,9 +116,23 @@ def queued(request_id: int, at: float) -> Queued:
 
 
 def scheduled(
-    request_id: int, at: float, *, local: int = 0, external: int = 0, again: int = 0
+    request_id: int,
+    at: float,
+    *,
+    local: int = 0,
+    external: int = 0,
+    again: int = 0,
+    transferred: int = 0,
 ) -> Scheduled:
-    return Scheduled(request_id, ns(at), local, external, again, is_resumed=again > 0)
+    return Scheduled(
+        request_id,
+        ns(at),
+        local,
+        external,
+        again,
+        is_resumed=again > 0,
+        transferred_tokens=transferred,
+    )
 
 
 def tokens(request_id: int, at: float, count: int = 1) -> NewTokens:
@@ -172,6 +193,72 @@ def test_a_request_from_arrival_to_end() -> None:
     assert (request.reason, request.output_tokens) == (FinishReason.LENGTH, 5)
     assert (request.prompt_tokens, request.local_cached_tokens) == (10, 3)
     assert last.finished_groups == (FinishedGroup(requests=(request,)),)
+
+
+@pytest.mark.parametrize(
+    ("failed", "external", "transferred"), [(0, 2, 4), (3, 2, 1), (5, 1, 0)]
+)
+def test_transferred_tokens_are_neither_cached_nor_computed(
+    failed: int, external: int, transferred: int
+) -> None:
+    """A load that fails lacks its end, where they are; their source is told."""
+    front = OtherFrontEnd()
+    front.admit(7)
+    events: dict[str, object] = {}
+    if failed:
+        lost = Preempted(7, ns(1.5), 9, failed, PreemptionCause.LOAD_FAILED)
+        events["preempted"] = [lost]
+
+    front.take(
+        2.0,
+        queued=[queued(7, 0.5)],
+        scheduled=[scheduled(7, 1.0, local=3, external=2, transferred=4)],
+        **events,
+    )
+    first = front.take(3.0, new_tokens=[tokens(7, 3.0)])
+    [request] = front.take(4.0, finished=[length(7, 4.0, 1)]).finished
+
+    assert (request.cached_tokens, request.transferred_tokens) == (
+        3 + external,
+        transferred,
+    )
+    assert request.computed_tokens == 10 - 3 - external - transferred
+    assert (first.prompt_tokens_external, first.prompt_tokens_transferred) == (
+        external,
+        transferred,
+    )
+    assert (first.prompt_tokens, first.prompt_tokens_computed) == (
+        10,
+        request.computed_tokens,
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"do_remote_decode": True}, True),
+        ({"do_remote_decode": False}, False),
+        ({"do_remote_prefill": True}, False),
+        ([], False),
+        (None, False),
+    ],
+)
+def test_prompt_for_another_instance_is_marked(
+    asked: object, *, expected: bool
+) -> None:
+    """So that a client's request counts once, where it is decoded."""
+    front = OtherFrontEnd()
+    front.admit(7, sections={} if asked is None else {"kv_transfer": asked})
+    front.take(1.0, queued=[queued(7, 0.5)], scheduled=[scheduled(7, 1.0)])
+
+    [first] = front.take(2.0, new_tokens=[tokens(7, 2.0)]).first_tokens
+    [request] = front.take(3.0, finished=[length(7, 3.0, 1)]).finished
+
+    assert first.decodes_elsewhere is request.decodes_elsewhere is expected
+    assert reason_of(request) == ("prefilled" if expected else "length")
+    slo = msgspec.structs.replace(request.facts, slo=Slo(ttft=0.1))
+    judged = judge(replace(request, facts=slo))
+    assert (judged is None) is expected
 
 
 def test_times_are_placed_on_one_wall_clock() -> None:

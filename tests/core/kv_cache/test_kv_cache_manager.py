@@ -187,7 +187,7 @@ def test_reset_forgets_and_later_blocks_are_entered_again() -> None:
     cache = manager()
     cache.free(computed(cache, [1, 2, 3]))
 
-    cache.reset_prefix_cache()
+    cache.pool.reset()
     found_after_reset = cache.find_prefix(request([1, 2, 3]))
     anew = computed(cache, [1, 2, 3])
 

@@ -151,7 +151,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule()
     def reset(self) -> None:
-        self.cache.reset_prefix_cache()
+        self.cache.pool.reset()
         self.plain.content.clear()
 
     @invariant()

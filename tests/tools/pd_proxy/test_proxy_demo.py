@@ -124,7 +124,7 @@ def test_demo_from_begin_to_end(tmp_path: Path) -> None:
         answer = running.complete(route)
         expected = running.complete(prefill)
         assert answer["choices"] == expected["choices"]
-        running.wait_for(decode, "hookline_external_cache_hit_tokens_total", 96)
+        running.wait_for(decode, "hookline_transferred_tokens_total", 96)
 
         os.kill(pids[0], signal.SIGSTOP)
         assert running.complete(route)["choices"] == expected["choices"]

@@ -1,12 +1,13 @@
 """A route before real engines, which give each other KV."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -21,6 +22,7 @@ from hookline_faults.scripted_instances import FakeInstance, numbers_of, routed
 from hookline_kv_transfer import KVRole, KVTransferConfig
 from hookline_metrics.transfer_stats import transfers_of
 from hookline_server.app import create_app
+from hookline_server.cli.metrics_tools.page import PageSample, read_page
 from hookline_server.settings import ServerSettings
 from hookline_server.texts.engine import TextEngine
 from hookline_testing.essential import essential
@@ -110,6 +112,63 @@ async def test_tokens_are_those_of_one_engine(connector: str, tmp_path: Path) ->
     assert transfers_of(stats).failures == {}
     # All but the last tokens of each long prompt, which fill no block.
     assert (
-        transfers_of(stats).external_cache.hit_tokens
+        transfers_of(stats).transferred_tokens
         > 0.8 * transfers_of(stats).external_cache.queried_tokens
     )
+
+
+async def usage(client: TestClient[Any, Any], prompt: str) -> tuple[int, int]:
+    """The prompt's tokens, and those that were cached."""
+    response = await client.post("/v1/completions", json={**BODY, "prompt": prompt})
+    told = (await response.json())["usage"]
+    return told["prompt_tokens"], told["prompt_tokens_details"]["cached_tokens"]
+
+
+async def counted(url: str, name: str, labels: str = "") -> float:
+    """The sum of a family's samples with these labels, once there are any."""
+    async with asyncio.timeout(60):
+        while True:
+            found = [
+                each.value
+                for each in await page_of(url)
+                if each.name == name and labels in ({"", *each.labels.values()})
+            ]
+            if any(found):
+                return sum(found)
+            await asyncio.sleep(0.01)
+
+
+async def test_accounts_of_both_instances_are_those_of_one_request(
+    tmp_path: Path,
+) -> None:
+    """What was transferred is not cached, and a success and its TTFT count once."""
+    async with served("p2p", tmp_path) as instances:
+        prefill, decode = (each.url for each in instances.urls[1:])
+        first = await usage(instances.client, PROMPTS[0])
+        again = await usage(instances.client, PROMPTS[0])
+        finished = "hookline_requests_finished_total"
+        ends = [
+            await counted(prefill, finished, "prefilled"),
+            await counted(prefill, finished),
+            await counted(decode, finished, "length"),
+            await counted(decode, finished),
+        ]
+        ttft = "hookline_time_to_first_token_seconds_count"
+        observed = await counted(decode, ttft)
+        stats = instances.engines[1]._front_end.engines[0].stats
+        page = await page_of(prefill)
+
+    assert first[1] == 0
+    assert 0 < again[1] < again[0]
+    assert ends == [2, 2, 2, 2]
+    assert observed == 2
+    assert sum(each.value for each in page if each.name == ttft) == 0
+    assert transfers_of(stats).held_blocks == 0
+
+
+async def page_of(url: str) -> Sequence[PageSample]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{url}/metrics") as response,
+    ):
+        return read_page(await response.text(), url).samples

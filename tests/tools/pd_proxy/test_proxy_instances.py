@@ -5,8 +5,6 @@ import pytest
 from hookline.exceptions import ConfigError
 from hookline_pd_proxy.instance import (
     ERRORS_IN_A_ROW,
-    FIRST_PAUSE_SECONDS,
-    LONGEST_PAUSE_SECONDS,
     Instance,
     Role,
 )
@@ -32,6 +30,10 @@ vllm:num_requests_running{engine="0"} 20.0
 vllm:num_requests_waiting{engine="0"} 30.0
 vllm:kv_cache_usage_perc{engine="0"} 0.125
 """
+INFO = """\
+hookline_engine_info{engine="0",dtype="a \\" b",max_model_len="4096"} 1.0
+hookline_engine_info{engine="1",max_model_len="2048",max_num_seqs="8"} 1.0
+"""
 
 
 class Clock:
@@ -55,6 +57,8 @@ def made(clock: Clock | None = None, number: int = 1) -> Instance:
         (HOOKLINE, Load(10, 0.5)),
         (VLLM, Load(50, 0.125)),
         (HOOKLINE + VLLM, Load(10, 0.5)),
+        (HOOKLINE + INFO, Load(10, 0.5, 2048)),
+        (VLLM + INFO.replace("4096", "x").replace("2048", "0"), Load(50, 0.125)),
         (VLLM.replace("20.0", "2e+06"), Load(2_000_030, 0.125)),
         ("hookline_requests_running 1\nhookline_requests_waiting 2\n", Load(3, 0)),
         ("hookline_requests_running 1\n", None),
@@ -107,23 +111,48 @@ def test_old_load_is_ignored() -> None:
     assert (instance.requests, instance.kv_usage) == (0, 0.0)
 
 
-def test_pauses_grow_until_a_success() -> None:
-    """Each failed poll doubles the pause; a served request resets it."""
-    clock = Clock()
-    instance = made(clock)
-    pauses = []
-    for _ in range(7):
-        instance.lost("gone")
-        instance.lost("still gone")  # somebody else's request at the same time
-        pauses.append(instance.retry_at - clock.now)
-        clock.now = instance.retry_at
+def test_answer_brings_an_instance_up() -> None:
+    """So does a health check; only what has answered since counts as seen."""
+    instance = made()
+    assert (instance.is_up, instance.is_seen) == (True, False)
 
-    assert pauses[:3] == [FIRST_PAUSE_SECONDS * 2**n for n in range(3)]
-    assert pauses[-1] == LONGEST_PAUSE_SECONDS
-    instance.recovered()
-    instance.answered()
-    instance.lost("gone")
-    assert instance.retry_at - clock.now == FIRST_PAUSE_SECONDS
+    for comes_back in (instance.answered, instance.recovered):
+        instance.lost("gone")
+        assert (instance.is_up, instance.is_seen) == (False, False)
+        comes_back()
+        assert (instance.is_up, instance.is_seen) == (True, True)
+
+
+def test_instance_that_is_down_longest_is_the_last_resort() -> None:
+    """Not one that is up, nor one that says itself that it is not ready."""
+    clock = Clock()
+    pool = Pool([made(clock, number) for number in range(1, 5)])
+    first, second, third, fourth = pool.instances
+    for each in (third, second):
+        clock.now += 1
+        each.lost("gone")
+    first.lost("loading", is_unready=True)
+
+    assert pool.last_resort() is third
+    assert pool.last_resort([third]) is second
+    assert pool.last_resort([third, second]) is None
+    clock.now += 1
+    third.lost("still gone")
+    assert pool.last_resort() is second
+    assert fourth.is_up
+
+
+def test_longest_sequence_is_known_if_all_tell_theirs() -> None:
+    """Of those that are up: any of them may be asked."""
+    pool = Pool([made(number=number) for number in range(1, 4)])
+    first, second, third = pool.instances
+    first.record_load(Load(0, 0.0, 1024))
+    second.record_load(Load(0, 0.0, 2048))
+    assert pool.max_model_len is None
+
+    third.lost("gone")
+
+    assert pool.max_model_len == 2048
 
 
 def test_errors_in_a_row_take_an_instance_down() -> None:
@@ -202,6 +231,7 @@ def test_instances_that_are_down_are_not_chosen() -> None:
         ({"retries": -1}, "retries"),
         ({"prefill_min_characters": -1}, "prefill-min-characters"),
         ({"max_body_bytes": 0}, "max-body-bytes"),
+        ({"trace_ratio": 1.5}, "trace-ratio"),
         ({"log_level": "loud"}, "log-level"),
     ],
     ids=str,

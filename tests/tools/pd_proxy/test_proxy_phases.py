@@ -12,6 +12,7 @@ from hookline_faults.scripted_instances import (
     FakeInstance,
     numbers_of,
     routed,
+    transfer_id_of,
 )
 
 COMPLETIONS = "/v1/completions"
@@ -47,7 +48,8 @@ async def test_prefill_and_decode_run_on_different_instances(path: str) -> None:
     assert text == b"".join(decode.pieces)
     [first], [second] = prefill.received, decode.received
     del body["min_tokens"], body["n"]
-    ends = {"max_tokens": 1, "stream": False, "kv_transfer_params": ASKED}
+    asked = {**ASKED, "transfer_id": transfer_id_of(prefill)}
+    ends = {"max_tokens": 1, "stream": False, "kv_transfer_params": asked}
     if path == CHAT:
         ends["max_completion_tokens"] = 1
     assert first.fields == {**body, **ends}
@@ -186,7 +188,8 @@ async def test_clients_cannot_set_transfer_parameters(*, has_prefill: bool) -> N
         await client.post(COMPLETIONS, json=body)
 
     if has_prefill:
-        assert prefill.received[0].fields["kv_transfer_params"] == ASKED
+        asked = {**ASKED, "transfer_id": transfer_id_of(prefill)}
+        assert prefill.received[0].fields["kv_transfer_params"] == asked
     expected = TRANSFER_PARAMS if has_prefill else None
     assert decode.received[0].fields.get("kv_transfer_params") == expected
 
@@ -302,5 +305,5 @@ async def test_metrics_are_documented() -> None:
 
     names = re.findall(r"^# TYPE (\S+) ", page, re.MULTILINE)
     values = re.findall(r'(?:reason|outcome)="([^"]+)"', page)
-    assert len(names) == 7
+    assert len(names) == 9
     assert not [each for each in {*names, *values} if f"`{each}`" not in text]

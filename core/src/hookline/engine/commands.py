@@ -9,9 +9,10 @@ import msgspec
 from hookline.events import StepOutput
 from hookline.finish_cause import FinishCause
 from hookline.request import GenerateRequest
+from hookline.sections import NO_SECTIONS, Sections
 from hookline.step import SleepLevel
 
-SCHEMA_VERSION = 53
+SCHEMA_VERSION = 54
 """Version of all structs that cross a process boundary or are recorded.
 
 Increment it when one of them changes.
@@ -66,8 +67,27 @@ class SleepState(msgspec.Struct, frozen=True, tag=True):
     level: SleepLevel | None
 
 
-class ResetPrefixCache(EngineCommand[bool], frozen=True, tag=True):
-    """Drops every cached prefix block that no request holds; replies True."""
+class Told(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """What extensions have answered, by their names."""
+
+    sections: Sections = NO_SECTIONS
+
+
+class TellExtensions(EngineCommand[Told], frozen=True, tag=True, omit_defaults=True):
+    """Tells extensions something, by their names; replies with their answers."""
+
+    sections: Sections = NO_SECTIONS
+
+
+class ResetPrefixCache(TellExtensions, frozen=True, tag=True, omit_defaults=True):
+    """Drops every cached prefix block that no request holds, and tells extensions.
+
+    Attributes:
+        reset_running_requests: Whether running requests lose theirs, too, and are
+            computed again.
+    """
+
+    reset_running_requests: bool = False
 
 
 class Sleep(EngineCommand[SleepState], frozen=True, tag=True):
@@ -107,7 +127,7 @@ class Call(msgspec.Struct, frozen=True, tag=True):
 
     client: int
     number: int
-    command: ResetPrefixCache | Sleep | WakeUp | IsSleeping
+    command: TellExtensions | ResetPrefixCache | Sleep | WakeUp | IsSleeping
 
 
 class Reply(msgspec.Struct, frozen=True, tag=True):
@@ -122,7 +142,7 @@ class Reply(msgspec.Struct, frozen=True, tag=True):
 
     client: int
     number: int
-    value: bool | SleepState | None = None
+    value: Told | SleepState | None = None
     error: str | None = None
 
 

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookline.clock import Clock
-from hookline.engine.commands import SleepMode
+from hookline.engine.commands import ResetPrefixCache, SleepMode, TellExtensions, Told
 from hookline.engine.scheduler.scheduler import Scheduler, SchedulerParts
 from hookline.engine.worker.executor import Executor, SharingExecutor, StartedStep
-from hookline.events import ClockPair, StepOutput, StepRecord, VerifiedDrafts
+from hookline.events import (
+    ClockPair,
+    PreemptionCause,
+    StepOutput,
+    StepRecord,
+    VerifiedDrafts,
+)
 from hookline.finish_cause import Aborted, FinishCause
 from hookline.request import GenerateRequest
 from hookline.sections import Sections
@@ -127,8 +133,17 @@ class EngineCore:
         """Ends requests whose deadlines have passed; each step does so, too."""
         self._scheduler.expire(self.clock.now())
 
-    def reset_prefix_cache(self) -> None:
+    def reset_prefix_cache(self, *, preempts: bool = False) -> None:
+        """Drops every reusable prefix; `preempts` has running requests lose theirs."""
+        if preempts:
+            self._scheduler.preempt_all(self.clock.now(), PreemptionCause.RESET)
         self._scheduler.reset_prefix_cache()
+
+    def tell(self, command: TellExtensions) -> Told:
+        """Tells extensions something, after the reset of the cache if it is one."""
+        if isinstance(command, ResetPrefixCache):
+            self.reset_prefix_cache(preempts=command.reset_running_requests)
+        return Told(self._sides.told(command.sections))
 
     # -- a step ------------------------------------------------------------------
 
@@ -230,9 +245,9 @@ class EngineCore:
         """Stops admission, and preempts, keeps or aborts the running requests."""
         self._scheduler.is_held = True
         if mode is SleepMode.KEEP:
-            self._scheduler.preempt_all(self.clock.now())
+            self._scheduler.preempt_all(self.clock.now(), PreemptionCause.SLEEP)
         elif mode is SleepMode.ABORT:
-            self._scheduler.finish_all(Aborted("sleep"), self.clock.now())
+            self.finish(list(self._scheduler.requests), Aborted("sleep"))
 
     def resume(self) -> None:
         """Admits requests again."""

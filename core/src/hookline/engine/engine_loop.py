@@ -14,6 +14,7 @@ from hookline.engine.commands import (
     Reply,
     ResetPrefixCache,
     Sleep,
+    TellExtensions,
     WakeUp,
 )
 from hookline.engine.engine_core import WAIT, EngineCore
@@ -164,10 +165,10 @@ class EngineLoop:
 
     def _call(self, call: Call) -> None:
         match call.command:
-            case ResetPrefixCache():
-                self.core.reset_prefix_cache()
-                reply = Reply(call.client, call.number, value=True)
-                self._reply_with_state("reset", reply)
+            case TellExtensions() as command:
+                cause = "reset" if isinstance(command, ResetPrefixCache) else "transfer"
+                told = self.core.tell(command)
+                self._reply_with_state(cause, Reply(call.client, call.number, told))
             case Sleep() as command:
                 if (refusal := self._sleep.start_sleeping(call, command)) is not None:
                     self._replies.append(refusal)

@@ -44,6 +44,7 @@ class _Iteration:
     prompt_tokens_computed: int = 0
     prompt_tokens_local: int = 0
     prompt_tokens_external: int = 0
+    prompt_tokens_transferred: int = 0
     generation_tokens: int = 0
     preemptions: int = 0
     recomputed_tokens: int = 0
@@ -58,9 +59,11 @@ class _Iteration:
         """Counts a request's prompt once it is computed."""
         timeline = account.timeline
         local, external = timeline.local_cached_tokens, timeline.external_cached_tokens
-        self.prompt_tokens_computed += account.group.prompt_tokens - local - external
+        found = local + external + timeline.transferred_tokens
+        self.prompt_tokens_computed += account.group.prompt_tokens - found
         self.prompt_tokens_local += local
         self.prompt_tokens_external += external
+        self.prompt_tokens_transferred += timeline.transferred_tokens
 
     def stats(self) -> IterationStats:
         intervals = []
@@ -70,6 +73,7 @@ class _Iteration:
             prompt_tokens_computed=self.prompt_tokens_computed,
             prompt_tokens_local=self.prompt_tokens_local,
             prompt_tokens_external=self.prompt_tokens_external,
+            prompt_tokens_transferred=self.prompt_tokens_transferred,
             generation_tokens=self.generation_tokens,
             preemptions=self.preemptions,
             recomputed_tokens=self.recomputed_tokens,
@@ -368,6 +372,7 @@ class RequestAccounting:
                 seconds=seconds,
                 prefill_seconds=account.timeline.prefill_seconds,
                 is_streamed=account.group.is_streamed,
+                decodes_elsewhere=account.group.decodes_elsewhere,
                 trace_id=facts.trace_id,
                 span_id=facts.span_id,
             )

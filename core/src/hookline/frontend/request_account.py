@@ -1,8 +1,10 @@
 """Accounts of a client's request and of its completions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS
+from hookline.config.extensions import KV_TRANSFER
 from hookline.events import Finished
 from hookline.finish_cause import FinishCause
 from hookline.frontend.timeline import ClockMapping, Timeline, seconds_between
@@ -34,6 +36,12 @@ class RequestGroup:
     @property
     def prompt_tokens(self) -> int:
         return len(self.request.prompt_token_ids)
+
+    @property
+    def decodes_elsewhere(self) -> bool:
+        """Whether another instance continues its prompt."""
+        asked = self.request.sections.get(KV_TRANSFER)
+        return isinstance(asked, Mapping) and bool(asked.get("do_remote_decode"))
 
     def finished(self) -> FinishedGroup | None:
         """The summary of the whole request once it is over, for observers."""
@@ -128,6 +136,8 @@ class RequestAccount:
             prompt_tokens=group.prompt_tokens,
             local_cached_tokens=timeline.local_cached_tokens,
             external_cached_tokens=timeline.external_cached_tokens,
+            transferred_tokens=timeline.transferred_tokens,
+            decodes_elsewhere=group.decodes_elsewhere,
             stored_prompt_tokens=timeline.stored_prompt_tokens,
             output_tokens=timeline.output_tokens,
             draft_tokens=timeline.draft_tokens,

@@ -95,8 +95,9 @@ class Preemptions:
             has_token: Whether the request has its first token.
         """
         self.recomputed_tokens += event.recomputed_tokens
-        cached = event.local_cached_tokens + event.external_cached_tokens
-        self._recompute_until = cached + event.recomputed_tokens
+        found = event.local_cached_tokens + event.external_cached_tokens
+        found += event.transferred_tokens
+        self._recompute_until = found + event.recomputed_tokens
         self.close_current(event.at, has_token=has_token)
 
     def first_token(self, at: int) -> None:
@@ -125,7 +126,9 @@ class Timeline:
     Attributes:
         local_cached_tokens: Prompt tokens from the engine's prefix cache at the first
             admission.
-        external_cached_tokens: Prompt tokens from a KV connector, likewise.
+        external_cached_tokens: Prompt tokens that a KV connector found in a cache,
+            likewise.
+        transferred_tokens: Prompt tokens that another instance computed, likewise.
         stored_prompt_tokens: Prompt tokens added to the engine's prefix cache; known at
             the end.
         output_tokens: Number of tokens generated so far.
@@ -143,6 +146,7 @@ class Timeline:
 
     local_cached_tokens: int = 0
     external_cached_tokens: int = 0
+    transferred_tokens: int = 0
     stored_prompt_tokens: int = 0
     output_tokens: int = 0
     draft_tokens: int = 0
@@ -171,6 +175,7 @@ class Timeline:
             self._first_scheduled = event.at
             self.local_cached_tokens = event.local_cached_tokens
             self.external_cached_tokens = event.external_cached_tokens
+            self.transferred_tokens = event.transferred_tokens
         self._last_scheduled = event.at
         if event.remote_kv is not None and len(self._remote_kv) < MAX_STALLS:
             self._remote_kv.append(event.remote_kv)
@@ -178,7 +183,10 @@ class Timeline:
 
     def preempted(self, event: Preempted) -> None:
         if not self.preemptions.count:  # cached tokens are those of the first admission
-            self.external_cached_tokens -= event.failed_external_tokens
+            # A load fails from some place on, and what is transferred comes last.
+            moved = min(event.failed_external_tokens, self.transferred_tokens)
+            self.transferred_tokens -= moved
+            self.external_cached_tokens -= event.failed_external_tokens - moved
         self.preemptions.on_preempted(event)
 
     def computed(self, forward_ns: int, execute_ns: int, schedule_ns: int) -> None:

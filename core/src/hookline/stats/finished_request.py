@@ -52,7 +52,8 @@ class FinishedRequest:
         params: Its sampling parameters.
         prompt_tokens: Number of prompt tokens.
         local_cached_tokens: Prompt tokens from this engine's prefix cache.
-        external_cached_tokens: Prompt tokens from a KV connector.
+        external_cached_tokens: Prompt tokens that a KV connector found in a cache.
+        transferred_tokens: Prompt tokens that another instance computed for it.
         stored_prompt_tokens: Prompt tokens that it computed and added to this engine's
             prefix cache; again if they were evicted meanwhile.
         output_tokens: Number of generated tokens.
@@ -87,6 +88,8 @@ class FinishedRequest:
             end's clock.
         is_orphaned: Whether its front end has ended before, so that only its id, cause
             and output tokens are known.
+        decodes_elsewhere: Whether another instance continues its prompt, and counts the
+            client's request.
     """
 
     request_id: int
@@ -122,6 +125,8 @@ class FinishedRequest:
     stored_prompt_tokens: int = 0
     last_scheduled_seconds: float | None = None
     is_orphaned: bool = False
+    transferred_tokens: int = 0
+    decodes_elsewhere: bool = False
 
     slo_misses = replaced_by("hookline_metrics.slo:misses_of")
     is_slo_judged = replaced_by("hookline_metrics.slo:is_judged")
@@ -130,6 +135,16 @@ class FinishedRequest:
     def is_measured(self) -> bool:
         """Whether it reached an engine, and its tokens and times are known."""
         return self.reason is not FinishReason.REJECTED and not self.is_orphaned
+
+    @property
+    def cached_tokens(self) -> int:
+        """Prompt tokens that nobody had to compute for it."""
+        return self.local_cached_tokens + self.external_cached_tokens
+
+    @property
+    def computed_tokens(self) -> int:
+        """Prompt tokens that this engine computed, once it has the first token."""
+        return self.prompt_tokens - self.cached_tokens - self.transferred_tokens
 
     @property
     def reason(self) -> FinishReason:

@@ -31,6 +31,7 @@ class FirstToken:
         prefill_seconds: Time since its first SCHEDULED, on the engine's clock; None if
             that is not known.
         is_streamed: Whether the client gets tokens as they are generated.
+        decodes_elsewhere: Whether another instance makes the client's first token.
         trace_id: Id of the request's trace; empty if it is not traced.
         span_id: Id of the request's span in it; empty if it is not traced.
     """
@@ -38,6 +39,7 @@ class FirstToken:
     seconds: float
     prefill_seconds: float | None = None
     is_streamed: bool = False
+    decodes_elsewhere: bool = False
     trace_id: str = ""
     span_id: str = ""
 
@@ -50,7 +52,9 @@ class IterationStats:
         prompt_tokens_computed: Computed prompt tokens of requests that got their first
             token.
         prompt_tokens_local: Their prompt tokens from the local prefix cache.
-        prompt_tokens_external: Their prompt tokens that an extension brought.
+        prompt_tokens_external: Their prompt tokens from a cache of a KV connector.
+        prompt_tokens_transferred: Their prompt tokens that other instances computed for
+            them.
         generation_tokens: Number of generated tokens.
         preemptions: Number of preemptions.
         recomputed_tokens: Tokens that resumed requests must compute again.
@@ -74,6 +78,7 @@ class IterationStats:
     prompt_tokens_computed: int = 0
     prompt_tokens_local: int = 0
     prompt_tokens_external: int = 0
+    prompt_tokens_transferred: int = 0
     generation_tokens: int = 0
     preemptions: int = 0
     recomputed_tokens: int = 0
@@ -90,9 +95,10 @@ class IterationStats:
 
     @property
     def prompt_tokens(self) -> int:
-        """Prompt tokens from all three sources."""
+        """Prompt tokens from all sources."""
         return (
             self.prompt_tokens_computed
             + self.prompt_tokens_local
             + self.prompt_tokens_external
+            + self.prompt_tokens_transferred
         )

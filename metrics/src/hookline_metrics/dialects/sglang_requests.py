@@ -81,6 +81,12 @@ def _streamed(request: FinishedRequest | FirstToken) -> str:
     return "true" if request.is_streamed else "false"
 
 
+def _ttft(first: FirstToken) -> tuple[Point, ...]:
+    if first.decodes_elsewhere:
+        return ()
+    return (((_streamed(first),), first.seconds, 1),)
+
+
 def _of_request(
     number: Callable[[FinishedRequest], float | None],
 ) -> Reading[FinishedRequest]:
@@ -154,7 +160,7 @@ ONLY_THERE: tuple[Metric, ...] = (
         "time_to_first_token",
         "Time to first token: first token - arrival, on the front end's clock.",
         BucketFamily.SGLANG_TTFT,
-        Reading(FirstToken, lambda first: (((_streamed(first),), first.seconds, 1),)),
+        Reading(FirstToken, _ttft),
     ),
     _seconds(
         "request_time_per_output_token",

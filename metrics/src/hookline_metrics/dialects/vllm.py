@@ -110,6 +110,7 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
                     "computed": "local_compute",
                     "local_cache": "local_cache_hit",
                     "external": "external_kv_transfer",
+                    "transferred": "external_kv_transfer",
                 }
             },
         ),

@@ -13,6 +13,8 @@ from hookline.request_limits import LIMITS
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken
 from hookline_metrics.buckets import BucketFamily
+from hookline_metrics.families.finish_reasons import REASON, reason_of
+from hookline_metrics.families.step import PROMPT_SOURCE
 from hookline_metrics.metric import Feature, Kind, Label, Metric, Point, Value
 from hookline_metrics.readings import Reading, by_label, one
 
@@ -34,17 +36,21 @@ def _of_request(
 def _computed_prompt(request: FinishedRequest) -> float | None:
     if request.prefill_seconds is None:
         return None
-    cached = request.local_cached_tokens + request.external_cached_tokens
-    return request.prompt_tokens - cached
+    return request.computed_tokens
 
 
 def _prompt_of(group: FinishedGroup) -> Iterable[Point]:
     first = group.requests[0]
     if first.prefill_seconds is None:
         return ()
-    local, external = first.local_cached_tokens, first.external_cached_tokens
-    computed = first.prompt_tokens - local - external
-    return by_label({"computed": computed, "local_cache": local, "external": external})
+    return by_label(
+        {
+            "computed": first.computed_tokens,
+            "local_cache": first.local_cached_tokens,
+            "external": first.external_cached_tokens,
+            "transferred": first.transferred_tokens,
+        }
+    )
 
 
 def _stalled(request: FinishedRequest) -> float | None:
@@ -108,10 +114,10 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         unit="requests",
         help="Finished requests by reason, aborted requests (abort), requests whose "
         "deadline passed (timeout) and requests that the front end rejected (rejected) "
-        "included.",
-        labels=(Label("reason", tuple(reason.value for reason in FinishReason)),),
+        "included. Prompts computed for another instance (prefilled) are no successes.",
+        labels=(REASON,),
         value=Reading(
-            FinishedRequest, lambda request: by_label({request.reason.value: 1})
+            FinishedRequest, lambda request: by_label({reason_of(request): 1})
         ),
     ),
     _tokens(
@@ -131,8 +137,8 @@ REQUEST_METRICS: tuple[Metric, ...] = (
     ),
     _tokens(
         "prefill_computed",
-        "Prompt tokens computed by the model, without cached tokens; not observed for "
-        "requests that ended before their first token.",
+        "Prompt tokens computed by the model, without cached and transferred tokens; "
+        "not observed for requests that ended before their first token.",
         _computed_prompt,
     ),
     Metric(
@@ -152,7 +158,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "the source where its first completion got their KV, as in the usage of "
         "responses; counted when the last completion finishes. Requests that end "
         "before their first token are not counted.",
-        labels=(Label("source", ("computed", "local_cache", "external")),),
+        labels=(PROMPT_SOURCE,),
         value=Reading(FinishedGroup, _prompt_of),
     ),
     Metric(

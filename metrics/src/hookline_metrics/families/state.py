@@ -248,11 +248,22 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_external_cache_hit_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Tokens loaded by the KV connector, counted once per request, at its "
-        "first admission.",
+        help="Tokens that the KV connector found in a cache and loaded, counted once "
+        "per request, at its first admission.",
         value=Reading(
             StateReading,
             lambda state: one(transfers_of(state.stats).external_cache.hit_tokens),
+        ),
+    ),
+    Metric(
+        name="hookline_transferred_tokens",
+        kind=Kind.COUNTER,
+        unit="tokens",
+        help="Tokens that another instance computed for a request and the KV connector "
+        "loaded, counted once per request; no cache hits.",
+        value=Reading(
+            StateReading,
+            lambda state: one(transfers_of(state.stats).transferred_tokens),
         ),
     ),
     Metric(

@@ -9,6 +9,8 @@ from hookline_metrics.buckets import BucketFamily
 from hookline_metrics.metric import Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StepReading, by_label, one
 
+PROMPT_SOURCE = Label("source", ("computed", "local_cache", "external", "transferred"))
+
 
 def _phases(step: StepReading) -> Iterable[Point]:
     record = step.record
@@ -32,8 +34,13 @@ def _prompt_tokens(iteration: IterationStats) -> Iterable[Point]:
             "computed": iteration.prompt_tokens_computed,
             "local_cache": iteration.prompt_tokens_local,
             "external": iteration.prompt_tokens_external,
+            "transferred": iteration.prompt_tokens_transferred,
         }
     )
+
+
+def _ttft(first: FirstToken) -> Iterable[Point]:
+    return () if first.decodes_elsewhere else one(first.seconds)
 
 
 def _inter_token(iteration: IterationStats) -> Iterable[Point]:
@@ -65,10 +72,11 @@ STEP_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="tokens",
         help="Prompt tokens by the source of their KV: computed here, local prefix "
-        "cache, or external (KV connector); counted at the request's first "
-        "token. The sum over sources is all prompt tokens. Each of n completions is a "
-        "request: see hookline_request_group_prompt_tokens.",
-        labels=(Label("source", ("computed", "local_cache", "external")),),
+        "cache, external (found by a KV connector), or transferred (computed for the "
+        "request by another instance); counted at its first token. The sum over "
+        "sources is all prompt tokens. Each of n completions is a request: see "
+        "hookline_request_group_prompt_tokens.",
+        labels=(PROMPT_SOURCE,),
         value=Reading(IterationStats, _prompt_tokens),
     ),
     Metric(
@@ -87,7 +95,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         help="Time to first token: first token - arrival, on the front end's clock; "
         "queueing and preemption included.",
         buckets=BucketFamily.TIME_TO_FIRST_TOKEN,
-        value=Reading(FirstToken, lambda first: one(first.seconds)),
+        value=Reading(FirstToken, _ttft),
     ),
     Metric(
         name="hookline_inter_token_seconds",

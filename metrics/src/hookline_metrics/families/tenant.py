@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 
 from hookline.finish_cause import Rejected
-from hookline.request import FinishReason
 from hookline.stats.finished_request import FinishedRequest
 from hookline.stats.scheduler_stats import TenantStats
 from hookline_metrics.buckets import BucketFamily
+from hookline_metrics.families.finish_reasons import REASON, reason_of
 from hookline_metrics.metric import Feature, Kind, Label, Metric, Point
 from hookline_metrics.readings import Reading, StateReading
 
@@ -26,7 +26,7 @@ def _of_tenant(
 
 
 def _ended(request: FinishedRequest) -> Iterable[Point]:
-    return (((request.facts.tenant or "", request.reason.value), 1, 1),)
+    return (((request.facts.tenant or "", reason_of(request)), 1, 1),)
 
 
 def _limited(request: FinishedRequest) -> Iterable[Point]:
@@ -48,10 +48,6 @@ def _tokens(
         feature=Feature.TENANTS,
         value=_of_tenant(number),
     )
-
-
-def _cached(request: FinishedRequest) -> float:
-    return request.local_cached_tokens + request.external_cached_tokens
 
 
 def _now(
@@ -97,10 +93,7 @@ TENANT_METRICS: tuple[Metric, ...] = (
         unit="requests",
         help="Finished requests by tenant and reason. Requests without a tenant count "
         "as none, tenants beyond the limit as other.",
-        labels=(
-            TENANT,
-            Label("reason", tuple(reason.value for reason in FinishReason)),
-        ),
+        labels=(TENANT, REASON),
         feature=Feature.TENANTS,
         value=Reading(FinishedRequest, _ended),
     ),
@@ -129,7 +122,7 @@ TENANT_METRICS: tuple[Metric, ...] = (
     _tokens(
         "cached",
         "Prompt tokens of finished requests that were found in a cache.",
-        _cached,
+        lambda request: request.cached_tokens,
     ),
     _tokens(
         "generation",
@@ -141,7 +134,7 @@ TENANT_METRICS: tuple[Metric, ...] = (
         "Time to first token: first token - arrival, observed when the request "
         "finishes.",
         BucketFamily.TIME_TO_FIRST_TOKEN,
-        lambda request: request.ttft_seconds,
+        lambda request: None if request.decodes_elsewhere else request.ttft_seconds,
     ),
     _seconds(
         "request_e2e",

@@ -244,4 +244,11 @@ TRANSFER_METRICS: tuple[Metric, ...] = (
         "because a waiting request needed them.",
         lambda transfers: transfers.reclaimed_blocks,
     ),
+    _count(
+        "released_blocks",
+        "blocks",
+        "KV blocks of finished requests that were held for a save and then released, "
+        "as nobody will load them.",
+        lambda transfers: transfers.released_blocks,
+    ),
 )

@@ -86,9 +86,8 @@ class Demand:
         """Adds requests that got their first tokens, or ended after them."""
         if iteration.first_tokens:
             self._begun += len(iteration.first_tokens)
-            self._cached += (
-                iteration.prompt_tokens_local + iteration.prompt_tokens_external
-            )
+            found = iteration.prompt_tokens - iteration.prompt_tokens_computed
+            self._cached += found
         ended = iteration.finished
         self._ended += sum(each.ttft_seconds is not None for each in ended)
 

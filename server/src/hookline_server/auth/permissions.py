@@ -6,6 +6,7 @@ from hookline_server.api_error import ApiError
 from hookline_server.auth.key import ApiKey, PriorityRange
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.protocol.engine_request import EngineRequest
+from hookline_server.request_identity import IDENTITY
 
 ROUTER_KEY = "X-Hookline-Router-Key"
 """Header in which a proxy sends its own key beside the client's."""
@@ -18,9 +19,15 @@ def check_permissions(request: web.Request, key: ApiKey, body: EngineRequest) ->
         raise _denied("priority", _range(allowed.priority))
     if body.cache_salt is not None and not allowed.cache_salt:
         raise _denied("cache_salt")
-    if body.kv_transfer_params is None or allowed.kv_transfer_params:
-        return
-    if not _is_routed(request):
+    if body.kv_transfer_params is not None:
+        check_transfer_permission(request)
+
+
+def check_transfer_permission(request: web.Request) -> None:
+    """Raises `ApiError` 403 if neither the client nor its proxy may set transfers."""
+    key = request[IDENTITY].key
+    may = key is None or key.permissions.kv_transfer_params
+    if not may and not _is_routed(request):
         raise _denied("kv_transfer_params")
 
 

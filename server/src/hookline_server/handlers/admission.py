@@ -31,6 +31,7 @@ from hookline_server.header_options import (
 )
 from hookline_server.protocol.completion import Prompt
 from hookline_server.protocol.engine_request import EngineRequest
+from hookline_server.protocol.transfer_params import check_remote_length
 from hookline_server.request_body import read_message
 from hookline_server.request_identity import (
     IDENTITY,
@@ -126,6 +127,7 @@ class RequestAdmission(Generic[Body]):
             sections[CLIENT] = hashlib.sha256(client.encode()).hexdigest()[:16]
         requests = []
         for each in tokens:
+            check_remote_length(body.kv_transfer_params, len(each))
             request = GenerateRequest(
                 prompt_token_ids=each,
                 params=fitting(params, most - len(each)) if may_be_shorter else params,

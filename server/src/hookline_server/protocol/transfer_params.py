@@ -4,9 +4,12 @@ Requests and responses carry them under vLLM's name and in vLLM's places; their 
 is up to the connectors.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec import UnsetType
 
+from hookline.exceptions import PromptTooLongError
 from hookline.request_limits import TRANSFER_BYTES, TRANSFER_DEPTH
 from hookline_server.protocol.body_structure import depth
 
@@ -14,6 +17,23 @@ FIELD = "kv_transfer_params"
 
 TransferParams = dict[str, object] | UnsetType
 """The response's field; omitted if the connector returned nothing."""
+
+
+_LONGEST = "remote_max_model_len"
+"""Maximum tokens of a sequence in the instance that continues the prompt."""
+
+
+def check_remote_length(
+    params: Mapping[str, object] | None, prompt_tokens: int
+) -> None:
+    """Checks that a prompt fits where it is continued, before it is computed here.
+
+    Raises:
+        PromptTooLongError: It does not.
+    """
+    longest = None if params is None else params.get(_LONGEST)
+    if type(longest) is int and prompt_tokens >= longest > 0:
+        raise PromptTooLongError(prompt_tokens, longest)
 
 
 def check_transfer_params(params: dict[str, object]) -> None:

@@ -11,7 +11,8 @@ from hookline.exceptions import RequestError
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """Larger integers are valid JSON, but do not fit into the engine's messages."""
 
-Name = Annotated[str, msgspec.Meta(max_length=256)]
+MOST_NAME = 256
+Name = Annotated[str, msgspec.Meta(max_length=MOST_NAME)]
 """A short string: errors repeat it."""
 
 T = TypeVar("T")
@@ -70,15 +71,32 @@ def convert(value: object, kind: type[T], place: str) -> T:
 
 
 def convert_query(query: Mapping[str, str], kind: type[T]) -> T:
-    """Converts a URL's query to a struct; ignores parameters that it does not have.
+    """Converts a URL's query to a struct.
+
+    Parameters that it does not have are ignored, unless it forbids unknown fields.
 
     Raises:
         RequestError: A parameter does not match the struct.
     """
+    if issubclass(kind, msgspec.Struct) and _is_strict(kind):
+        _refuse_unknown(query, kind)
     try:
         return msgspec.convert(dict(query), kind, strict=False)
     except msgspec.ValidationError as error:
         raise _shape_error(str(error)) from error
+
+
+def _is_strict(kind: type[msgspec.Struct]) -> bool:
+    """Whether a struct forbids fields that it does not have."""
+    return kind.__struct_config__.forbid_unknown_fields
+
+
+def _refuse_unknown(query: Mapping[str, str], kind: type[msgspec.Struct]) -> None:
+    known = [field.encode_name for field in msgspec.structs.fields(kind)]
+    unknown = [name[:MOST_NAME] for name in query if name not in known]
+    if unknown:
+        reason = f"{unknown[0]}: unknown parameter; known are {', '.join(known)}"
+        raise RequestError(reason, param=unknown[0])
 
 
 def _shape_error(message: str, place: str = "") -> RequestError:

@@ -43,7 +43,7 @@ def passed_on(
     turn_until([producer, consumer], lambda: request in consumer.ended)
 
     _, stats = rest([producer, consumer])
-    assert transfers_of(stats).external_cache.hit_tokens == 44
+    assert transfers_of(stats).transferred_tokens == 44
     assert transfers_of(stats).failures == {}
     return consumer.tokens[request], producer
 

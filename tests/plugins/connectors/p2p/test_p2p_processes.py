@@ -79,7 +79,7 @@ def test_killed_producer(make_real_engine: MakeEngine, tmp_path: Path) -> None:
     [stats] = rest([consumer])
     assert consumer.tokens[request] == consumer.tokens[alone]
     assert transfers_of(stats).failures == {"load": {"peer": 1}}
-    assert 0 < transfers_of(stats).external_cache.hit_tokens < 40
+    assert 0 < transfers_of(stats).transferred_tokens < 40
     assert took.own_seconds < 1.4
 
 
@@ -103,7 +103,7 @@ def test_paused_producer_continues(
     [stats] = rest([consumer])
     assert consumer.tokens[request] == consumer.tokens[alone]
     assert transfers_of(stats).failures == {}
-    assert transfers_of(stats).external_cache.hit_tokens == 40
+    assert transfers_of(stats).transferred_tokens == 40
 
 
 def test_killed_consumer(make_real_engine: MakeEngine, tmp_path: Path) -> None:
@@ -124,5 +124,5 @@ def test_killed_consumer(make_real_engine: MakeEngine, tmp_path: Path) -> None:
     rest([producer])
 
     assert consumer.tokens[request] == producer.tokens[alone]
-    assert transfers_of(taking).external_cache.hit_tokens == 40
+    assert transfers_of(taking).transferred_tokens == 40
     assert (transfers_of(giving).saves, transfers_of(giving).failures) == (1, {})

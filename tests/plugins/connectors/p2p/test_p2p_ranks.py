@@ -119,7 +119,7 @@ def test_each_rank_takes_its_part_from_its_twin(
         turn_until([producer, consumer], lambda: request in consumer.ended)
 
         _, stats = rest([producer, consumer])
-    assert transfers_of(stats).external_cache.hit_tokens == 44
+    assert transfers_of(stats).transferred_tokens == 44
     assert transfers_of(stats).failures == {}
     assert consumer.tokens[request] == model.greedy(PROMPT, TOKENS)
 
@@ -143,7 +143,7 @@ def test_each_rank_pushes_its_part_to_its_twin(
         turn_until([producer, consumer], lambda: request in consumer.ended)
 
         _, stats = rest([producer, consumer])
-    assert transfers_of(stats).external_cache.hit_tokens == 44
+    assert transfers_of(stats).transferred_tokens == 44
     assert transfers_of(stats).failures == {}
     assert consumer.tokens[request] == model.greedy(PROMPT, TOKENS)
 
@@ -162,6 +162,6 @@ def test_another_division_is_computed(model: Oracle, other: tuple[int, int]) -> 
         turn_until([producer, consumer], lambda: request in consumer.ended)
 
         _, stats = rest([producer, consumer])
-    assert transfers_of(stats).external_cache.hit_tokens == 0
+    assert transfers_of(stats).transferred_tokens == 0
     assert set(transfers_of(stats).failures["load"]) == {"foreign"}
     assert consumer.tokens[request] == model.greedy(PROMPT, TOKENS)

@@ -58,7 +58,7 @@ def test_secret_is_needed(
     assert consumer.tokens[request] == right
     assert took.own_seconds < 1.4
     if secrets == "same":
-        assert transfers_of(taking).external_cache.hit_tokens == 40
+        assert transfers_of(taking).transferred_tokens == 40
     else:
         assert transfers_of(taking).failures == {"load": {"refused": 1}}
 
@@ -85,5 +85,5 @@ def test_garbage_at_the_port_is_ignored(make_real_engine: MakeEngine) -> None:
             giving, taking = rest([producer, consumer])
 
     assert consumer.tokens[request] == right
-    assert transfers_of(taking).external_cache.hit_tokens == 40
+    assert transfers_of(taking).transferred_tokens == 40
     assert transfers_of(giving).failures["incident"]["malformed"] >= 3

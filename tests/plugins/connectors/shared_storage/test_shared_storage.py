@@ -350,7 +350,7 @@ async def test_producer_announces_its_stored_blocks(
     told, _ = await run_with(site, tmp_path, ASKS)
     untold, _ = await run_with(site, tmp_path, {"do_remote_decode": "yes"})
 
-    assert told.kv_transfer_params == promise(5)
+    assert told.kv_transfer_params == {**promise(5), "remote_num_cached_tokens": 0}
     assert untold.kv_transfer_params is None
 
 
@@ -379,7 +379,10 @@ async def test_evicted_files_are_not_announced(
         finally:
             await engine.close()
 
-    assert told == [promise(5), promise(2)]
+    assert told == [
+        {**promise(number), "remote_num_cached_tokens": cached}
+        for number, cached in ((5, 0), (2, 20))
+    ]
 
 
 async def test_promised_blocks_are_waited_for(site: PluginSite, tmp_path: Path) -> None:
@@ -396,7 +399,9 @@ async def test_promised_blocks_are_waited_for(site: PluginSite, tmp_path: Path) 
     output, stats = await run_with(site, tmp_path / "kv", promise(5), meanwhile=arrive)
 
     assert output.outputs[0].token_ids == first
-    assert transfers_of(stats).external_cache.hit_tokens == 20
+    assert output.cached_tokens == 0
+    assert transfers_of(stats).loaded_bytes == 5 * 4 * 8
+    assert transfers_of(stats).external_cache.hit_tokens == 0
     assert transfers_of(stats).failures == {}
 
 
@@ -413,7 +418,7 @@ async def test_broken_promise_costs_no_token(
 
     assert output.outputs[0].token_ids == first
     assert transfers_of(stats).failures == {"load": {"missing": 1}}
-    assert transfers_of(stats).external_cache.hit_tokens == 8
+    assert transfers_of(stats).loaded_bytes == 2 * 4 * 8
 
 
 @pytest.mark.parametrize("blocks", [-1, True, "5", None, 2.0])

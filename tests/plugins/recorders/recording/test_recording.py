@@ -26,6 +26,7 @@ from hookline.engine.commands import (
     Finish,
     Reply,
     ResetPrefixCache,
+    Told,
 )
 from hookline.engine.engine_loop import EngineLoop
 from hookline.engine_setup.building import build_core, build_loop
@@ -108,7 +109,7 @@ def test_a_recording_has_every_command_and_output(config: EngineConfig) -> None:
         elif isinstance(entry, RecordedReply):
             recorded.append(entry.reply)
     assert recorded == news
-    assert Reply(0, 7, value=True) in recorded
+    assert Reply(0, 7, Told()) in recorded
     times = [entry.at for entry in entries]
     assert times == sorted(times)
     assert times[0] >= recording.header.clock.monotonic

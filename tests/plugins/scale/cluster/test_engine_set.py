@@ -19,7 +19,7 @@ from hookline.config import (
     ModelConfig,
     ObserverConfig,
 )
-from hookline.engine.commands import ResetPrefixCache
+from hookline.engine.commands import ResetPrefixCache, Told
 from hookline.engine.engine_core import EngineCore
 from hookline.engine.engine_loop import EngineLoop
 from hookline.engine.worker.executor import StartedStep
@@ -350,7 +350,7 @@ def test_calls_reach_every_engine(configs: list[EngineConfig]) -> None:
         late = driven.front_end.call(ResetPrefixCache())
         driven.front_end.fail("it broke")
 
-    assert [reply.result() for reply in replies] == [True, True]
+    assert [reply.result() for reply in replies] == [Told(), Told()]
     assert [str(reply.exception()) for reply in late] == [
         "the engine is not running: it broke"
     ] * 2

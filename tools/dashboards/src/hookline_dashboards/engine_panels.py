@@ -43,6 +43,7 @@ _TRANSFER_TITLES = {
     "recomputed_tokens": "Tokens recomputed after failed loads",
     "expired_blocks": "Blocks of expired saves",
     "reclaimed_blocks": "Blocks taken back from saves",
+    "released_blocks": "Blocks that nobody will load",
 }
 
 _TIER_TITLES = {

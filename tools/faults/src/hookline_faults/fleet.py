@@ -31,11 +31,13 @@ _AT_REST = (
     "hookline_kv_transfer_closing",
 )
 _HIT_TOKENS = "hookline_external_cache_hit_tokens_total"
+_TRANSFERRED_TOKENS = "hookline_transferred_tokens_total"
 LOADED = "tokens loaded"
 
 _FAILURES = "hookline_kv_transfer_failures_total"
 _COUNTED = {
     _HIT_TOKENS: LOADED,
+    _TRANSFERRED_TOKENS: LOADED,
     "hookline_kv_transfer_late_reports_total": "late reports",
     "hookline_preemptions_total": "preemptions",
 }
@@ -82,7 +84,8 @@ class State:
             elif name == _FAILURES and value:
                 state.counted[f"{labels['stage']} {labels['reason']}"] = value
             elif name in _COUNTED and value:
-                state.counted[_COUNTED[name]] = value
+                what = _COUNTED[name]
+                state.counted[what] = state.counted.get(what, 0) + value
         return state
 
     @property

@@ -9,9 +9,11 @@ import msgspec
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from multidict import CIMultiDictProxy
+from yarl import URL
 
 from hookline_pd_proxy.app import create_route
 from hookline_pd_proxy.settings import RouteSettings
+from hookline_pd_proxy.tracing import Tracing
 from hookline_server.listening import listen, url
 
 Client = TestClient[web.Request, web.Application]
@@ -60,6 +62,10 @@ class FakeInstance:
         running: Number of running requests in the metrics.
         waiting: Number of waiting requests in the metrics.
         kv_usage: Usage of the KV cache in the metrics.
+        max_model_len: Maximum tokens of a sequence in the metrics; None leaves it out.
+        released: Ids of transfers that it was told to release.
+        release_statuses: Statuses of the next answers to that; then 200.
+        told: Set when it was told to release one.
     """
 
     def __init__(self) -> None:
@@ -79,6 +85,10 @@ class FakeInstance:
         self.left = asyncio.Event()
         self.looked_at = 0
         self.health = 200
+        self.max_model_len: int | None = None
+        self.released: list[str] = []
+        self.release_statuses: list[int] = []
+        self.told = asyncio.Event()
         self.running = self.waiting = 0
         self.kv_usage = 0.0
 
@@ -93,23 +103,35 @@ class FakeInstance:
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[None]:
-        """Runs the instance on a free port."""
+        """Runs the instance on a free port, the same one if it runs again."""
         app = web.Application(client_max_size=2**26)
         app.router.add_get("/health", self._health)
         app.router.add_get("/metrics", self._metrics)
+        app.router.add_delete("/v1/kv_transfers/{transfer_id}", self._release)
         app.router.add_route("*", "/{path:.*}", self._answer)
-        async with TestServer(app) as server:
+        port = URL(self.url).port if self.url else None
+        async with TestServer(app, port=port) as server:
             self.url = str(server.make_url("")).rstrip("/")
             yield
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response(status=self.health)
 
+    async def _release(self, request: web.Request) -> web.Response:
+        if self.release_statuses:
+            return web.Response(status=self.release_statuses.pop(0))
+        self.released.append(request.match_info["transfer_id"])
+        self.told.set()
+        return web.json_response({"released_blocks": 1})
+
     async def _metrics(self, request: web.Request) -> web.Response:
         self.looked_at += 1
         self.looked_with = request.headers.get("Authorization")
+        length = self.max_model_len
+        info = f'hookline_engine_info{{a="b",max_model_len="{length}"}} 1.0\n'
         return web.Response(
-            text=f'vllm:num_requests_running{{engine="0"}} {self.running}.0\n'
+            text=("" if length is None else info)
+            + f'vllm:num_requests_running{{engine="0"}} {self.running}.0\n'
             f'vllm:num_requests_waiting{{engine="0"}} {self.waiting}.0\n'
             f'vllm:kv_cache_usage_perc{{engine="0"}} {self.kv_usage}\n'
         )
@@ -174,6 +196,13 @@ def dead_instance() -> FakeInstance:
     return instance
 
 
+def transfer_id_of(prefill: FakeInstance) -> str:
+    """Returns the id under which the proxy's first prompt was to be kept."""
+    params = prefill.received[0].fields["kv_transfer_params"]
+    assert isinstance(params, dict)
+    return str(params["transfer_id"])
+
+
 async def numbers_of(client: Client) -> dict[str, float]:
     """Returns the proxy's non-zero metrics, by the text before the value."""
     page = await (await client.get("/metrics")).text()
@@ -201,6 +230,7 @@ async def until(
 async def routed(
     prefill: Sequence[FakeInstance],
     decode: Sequence[FakeInstance],
+    tracing: Tracing | None = None,
     **options: object,
 ) -> AsyncIterator[Client]:
     """Yields a proxy's client; starts the instances that have no URL yet."""
@@ -214,5 +244,5 @@ async def routed(
             decode=[each.url for each in decode],
             **values,  # type: ignore[arg-type]
         )
-        app = create_route(settings)
+        app = create_route(settings, tracing)
         yield await stack.enter_async_context(TestClient(TestServer(app)))

@@ -1,5 +1,6 @@
 """Builds the proxy's application."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from aiohttp import web
@@ -9,6 +10,7 @@ from hookline_pd_proxy.numbers import CONTENT_TYPE, Numbers
 from hookline_pd_proxy.pool import Pool, Pools
 from hookline_pd_proxy.proxy import Proxy
 from hookline_pd_proxy.settings import RouteSettings
+from hookline_pd_proxy.tracing import Tracing
 from hookline_pd_proxy.upstream import Upstream, new_session
 from hookline_pd_proxy.watch import watched
 from hookline_server.api_error import ApiError
@@ -20,26 +22,39 @@ from hookline_server.request_body import HANDLER_ARGS
 from hookline_server.request_identity import echo_request_id
 from hookline_server.sending import send
 
+SPAN_SECONDS = 2.0
+"""Time at the end to send the last spans."""
+
 PASSED_ON = ("/v1/{path:.+}", "/tokenize", "/detokenize", "/version")
 
 PROXY: web.AppKey[Proxy] = web.AppKey("hookline_route_proxy", Proxy)
 POOLS: web.AppKey[Pools] = web.AppKey("hookline_route_pools", Pools)
 _SETTINGS: web.AppKey[RouteSettings] = web.AppKey("hookline_route", RouteSettings)
+_TRACING: web.AppKey[Tracing] = web.AppKey("hookline_route_tracing", Tracing)
 _NUMBERS: web.AppKey[Numbers] = web.AppKey("hookline_route_numbers", Numbers)
 
 
-def create_route(settings: RouteSettings) -> web.Application:
+def create_route(
+    settings: RouteSettings, tracing: Tracing | None = None
+) -> web.Application:
     """Returns a proxy that watches its instances while it is served.
 
     Run it with `handler_cancellation=True`, which cancels requests of clients that
     disconnect.
+
+    Args:
+        settings: Its options.
+        tracing: Makes its spans; None follows the options.
+
+    Raises:
+        ConfigError: Spans cannot be sent as the options say.
     """
     app = web.Application(
         middlewares=(send, answer_errors),
         client_max_size=settings.max_body_bytes,
         handler_args=HANDLER_ARGS,
     )
-    app[_SETTINGS] = settings
+    app[_SETTINGS], app[_TRACING] = settings, tracing or Tracing.of(settings)
     app[_NUMBERS] = Numbers()
     app[POOLS] = Pools(_pool(Role.PREFILL, settings), _pool(Role.DECODE, settings))
     app.cleanup_ctx.append(_connected)
@@ -70,8 +85,11 @@ async def _connected(app: web.Application) -> AsyncIterator[None]:
         new_session(settings.connect_timeout) as session,
         watched(pools.instances, session, settings.poll_seconds, settings.instance_key),
     ):
-        app[PROXY] = Proxy(pools, Upstream(session), settings, app[_NUMBERS])
+        proxy = Proxy(pools, Upstream(session), settings, app[_NUMBERS], app[_TRACING])
+        app[PROXY] = proxy
         yield
+        await proxy.close()
+    await asyncio.to_thread(app[_TRACING].close, SPAN_SECONDS)
 
 
 async def _complete(request: web.Request) -> web.StreamResponse:
@@ -83,10 +101,10 @@ async def _pass_on(request: web.Request) -> web.StreamResponse:
 
 
 async def _ready(request: web.Request) -> web.Response:
-    """Answers 200 while a decode instance is up."""
+    """Answers 200 while a decode instance is up that has answered since it came."""
     if request.app[PROXY].is_leaving:
         raise ApiError(503, "the proxy is shutting down", code="aborted")
-    if not request.app[POOLS].decode.up:
+    if not request.app[POOLS].decode.is_ready:
         raise ApiError(503, "no decode instance is up", code="no_instance")
     return json_response(Health("ready"))
 

@@ -26,6 +26,7 @@ HOP_BY_HOP = frozenset(
 """RFC 9110, 7.6.1, and the rest of RFC 2616, 13.5.1."""
 
 ID = "X-Request-Id"
+TRACEPARENT = "traceparent"
 
 OWN_OF_REQUESTS = frozenset(
     {"content-length", "expect", "host", ID.lower(), ROUTER_KEY.lower()}
@@ -51,6 +52,16 @@ def request_headers(request: web.Request, instance_key: str | None) -> Headers:
 def answer_headers(headers: Mapping[str, str]) -> Headers:
     """Returns those of an instance's headers that the client gets."""
     return _passed(headers, OWN_OF_ANSWERS)
+
+
+def traced(headers: Headers, traceparent: str | None) -> Headers:
+    """Returns the headers with another parent of the instance's span, if there is one.
+
+    `tracestate` goes on as it came.
+    """
+    if traceparent is None:
+        return headers
+    return [*without(headers, TRACEPARENT), (TRACEPARENT, traceparent)]
 
 
 def without(headers: Headers, name: str) -> Headers:

@@ -11,9 +11,6 @@ from hookline_pd_proxy.load import Load
 ERRORS_IN_A_ROW = 3
 """Consecutive errors or unanswered health checks before an instance is down."""
 
-FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 15.0
-
 LOAD_LIFE_POLLS = 5
 """Age, in polls, at which a reported load is ignored."""
 
@@ -32,9 +29,9 @@ class Role(StrEnum):
 class Instance:
     """One server; used on one event loop.
 
-    It starts as up. It is down as soon as it cannot be reached, or after several
-    consecutive errors. A health check brings it up again, after a pause that doubles
-    each time.
+    It starts as up, though nobody has seen it. It is down as soon as it cannot be
+    reached, or after several consecutive errors. A health check brings it up again, and
+    so does an answer to a request that was sent to it nevertheless.
 
     Attributes:
         role: The phase that it computes.
@@ -42,7 +39,10 @@ class Instance:
         name: URL without the scheme, for log lines and metrics.
         in_flight: Number of the proxy's open requests at the instance.
         is_up: Whether it receives requests.
-        retry_at: Time of the next health check if it is down.
+        is_seen: Whether it is up, and has answered since it was last down.
+        is_unready: Whether it is down because its health check says so.
+        lost_at: Time when it was last found to be down.
+        max_model_len: Maximum number of tokens of a sequence; None if not known.
     """
 
     def __init__(
@@ -58,14 +58,15 @@ class Instance:
         self.name = self.url.partition("://")[2]
         self.in_flight = 0
         self.is_up = True
-        self.retry_at = 0.0
+        self.is_seen = self.is_unready = False
+        self.lost_at = 0.0
+        self.max_model_len: int | None = None
         self._clock = clock
         self._load_life = LOAD_LIFE_POLLS * poll_seconds
         self._load: Load | None = None
         self._reported_at = 0.0
         self._in_flight_then = 0
         self._errors = 0
-        self._pause = FIRST_PAUSE_SECONDS
 
     @property
     def requests(self) -> float:
@@ -98,13 +99,15 @@ class Instance:
     def record_load(self, load: Load | None) -> None:
         """Records the reported load, or None if it has no such page."""
         self._load = load
+        if load is not None:
+            self.max_model_len = load.max_model_len
         self._reported_at = self._clock()
         self._in_flight_then = self.in_flight
 
     def answered(self) -> None:
         """Records a successful request."""
         self._errors = 0
-        self._pause = FIRST_PAUSE_SECONDS
+        self._is_there()
 
     def failed(self, why: str) -> None:
         """Records an error, or an unanswered health check."""
@@ -112,24 +115,27 @@ class Instance:
         if self._errors >= ERRORS_IN_A_ROW:
             self.lost(why)
 
-    def lost(self, why: str) -> None:
+    def lost(self, why: str, *, is_unready: bool = False) -> None:
         """Marks the instance as down: unreachable, or not accepting requests."""
         if self.is_up:
             logger.warning("%s instance %s is down: %s", self.role, self.name, why)
-        if self.is_up or self._clock() >= self.retry_at:
-            self.is_up = False
-            self.retry_at = self._clock() + self._pause
-            self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
+        self.is_up = self.is_seen = False
+        self.is_unready = is_unready
+        self.lost_at = self._clock()
 
     def recovered(self) -> None:
         """Records a successful health check.
 
         One more error brings it down again, until a request succeeds.
         """
+        self._errors = min(self._errors, ERRORS_IN_A_ROW - 1)
+        self._is_there()
+
+    def _is_there(self) -> None:
         if not self.is_up:
             logger.info("%s instance %s is up", self.role, self.name)
-            self._errors = min(self._errors, ERRORS_IN_A_ROW - 1)
-            self.is_up = True
+        self.is_up = self.is_seen = True
+        self.is_unready = False
 
     @property
     def _known_load(self) -> Load | None:

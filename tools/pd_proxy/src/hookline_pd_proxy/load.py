@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _SAMPLE = re.compile(r"(?P<name>[a-z:_]+)(?:\{[^\n]*\})? (?P<value>\S+)")
+_LENGTH = re.compile(
+    r'^hookline_engine_info\{[^\n]*\bmax_model_len="([1-9][0-9]{0,8})"', re.MULTILINE
+)
 
 DIALECTS = (
     ("hookline_requests_running", "hookline_requests_waiting"),
@@ -22,10 +25,13 @@ class Load:
     Attributes:
         requests: Number of running and waiting requests, of all its engines.
         kv_usage: Fraction of the KV cache in use, of the fullest engine.
+        max_model_len: Maximum number of tokens of a sequence; None if the page does not
+            say.
     """
 
     requests: float
     kv_usage: float
+    max_model_len: int | None = None
 
 
 def read_load(page: str) -> Load | None:
@@ -34,8 +40,14 @@ def read_load(page: str) -> Load | None:
     for names in DIALECTS:
         if all(name in found for name in names):
             usages = [max(found[name]) for name in USAGES if name in found]
-            return Load(sum(sum(found[name]) for name in names), max(usages, default=0))
+            requests = sum(sum(found[name]) for name in names)
+            return Load(requests, max(usages, default=0), _max_model_len(page))
     return None
+
+
+def _max_model_len(page: str) -> int | None:
+    lengths = [int(each) for each in _LENGTH.findall(page)]
+    return min(lengths, default=None)
 
 
 def _samples(page: str) -> Mapping[str, list[float]]:

@@ -46,6 +46,14 @@ class Fallback(StrEnum):
     MALFORMED = "malformed"
 
 
+class Release(StrEnum):
+    """How a release of KV that nobody takes ended, at one prefill instance."""
+
+    DONE = "done"
+    UNKNOWN = "unknown"
+    FAILED = "failed"
+
+
 Labels = tuple[tuple[str, str], ...]
 Sample = tuple[str, Labels, float]
 """Suffix of the family's name, labels, and value."""
@@ -91,7 +99,9 @@ class Numbers:
         self._fallbacks: Counter[Fallback] = Counter()
         self._plain: Counter[Plain] = Counter()
         self._retries: Counter[Role] = Counter()
+        self._releases: Counter[Release] = Counter()
         self._prefill = Histogram(SECONDS)
+        self._first_token = Histogram(SECONDS)
 
     def ended(self, endpoint: Endpoint, outcome: Outcome) -> None:
         """Counts a finished request."""
@@ -100,6 +110,14 @@ class Numbers:
     def prefilled(self, seconds: float) -> None:
         """Records the time of a successful prefill, all attempts together."""
         self._prefill.observe(seconds)
+
+    def first_token(self, seconds: float) -> None:
+        """Records the time to a stream's first event, from its request's arrival."""
+        self._first_token.observe(seconds)
+
+    def released(self, outcome: Release) -> None:
+        """Counts the end of a release."""
+        self._releases[outcome] += 1
 
     def fell_back(self, reason: Fallback) -> None:
         """Counts a failed prefill, which a decode instance takes over."""
@@ -133,6 +151,19 @@ class Numbers:
             "histogram",
             "Time of successful prefills in seconds, all attempts together.",
             self._prefill.samples(),
+        )
+        yield Family(
+            "time_to_first_token_seconds",
+            "histogram",
+            "Time from a request's arrival to the first event of its stream, both "
+            "phases together, in seconds.",
+            self._first_token.samples(),
+        )
+        yield Family(
+            "releases_total",
+            "counter",
+            "Number of releases of KV that no decode instance took, by outcome.",
+            (("", (("outcome", one),), self._releases[one]) for one in Release),
         )
         yield Family(
             "fallbacks_total",

@@ -31,6 +31,30 @@ class Pool:
         """Number of instances that are up."""
         return sum(each.is_up for each in self.instances)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether an instance is up that has answered since it was last down."""
+        return any(each.is_seen for each in self.instances)
+
+    @property
+    def max_model_len(self) -> int | None:
+        """Maximum tokens of a sequence of the largest one; None if not known of all."""
+        known = [each.max_model_len for each in self.instances if each.is_up]
+        lengths = [each for each in known if each is not None]
+        return max(lengths) if lengths and len(lengths) == len(known) else None
+
+    def last_resort(self, without: Collection[Instance] = ()) -> Instance | None:
+        """Returns the instance that was found to be down first, or None.
+
+        It may be back. One whose health check says that it is not ready is not tried.
+        """
+        able = [
+            each
+            for each in self.instances
+            if not (each.is_up or each.is_unready) and each not in without
+        ]
+        return min(able, key=lambda each: each.lost_at, default=None)
+
     def has_other(self, than: Collection[Instance]) -> bool:
         """Returns whether an instance is up that is not excluded."""
         return any(each.is_up and each not in than for each in self.instances)

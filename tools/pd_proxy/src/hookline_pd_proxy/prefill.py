@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from hookline_pd_proxy.handover import Handover
 from hookline_pd_proxy.headers import Headers, without
 from hookline_pd_proxy.instance import Instance, Role
 from hookline_pd_proxy.numbers import Fallback, Numbers
@@ -51,10 +52,22 @@ class Prefill:
         self._settings = settings
         self._numbers = numbers
 
-    async def run(self, asked: ProxiedRequest, headers: Headers) -> msgspec.Raw | None:
+    async def run(
+        self,
+        asked: ProxiedRequest,
+        headers: Headers,
+        handover: Handover,
+        max_model_len: int | None,
+    ) -> msgspec.Raw | None:
         """Returns the instance's transfer parameters for the next one, or None.
 
         It never raises: without parameters the decode instance computes the prompt.
+
+        Args:
+            asked: The request.
+            headers: Its headers.
+            handover: Learns who may keep its KV.
+            max_model_len: Maximum tokens of a sequence of decode instances, if known.
         """
         began = time.perf_counter()
         # Compressed responses are not decoded here.
@@ -62,20 +75,23 @@ class Prefill:
             method="POST",
             path=asked.path,
             headers=without(headers, "Accept-Encoding"),
-            body=asked.for_prefill(),
+            body=asked.for_prefill(handover.transfer_id, max_model_len),
         )
         try:
             async with asyncio.timeout(self._settings.prefill_timeout):
-                result = await self._attempts(message)
+                result = await self._attempts(message, handover)
         except TimeoutError:
             result = _Failed(Fallback.DEADLINE)
         if isinstance(result, _Failed):
+            handover.release()
             self._numbers.fell_back(result.reason)
             return None
         self._numbers.prefilled(time.perf_counter() - began)
         return None if bytes(result) == NULL else result
 
-    async def _attempts(self, message: Message) -> msgspec.Raw | _Failed:
+    async def _attempts(
+        self, message: Message, handover: Handover
+    ) -> msgspec.Raw | _Failed:
         failed = _Failed(Fallback.NO_INSTANCE)
         tried: list[Instance] = []
         for number in range(1 + self._settings.retries):
@@ -85,12 +101,16 @@ class Prefill:
             if number:
                 self._numbers.retried(Role.PREFILL)
             tried.append(instance)
+            handover.asked(instance)
             try:
                 async with self._upstream.ask(instance, message) as answer:
                     result = await _transfer_params(answer)
+                    if answer.head.status != 200:
+                        handover.refused(instance)
             except UnreachableError:
                 result = _Failed(Fallback.UNREACHABLE)
             if not isinstance(result, _Failed):
+                handover.release(but=instance)
                 return result
             failed = result
         return failed

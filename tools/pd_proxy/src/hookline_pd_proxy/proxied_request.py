@@ -44,6 +44,7 @@ class Plain(StrEnum):
     SEVERAL_PROMPTS = "several_prompts"
     PROMPT_LOGPROBS = "prompt_logprobs"
     TRUNCATED_PROMPT = "truncated_prompt"
+    LONG_PROMPT = "long_prompt"
     NOT_JSON = "not_json"
 
 
@@ -71,8 +72,16 @@ class ProxiedRequest:
             return cls(path, body, None)
         return cls(path, body, fields)
 
-    def reason_to_be_plain(self, min_characters: int) -> Plain | None:
-        """Returns why no prefill instance is needed, or None if one is."""
+    def reason_to_be_plain(
+        self, min_characters: int, max_model_len: int | None = None
+    ) -> Plain | None:
+        """Returns why no prefill instance is needed, or None if one is.
+
+        Args:
+            min_characters: Length from which on it is.
+            max_model_len: Maximum tokens of a sequence of decode instances, which
+                refuse what is longer; None if not known.
+        """
         if self.fields is None:
             return Plain.NOT_JSON
         prompt = self._value("prompt")
@@ -82,18 +91,29 @@ class ProxiedRequest:
             return Plain.PROMPT_LOGPROBS
         if self._depends_on_max_tokens:
             return Plain.TRUNCATED_PROMPT
+        if max_model_len and not self._is_chat and _num_ids(prompt) >= max_model_len:
+            return Plain.LONG_PROMPT
         length = self._chat_length if self._is_chat else _length(prompt)
         return Plain.SHORT_PROMPT if length < min_characters else None
 
-    def for_prefill(self) -> bytes:
-        """Returns the request for the prefill instance, with an output of one token."""
+    def for_prefill(self, transfer_id: str, max_model_len: int | None) -> bytes:
+        """Returns the request for the prefill instance, with an output of one token.
+
+        Args:
+            transfer_id: Name under which the KV is kept.
+            max_model_len: Maximum tokens of a sequence of decode instances: a longer
+                prompt is refused before it is computed. None if not known.
+        """
         assert self.fields is not None
+        asked = {**ASKS_FOR_KV, "transfer_id": transfer_id}
+        if max_model_len is not None:
+            asked["remote_max_model_len"] = max_model_len
         kept = {
             name: value
             for name, value in self.fields.items()
             if name not in NOT_OF_PROMPTS
         }
-        ends: dict[str, object] = {"max_tokens": 1, "stream": False, FIELD: ASKS_FOR_KV}
+        ends: dict[str, object] = {"max_tokens": 1, "stream": False, FIELD: asked}
         if self._is_chat:
             ends["max_completion_tokens"] = 1
         return msgspec.json.encode({**kept, **ends})
@@ -150,6 +170,14 @@ def _is_several(prompt: object) -> bool:
         and len(prompt) > 1
         and not all(isinstance(each, int) for each in prompt)
     )
+
+
+def _num_ids(prompt: object) -> int:
+    """Returns how many token ids a prompt has that is given as such; else 0."""
+    tokens = _list(prompt)
+    if len(tokens) == 1 and isinstance(tokens[0], list):
+        tokens = _list(tokens[0])
+    return len(tokens) if tokens and isinstance(tokens[0], int) else 0
 
 
 def _length(prompt: object) -> int:

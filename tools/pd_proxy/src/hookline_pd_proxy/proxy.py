@@ -1,9 +1,11 @@
 """The proxy's handlers: both phases, and requests that are only forwarded."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+import msgspec
 from aiohttp import web
 
 from hookline_pd_proxy.forwarding import (
@@ -13,12 +15,14 @@ from hookline_pd_proxy.forwarding import (
     UNREACHABLE,
     Forwarding,
 )
-from hookline_pd_proxy.headers import Headers, request_headers, without
+from hookline_pd_proxy.handover import Handover, Releases
+from hookline_pd_proxy.headers import Headers, request_headers, traced, without
 from hookline_pd_proxy.numbers import Endpoint, Numbers, Outcome
 from hookline_pd_proxy.pool import Pools
 from hookline_pd_proxy.prefill import Prefill
 from hookline_pd_proxy.proxied_request import ProxiedRequest
 from hookline_pd_proxy.settings import RouteSettings
+from hookline_pd_proxy.tracing import RouteSpan, Tracing
 from hookline_pd_proxy.upstream import BrokenError, Message, Upstream
 from hookline_server.api_error import ApiError
 from hookline_server.request_body import read_body, read_raw
@@ -31,7 +35,10 @@ OUTCOMES = {
     BROKEN: Outcome.BROKEN,
 }
 
-Work = Callable[[Forwarding], Awaitable[web.StreamResponse]]
+RELEASE_SECONDS = 5.0
+"""Time at the end for releases of KV that nobody took."""
+
+Work = Callable[[Forwarding, RouteSpan], Awaitable[web.StreamResponse]]
 
 
 class Proxy:
@@ -48,12 +55,15 @@ class Proxy:
         upstream: Upstream,
         settings: RouteSettings,
         numbers: Numbers,
+        tracing: Tracing,
     ) -> None:
         self._pools = pools
         self._upstream = upstream
         self._settings = settings
         self._numbers = numbers
+        self._tracing = tracing
         self._prefill = Prefill(pools.prefill, upstream, settings, numbers)
+        self._releases = Releases(upstream, numbers)
         self.is_leaving = self.is_draining = False
         self._open_requests = 0
         self._is_quiet = asyncio.Event()
@@ -64,35 +74,37 @@ class Proxy:
         is_chat = request.path == CHAT_ROUTE
         endpoint = Endpoint.CHAT if is_chat else Endpoint.COMPLETIONS
 
-        async def work(forwarding: Forwarding) -> web.StreamResponse:
+        async def work(forwarding: Forwarding, span: RouteSpan) -> web.StreamResponse:
             asked = ProxiedRequest.read(request.path, await read_body(request))
             # The body is sent on decoded.
-            headers = without(self._headers(request), "Content-Encoding")
-            params = None
-            if self._pools.prefill.instances:
-                reason = asked.reason_to_be_plain(self._settings.prefill_min_characters)
-                if reason is None:
-                    params = await self._prefill.run(asked, headers)
-                else:
-                    self._numbers.went_plain(reason)
-            message = Message(
-                method="POST",
-                path=request.rel_url.raw_path_qs,
-                headers=headers,
-                body=asked.for_decode(params),
-            )
-            return await self._forward(forwarding, message)
+            headers = without(self._headers(request, span), "Content-Encoding")
+            handover = Handover(self._releases, headers)
+            try:
+                params = await self._prefilled(asked, headers, handover, span)
+                message = Message(
+                    method="POST",
+                    path=request.rel_url.raw_path_qs,
+                    headers=headers,
+                    body=asked.for_decode(params),
+                )
+                with span.phase("decode"):
+                    response = await self._forward(forwarding, message)
+                if response.status < 400:
+                    handover.taken()
+            finally:
+                handover.release()
+            return response
 
         return await self._answer(request, endpoint, work)
 
     async def pass_on(self, request: web.Request) -> web.StreamResponse:
         """Forwards any other request to a decode instance."""
 
-        async def work(forwarding: Forwarding) -> web.StreamResponse:
+        async def work(forwarding: Forwarding, span: RouteSpan) -> web.StreamResponse:
             message = Message(
                 method=request.method,
                 path=request.rel_url.raw_path_qs,
-                headers=self._headers(request),
+                headers=self._headers(request, span),
                 body=await read_raw(request),
             )
             return await self._forward(forwarding, message)
@@ -106,8 +118,31 @@ class Proxy:
             async with asyncio.timeout(seconds):
                 await self._is_quiet.wait()
 
-    def _headers(self, request: web.Request) -> Headers:
-        return request_headers(request, self._settings.instance_key)
+    async def close(self) -> None:
+        """Has KV freed that nobody took; for a limited time."""
+        await self._releases.end(RELEASE_SECONDS)
+
+    def _headers(self, request: web.Request, span: RouteSpan) -> Headers:
+        headers = request_headers(request, self._settings.instance_key)
+        return traced(headers, span.traceparent)
+
+    async def _prefilled(
+        self,
+        asked: ProxiedRequest,
+        headers: Headers,
+        handover: Handover,
+        span: RouteSpan,
+    ) -> msgspec.Raw | None:
+        """Has the prompt computed, if a prefill instance is of use."""
+        if not self._pools.prefill.instances:
+            return None
+        longest = self._pools.decode.max_model_len
+        fewest = self._settings.prefill_min_characters
+        if (reason := asked.reason_to_be_plain(fewest, longest)) is not None:
+            self._numbers.went_plain(reason)
+            return None
+        with span.phase("prefill"):
+            return await self._prefill.run(asked, headers, handover, longest)
 
     async def _forward(
         self, forwarding: Forwarding, message: Message
@@ -126,11 +161,12 @@ class Proxy:
         """Runs a request within its time limit, and counts its outcome."""
         if self.is_draining:
             raise ApiError(503, "the proxy is shutting down", code="aborted")
-        outcome = Outcome.FAILED
+        outcome, arrived_at = Outcome.FAILED, time.perf_counter()
+        forwarding, span = Forwarding(request), self._tracing.begin(request)
         self._open_requests += 1
         self._is_quiet.clear()
         try:
-            response, outcome = await self._ended(request, work)
+            response, outcome = await self._ended(forwarding, span, work)
         except ApiError as error:
             outcome = OUTCOMES[error.code]
             raise
@@ -145,15 +181,17 @@ class Proxy:
             if not self._open_requests:
                 self._is_quiet.set()
             self._numbers.ended(endpoint, outcome)
+            if forwarding.first_event_at is not None and endpoint is not Endpoint.OTHER:
+                self._numbers.first_token(forwarding.first_event_at - arrived_at)
+            span.end(outcome, forwarding.response, forwarding.instance)
         return response
 
     async def _ended(
-        self, request: web.Request, work: Work
+        self, forwarding: Forwarding, span: RouteSpan, work: Work
     ) -> tuple[web.StreamResponse, Outcome]:
-        forwarding = Forwarding(request)
         try:
             async with asyncio.timeout(self._settings.request_timeout):
-                response = await work(forwarding)
+                response = await work(forwarding, span)
                 return response, _outcome(response.status)
         except TimeoutError:
             limit = f"{self._settings.request_timeout:g} s"

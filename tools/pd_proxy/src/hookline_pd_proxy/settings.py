@@ -15,6 +15,7 @@ from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.settings import MEBIBYTE
 
 ROUTE = "route"
+TRACES_OPTION = "otlp-traces-endpoint"
 INSTANCES = "instances"
 
 
@@ -130,6 +131,22 @@ class RouteSettings:
         group=ROUTE,
         metavar="SECONDS",
         minimum=0,
+    )
+    otlp_traces_endpoint: str | None = option(
+        "URL to send the proxy's spans to, such as http://localhost:4317; they are the "
+        "parents of those of both instances. Requires hookline-otel.",
+        default=None,
+        group=ROUTE,
+        metavar="URL",
+    )
+    trace_ratio: float = option(
+        "Fraction of the requests without trace context that are traced, if spans are "
+        "sent.",
+        default=1.0,
+        group=ROUTE,
+        metavar="FRACTION",
+        minimum=0,
+        maximum=1,
     )
     log_level: LogLevel = option(
         "Minimum level of the proxy's log lines.", default=LogLevel.INFO, group=ROUTE

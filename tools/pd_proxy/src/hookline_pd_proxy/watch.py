@@ -1,7 +1,6 @@
 """Polls the instances' health and load."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 
@@ -14,7 +13,6 @@ from hookline_pd_proxy.upstream import CANNOT_CONNECT, UPSTREAM_ERRORS
 LOOK_SECONDS = 5.0
 """Timeout of a page. A busy instance can be slow; only consecutive ones count."""
 
-SHORTEST_PAUSE_SECONDS = 0.05
 MOST_PAGE_BYTES = 8 * 1024 * 1024
 
 
@@ -46,10 +44,7 @@ async def _watch(
 ) -> None:
     while True:
         await look(instance, session, key)
-        pause = poll_seconds
-        if not instance.is_up:
-            pause = max(instance.retry_at - time.monotonic(), SHORTEST_PAUSE_SECONDS)
-        await asyncio.sleep(pause)
+        await asyncio.sleep(poll_seconds)
 
 
 async def look(
@@ -65,7 +60,7 @@ async def look(
         instance.failed(f"no response to a health check: {type(error).__name__}")
         return
     if status >= 500:
-        instance.lost(f"status {status} of its health check")
+        instance.lost(f"status {status} of its health check", is_unready=True)
         return
     instance.recovered()
     instance.record_load(await _load(instance, session, key))

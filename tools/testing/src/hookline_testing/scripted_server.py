@@ -19,7 +19,7 @@ from aiohttp.web import Application, Request
 
 from hookline import hookspecs
 from hookline.config.extensions import KV_TRANSFER
-from hookline.engine.commands import EngineCommand, ResetPrefixCache
+from hookline.engine.commands import EngineCommand, ResetPrefixCache, Told
 from hookline.exceptions import (
     EngineDeadError,
     OverloadedError,
@@ -279,7 +279,7 @@ class FakeEngine:
         self.rejected_facts: list[RequestFacts] = []
         self.refusal: RequestError | None = None
         self.commands: list[object] = []
-        self.replies: dict[type, object] = {ResetPrefixCache: True}
+        self.replies: dict[type, object] = {ResetPrefixCache: Told()}
         self.chats: list[list[dict[str, object]]] = []
         self.variables: list[dict[str, object]] = []
         self.clients: list[str] = []

@@ -97,13 +97,15 @@ class CacheListener(Protocol):
 class BlockPool:
     """A fixed number of blocks with reference counts and a prefix index.
 
-    Invariants: `num_free + num_used == num_blocks`; `num_references` is the sum of all
-    reference counts; a block in the free list has none.
+    Invariants: `num_free + num_used == num_blocks`; a block in the free list has no
+    references.
 
     Attributes:
         listeners: Informed of evictions and resets.
         evictions: Number and time of evictions.
         measured: Lives of evicted blocks, from a pool that measures them.
+        num_reusable: Free blocks whose content a later request may still find by hash.
+        num_references: Sum of all reference counts.
     """
 
     def __init__(self, num_blocks: int, clock: Clock | None = None) -> None:
@@ -114,8 +116,8 @@ class BlockPool:
         # Least recently used first; every operation on it is O(1).
         self._free = OrderedDict(enumerate(self._blocks))
         self._by_hash: dict[bytes, Block] = {}
-        self._num_reusable = 0
-        self._num_references = 0
+        self.num_reusable = 0
+        self.num_references = 0
 
     @property
     def num_blocks(self) -> int:
@@ -130,15 +132,6 @@ class BlockPool:
     def num_used(self) -> int:
         """Blocks with at least one reference."""
         return len(self._blocks) - len(self._free)
-
-    @property
-    def num_reusable(self) -> int:
-        """Free blocks whose content a later request may still find by hash."""
-        return self._num_reusable
-
-    @property
-    def num_references(self) -> int:
-        return self._num_references
 
     def references(self, block_id: int) -> int:
         return self._blocks[block_id].references
@@ -160,7 +153,7 @@ class BlockPool:
             allocated.append(block.block_id)
         if self.evictions.are_timed:
             self.evictions.close_allocation()
-        self._num_references += count
+        self.num_references += count
         return allocated
 
     def touch(self, block_ids: Sequence[int]) -> None:
@@ -169,9 +162,9 @@ class BlockPool:
             block = self._blocks[block_id]
             if block.references == 0:
                 del self._free[block_id]
-                self._num_reusable -= block.block_hash is not None
+                self.num_reusable -= block.block_hash is not None
             block.references += 1
-        self._num_references += len(block_ids)
+        self.num_references += len(block_ids)
 
     def free(self, block_ids: Sequence[int]) -> None:
         """Drops a reference to each; the last of a prefix is evicted first.
@@ -184,10 +177,10 @@ class BlockPool:
             if block.references == 0:
                 raise ValueError(f"block {block_id} is freed but has no reference")
             block.references -= 1
-            self._num_references -= 1
+            self.num_references -= 1
             if block.references == 0:
                 self._free[block_id] = block
-                self._num_reusable += block.block_hash is not None
+                self.num_reusable += block.block_hash is not None
 
     def free_unused(self, block_ids: Sequence[int]) -> None:
         """Frees uncached blocks with one reference, to be allocated next.
@@ -201,7 +194,7 @@ class BlockPool:
             block.references = 0
             self._free[block_id] = block
             self._free.move_to_end(block_id, last=False)
-        self._num_references -= len(block_ids)
+        self.num_references -= len(block_ids)
 
     def num_unreferenced(self, block_ids: Sequence[int]) -> int:
         """Returns how many of the blocks would leave the free list when touched."""
@@ -229,7 +222,7 @@ class BlockPool:
         """Empties the prefix cache; used blocks stay used."""
         for block in list(self._by_hash.values()):
             self._uncache(block)
-        self._num_reusable = 0
+        self.num_reusable = 0
         for listener in self.listeners:
             listener.cache_reset()
 
@@ -237,7 +230,7 @@ class BlockPool:
         """Removes a reusable block from the prefix cache."""
         assert block.block_hash is not None
         self.evictions.count()
-        self._num_reusable -= 1
+        self.num_reusable -= 1
         for listener in self.listeners:
             listener.block_evicted(block.block_id, block.block_hash)
         self._uncache(block)

@@ -17,10 +17,7 @@ def _blake2b(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=32).digest()
 
 
-DIGESTS: dict[str, Digest] = {
-    "sha256": _sha256,
-    "blake2b": _blake2b,
-}
+DIGESTS: dict[str, Digest] = {"sha256": _sha256, "blake2b": _blake2b}
 """Both are collision resistant: a crafted prompt must not reuse others' blocks."""
 
 

@@ -111,10 +111,6 @@ class KVCacheManager:
         self.cache_blocks(request, first, request.block_ids[first:num_blocks])
         request.num_hashed_blocks = max(first, num_blocks)
 
-    def reset_prefix_cache(self) -> None:
-        """Drops every reusable prefix; running requests keep their blocks."""
-        self.pool.reset()
-
     # -- blocks of requests ------------------------------------------------------
 
     def allocate(

@@ -159,17 +159,13 @@ class BatchAdmission:
             if (fair := lifecycle.queues.fair) is not None:
                 # All of it at once, or the tenant's next requests would seem free.
                 fair.served_prompt(request, request.num_prompt_tokens - found)
-        lifecycle.events.scheduled.append(
-            Scheduled(
-                request.request_id,
-                now,
-                local,
-                brought.num_tokens,
-                max(0, request.max_computed_tokens - found),
-                is_resumed,
-                brought.waited,
-            )
+        again = max(0, request.max_computed_tokens - found)
+        waited, moved = brought.waited, brought.num_transferred
+        external = brought.num_tokens - moved
+        event = Scheduled(
+            request.request_id, now, local, external, again, is_resumed, waited, moved
         )
+        lifecycle.events.scheduled.append(event)
 
 
 def chunk(missing: int, budget: int, config: "SchedulerConfig") -> int:

@@ -103,6 +103,12 @@ class SchedulerSide:
     def finished(self, request: Request, now: int) -> object | None:
         """A request ends and still has its blocks; returns a section for its client."""
 
+    def told(self, section: object) -> object | None:
+        """Takes what a client of the engine tells it; returns its answer, if any.
+
+        Called between steps, others of which may be in flight.
+        """
+
     def close(self) -> None:
         """The engine ends, after its last request."""
 
@@ -246,6 +252,11 @@ class SchedulerExtensions:
     def finished(self, request: Request, now: int) -> Sections:
         """Returns the sections for the client of a request that ends."""
         return present((name, finish(request, now)) for name, finish in self.finishes)
+
+    def told(self, sections: Sections) -> Sections:
+        """Tells extensions something; returns the answers of those that are there."""
+        told = ((name, each) for name, each in sections.items() if name in self.sides)
+        return present((name, self.sides[name].told(each)) for name, each in told)
 
     def report(self, name: str, statistics: object) -> None:
         """Replaces an extension's section of the state."""

@@ -46,11 +46,13 @@ class FetchedPrefix:
 
     Attributes:
         num_tokens: How many of its computed tokens were brought.
+        num_transferred: How many of these another instance computed for it.
         waited: Begin and end of its wait for them since it was last admitted, ns; None
             if it did not wait.
     """
 
     num_tokens: int = 0
+    num_transferred: int = 0
     waited: tuple[int, int] | None = None
 
 

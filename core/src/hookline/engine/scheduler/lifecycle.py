@@ -12,13 +12,7 @@ from hookline.engine.kv_cache.manager import KVCacheManager
 from hookline.engine.scheduler.extension import SchedulerExtensions
 from hookline.engine.scheduler.plan_builder import Entry
 from hookline.engine.scheduler.request_queues import RequestQueues
-from hookline.events import (
-    Finished,
-    Preempted,
-    PreemptionCause,
-    Queued,
-    StepEvents,
-)
+from hookline.events import Finished, Preempted, PreemptionCause, Queued, StepEvents
 from hookline.finish_cause import Failed, FinishCause, TimedOut
 from hookline.request import (
     FinishReason,
@@ -258,16 +252,9 @@ class RequestLifecycle:
             self.queues.fair.ended(request)
         outputs = request.num_output_tokens
         self.ledger.count_finished(cause.reason, outputs)
-        self.events.finished.append(
-            Finished(
-                request.request_id,
-                now,
-                cause,
-                outputs,
-                request.num_stored_prompt_tokens,
-                sections,
-            )
-        )
+        stored = request.num_stored_prompt_tokens
+        event = Finished(request.request_id, now, cause, outputs, stored, sections)
+        self.events.finished.append(event)
 
     def expire(self, now: int) -> None:
         """Ends the requests whose deadlines have passed."""
@@ -292,15 +279,11 @@ class RequestLifecycle:
             beneficiary: The request that needs its blocks; None if no other one does.
             num_failed: Tokens that an extension should have brought and has not.
         """
+        whom = None if beneficiary is None else beneficiary.request_id
+        prompt, output = victim.num_prompt_tokens, victim.num_output_tokens
+        computed = victim.num_computed_tokens
         event = Preempted(
-            victim.request_id,
-            now,
-            victim.num_computed_tokens,
-            num_failed,
-            cause,
-            None if beneficiary is None else beneficiary.request_id,
-            victim.num_prompt_tokens,
-            victim.num_output_tokens,
+            victim.request_id, now, computed, num_failed, cause, whom, prompt, output
         )
         self.events.preempted.append(event)
         self._cache.free(victim)

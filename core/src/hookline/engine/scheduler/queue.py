@@ -126,10 +126,7 @@ class Order:
 
     @staticmethod
     def of(config: "SchedulerConfig") -> "Order":
-        return Order(
-            config.has_priorities,
-            round(config.priority_aging * NANOSECONDS),
-        )
+        return Order(config.has_priorities, round(config.priority_aging * NANOSECONDS))
 
     def level(self, priority: int, since: int) -> int:
         """Returns the first part of the rank of a request that queues since a time.

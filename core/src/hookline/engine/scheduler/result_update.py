@@ -88,17 +88,12 @@ class ResultUpdate:
         num_drafts, num_accepted = request.num_drafts, 0
         if num_drafts:
             num_accepted = self._accept(request, len(token_ids) - 1, len(kept))
-        self._lifecycle.events.new_tokens.append(
-            NewTokens(
-                request.request_id,
-                now,
-                kept,
-                None if logprobs is None else logprobs[: len(kept)],
-                request.prompt_logprobs if is_first else None,
-                num_drafts,
-                num_accepted,
-            )
+        shown = None if logprobs is None else logprobs[: len(kept)]
+        prompt = request.prompt_logprobs if is_first else None
+        event = NewTokens(
+            request.request_id, now, kept, shown, prompt, num_drafts, num_accepted
         )
+        self._lifecycle.events.new_tokens.append(event)
         if cause is not None:
             self._lifecycle.finish_request(request, cause, now)
 

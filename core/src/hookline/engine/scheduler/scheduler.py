@@ -17,11 +17,7 @@ from hookline.engine.scheduler.admission import BatchAdmission, chunk
 from hookline.engine.scheduler.extension import SchedulerExtensions
 from hookline.engine.scheduler.extension_port import SchedulerPort
 from hookline.engine.scheduler.lifecycle import RequestLifecycle
-from hookline.engine.scheduler.plan_builder import (
-    PlanBuilder,
-    Share,
-    plan_drafts,
-)
+from hookline.engine.scheduler.plan_builder import PlanBuilder, Share, plan_drafts
 from hookline.engine.scheduler.request_queues import RequestQueues
 from hookline.engine.scheduler.result_update import ResultUpdate
 from hookline.events import PreemptionCause, VerifiedDrafts
@@ -61,11 +57,7 @@ class Scheduler:
     """
 
     def __init__(
-        self,
-        config: "SchedulerConfig",
-        parts: SchedulerParts,
-        *,
-        max_model_len: int,
+        self, config: "SchedulerConfig", parts: SchedulerParts, *, max_model_len: int
     ) -> None:
         """Creates a scheduler without requests.
 
@@ -108,13 +100,10 @@ class Scheduler:
             if (request := self.requests.get(request_id)) is not None:
                 self._lifecycle.finish_request(request, cause, now)
 
-    def finish_all(self, cause: FinishCause, now: int) -> None:
-        self.finish(list(self.requests), cause, now)
-
-    def preempt_all(self, now: int) -> None:
-        """Preempts all running requests, because the engine is going to sleep."""
+    def preempt_all(self, now: int, cause: PreemptionCause) -> None:
+        """Preempts all running requests, whose keys and values are to be dropped."""
         for request in list(self._queues.running.requests):
-            self._lifecycle.preempt(request, now, PreemptionCause.SLEEP)
+            self._lifecycle.preempt(request, now, cause)
 
     # -- steps -------------------------------------------------------------------
 
@@ -271,7 +260,8 @@ class Scheduler:
         self._queues.audit()
 
     def reset_prefix_cache(self) -> None:
-        self._cache.reset_prefix_cache()
+        """Drops every reusable prefix; running requests keep their blocks."""
+        self._cache.pool.reset()
 
     def close(self) -> None:
         self._queues.held.close()

@@ -285,11 +285,7 @@ class Worker:
         maker = self.maker
         forward = maker.forward(kept.feed)
         self._runner = maker.runner(
-            forward,
-            kept.feed,
-            kept.cache,
-            kept.state,
-            serves=True,
+            forward, kept.feed, kept.cache, kept.state, serves=True
         )
         model = maker.model
         return replace(

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from hookline.clock import Clock
+from hookline.clock import NANOSECONDS, Clock
 from hookline_cpu_offload.moves import TierMoves
 from hookline_cpu_offload.options import DiskOptions
 from hookline_cpu_offload.tasks import Moved
@@ -15,6 +15,7 @@ from hookline_shared_storage import (
     BlockReaders,
     BlockStore,
     RankStores,
+    SaveState,
     StorageOptions,
 )
 
@@ -48,14 +49,14 @@ class Disk:
         self._most_pending = options.max_pending_bytes
         self._pending = 0
         self._lock = threading.Lock()
-        self._error: OSError | None = None
+        self._state = SaveState(options.path, lambda: clock.now() / NANOSECONDS)
         self._clock = clock
         name = "hookline-cpu-offload"
         self._readers = BlockReaders(
             self._store, blocks, _READERS, f"{name}-read", clock=clock
         )
         self._writer = ThreadPoolExecutor(1, f"{name}-write")
-        self._writer.submit(self._store.shrink)  # so that its size is known
+        self._writer.submit(self._store.sweep)  # so that its size is known
 
     @property
     def num_blocks(self) -> int:
@@ -78,16 +79,32 @@ class Disk:
 
         Args:
             block_hashes: Hashes of the blocks.
-            copy: Returns [blocks, bytes of all layers]; not called if too many wait.
+            copy: Returns [blocks, bytes of all layers]; not called if too many wait,
+                or if nothing can be written.
             num_bytes: Size of the copy.
         """
+        if not self._state.may_try():
+            began_at = self._moves.count_ordered("in", len(block_hashes))
+            self._moves.count_ended(
+                "in", len(block_hashes), moved=0, ordered_at=began_at, busy_ns=0
+            )
+            return
         with self._lock:
             if self._pending + num_bytes > self._most_pending:
                 self._moves.drop(len(block_hashes))
                 return
             self._pending += num_bytes
         ordered_at = self._moves.count_ordered("in", len(block_hashes))
-        self._writer.submit(self._write, list(block_hashes), copy(), ordered_at)
+        resets = self._store.num_resets
+        self._writer.submit(self._write, list(block_hashes), copy(), ordered_at, resets)
+
+    def empty(self) -> None:
+        """Drops what waits to be written, and removes what is there."""
+        try:
+            self._store.empty()
+        except OSError as error:
+            self._state.failed(error)
+        self._writer.submit(self._store.sweep)
 
     def read(
         self,
@@ -115,10 +132,9 @@ class Disk:
         pieces = self._readers.submit(transfer_id, block_ids, block_hashes, counted)
         read.watch(pieces)
 
-    def take_error(self) -> OSError | None:
-        """Returns an error of a write since the last call."""
-        error, self._error = self._error, None
-        return error
+    def take_incidents(self) -> dict[str, int]:
+        """Returns failures of writes by reason since the last call."""
+        return self._state.take_incidents()
 
     def close(self) -> None:
         """Waits for running reads, and for all pending writes."""
@@ -126,15 +142,20 @@ class Disk:
         self._writer.shutdown()
 
     def _write(
-        self, block_hashes: list[bytes], contents: Bytes, ordered_at: int
+        self,
+        block_hashes: list[bytes],
+        contents: Bytes,
+        ordered_at: int,
+        num_resets: int,
     ) -> None:
         done, started_at = 0, self._clock.now()
         try:
             for block_hash, content in zip(block_hashes, contents, strict=True):
-                self._store.write(block_hash, content)
+                if self._store.write(block_hash, content, num_resets):
+                    self._state.succeeded()
                 done += 1
         except OSError as error:
-            self._error = error
+            self._state.failed(error)
         finally:
             with self._lock:
                 self._pending -= contents.nbytes

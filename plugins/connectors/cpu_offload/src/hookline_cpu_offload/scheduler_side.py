@@ -33,6 +33,7 @@ from hookline_kv_transfer import (
     Load,
     PlannedStep,
     SchedulerCapabilities,
+    TierReset,
 )
 from hookline_metrics.connector_events import (
     MOST_EVENTS,
@@ -50,7 +51,10 @@ class SchedulerSide:
     """Decides; touches no block."""
 
     capabilities = SchedulerCapabilities(
-        receives_payloads=True, has_tiers=True, tells_tier_events=True
+        receives_payloads=True,
+        has_tiers=True,
+        tells_tier_events=True,
+        resets_cache=True,
     )
 
     def __init__(self, options: OffloadOptions, clock: Clock | None = None) -> None:
@@ -61,6 +65,7 @@ class SchedulerSide:
         self._loads: list[LoadTask] = []
         self._busy: set[int] = set()
         self._store: RankStores | None = None
+        self._num_resets = self._told_resets = 0
 
     def register_kv_layout(self, layout: KVLayout) -> None:
         self._layout = layout
@@ -89,7 +94,7 @@ class SchedulerSide:
         count = on_disk = disk_ns = num_asked = 0
         for block_hash in hashes:
             if block_hash not in self._slots:
-                if self._store is None:
+                if self._store is None or self._is_resetting:
                     break
                 asked_at = now()
                 is_there = self._store.has(block_hash)
@@ -142,9 +147,11 @@ class SchedulerSide:
         self._counts.dropped(dropped)
         self._note_store("cpu", len(takes) + dropped)
         self._note_store("disk", len(spills))
-        if not loads and not takes:
+        if not loads and not takes and self._told_resets == self._num_resets:
             return None
-        tasks = Tasks(spills, takes, loads, self._steps.plan(_copies(takes, loads)))
+        self._told_resets = self._num_resets
+        number = self._steps.plan(_copies(takes, loads))
+        tasks = Tasks(spills, takes, loads, number, self._num_resets)
         return ConnectorMetadata(msgspec.msgpack.encode(tasks))
 
     def request_finished(
@@ -165,6 +172,17 @@ class SchedulerSide:
         self._steps.done(report.number)
         self._events += report.ended
 
+    def reset_cache(self, *, external: bool | None) -> Mapping[str, TierReset]:
+        """Empties both tiers; other engines that share the disk lose theirs, too."""
+        del external  # neither is meant to be shared
+        self._slots.clear()
+        tiers = {"cpu": TierReset.RESET}
+        if self._store is not None:
+            self._num_resets += 1
+            is_empty = self._store.empty()
+            tiers["disk"] = TierReset.RESET if is_empty else TierReset.FAILED
+        return tiers
+
     def tier_stats(self) -> Mapping[str, TierStats]:
         return self._counts.stats(len(self._slots), self._steps.total())
 
@@ -180,6 +198,11 @@ class SchedulerSide:
 
     def shutdown(self) -> None:
         """Has nothing to give back."""
+
+    @property
+    def _is_resetting(self) -> bool:
+        """Whether blocks from before a reset may still be written to the disk."""
+        return self._counts.report.num_resets != self._num_resets
 
     def _note_store(self, tier: str, num_blocks: int) -> None:
         if num_blocks:

@@ -56,6 +56,11 @@ class Slots:
             del self._by_hash[block_hash]
             self._free.append(slot)
 
+    def clear(self) -> None:
+        """Frees all slots."""
+        self._free += self._by_hash.values()
+        self._by_hash.clear()
+
     def _free_slot(self) -> Assigned | None:
         if self._free:
             return Assigned(self._free.pop(), None)

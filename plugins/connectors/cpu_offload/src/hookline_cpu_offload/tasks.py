@@ -44,12 +44,14 @@ class Tasks(msgspec.Struct, array_like=True):
         takes: Blocks to copy into slots.
         loads: Loads to start.
         number: Number of the step among those with orders.
+        num_resets: How often the tiers were to be emptied so far.
     """
 
     spills: list[Spill] = []
     takes: list[Move] = []
     loads: list[LoadTask] = []
     number: int = 0
+    num_resets: int = 0
 
 
 class Moved(msgspec.Struct, array_like=True):
@@ -97,6 +99,7 @@ class Report(msgspec.Struct, array_like=True):
         disk: Moves of the disk.
         disk_blocks: Known number of blocks on disk.
         disk_bytes: Size of their files.
+        num_resets: How often the disk was emptied.
     """
 
     lost: list[tuple[int, bytes]] = []
@@ -106,3 +109,4 @@ class Report(msgspec.Struct, array_like=True):
     disk: Moved = msgspec.field(default_factory=Moved)
     disk_blocks: int = 0
     disk_bytes: int = 0
+    num_resets: int = 0

@@ -52,7 +52,7 @@ class WorkerSide:
         self._loaded: list[int] = []
         self._failed: list[FailedTransfer] = []
         self._lost: list[tuple[int, bytes]] = []
-        self._number = 0
+        self._number = self._num_resets = 0
         self._reported = Report()
 
     def register_kv_caches(self, blocks: KVBlocks) -> None:
@@ -68,6 +68,9 @@ class WorkerSide:
     def start_load_kv(self, metadata: ConnectorMetadata) -> None:
         tasks = msgspec.msgpack.decode(metadata.payload, type=Tasks)
         try:
+            if self._disk is not None and tasks.num_resets != self._num_resets:
+                self._disk.empty()
+            self._num_resets = tasks.num_resets
             if tasks.spills:
                 self._spill(tasks.spills)
             if tasks.takes:
@@ -84,10 +87,7 @@ class WorkerSide:
         """Blocks are kept when they are evicted, not when they are written."""
 
     def wait_for_save(self) -> None:
-        """Raises the `OSError` of an earlier write that failed."""
-        error = None if self._disk is None else self._disk.take_error()
-        if error is not None:
-            raise error
+        """Files are written in the background."""
 
     def get_finished(self) -> TransferResults:
         with self._lock:
@@ -99,7 +99,10 @@ class WorkerSide:
         if report != self._reported:
             payload = msgspec.msgpack.encode(report)
             self._reported = msgspec.structs.replace(report, lost=[], ended=[])
-        return TransferResults(loaded=loaded, failed=failed, payload=payload)
+        incidents = {} if self._disk is None else self._disk.take_incidents()
+        return TransferResults(
+            loaded=loaded, failed=failed, incidents=incidents, payload=payload
+        )
 
     def shutdown(self) -> None:
         """Waits for reads in progress and all pending writes."""
@@ -248,6 +251,7 @@ class WorkerSide:
             disk=on_disk,
             disk_blocks=disk.num_blocks,
             disk_bytes=disk.num_bytes,
+            num_resets=self._num_resets,
         )
 
 

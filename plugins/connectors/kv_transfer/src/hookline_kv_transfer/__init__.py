@@ -9,6 +9,7 @@ from hookline_kv_transfer.capabilities import SchedulerCapabilities, WorkerCapab
 from hookline_kv_transfer.config import KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline_kv_transfer.connector import (
     ReceivingConnector,
+    ResettableConnector,
     SchedulerConnector,
     TieredConnector,
     TierEventConnector,
@@ -25,6 +26,7 @@ from hookline_kv_transfer.messages import (
     PlannedStep,
     TransferResults,
 )
+from hookline_metrics.transfer_calls import TierReset
 
 __all__ = [
     "BlockContent",
@@ -39,9 +41,11 @@ __all__ = [
     "LoadFailurePolicy",
     "PlannedStep",
     "ReceivingConnector",
+    "ResettableConnector",
     "SchedulerCapabilities",
     "SchedulerConnector",
     "TierEventConnector",
+    "TierReset",
     "TieredConnector",
     "TransferClosedError",
     "TransferResults",

@@ -26,7 +26,8 @@ class BlockChanges:
         self.evicted.append((block_id, block_hash))
 
     def cache_reset(self) -> None:
-        """Ignores resets: written blocks keep their content."""
+        """Forgets evicted blocks, whose content is no longer wanted; see `collect`."""
+        self.evicted.clear()
 
     def collect(
         self, pool: BlockPool

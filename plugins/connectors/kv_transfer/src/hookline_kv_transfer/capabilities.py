@@ -14,6 +14,8 @@ class SchedulerCapabilities:
             `TieredConnector`.
         tells_tier_events: Whether it also tells what happens in its tiers; it must then
             be a `TierEventConnector`.
+        resets_cache: Whether it can drop what it keeps; it must then be a
+            `ResettableConnector`.
         hit_source: Where all tokens that it loads come from: `host`, `disk` or `p2p`;
             empty if that is not known, or if its tiers tell.
     """
@@ -21,6 +23,7 @@ class SchedulerCapabilities:
     receives_payloads: bool = False
     has_tiers: bool = False
     tells_tier_events: bool = False
+    resets_cache: bool = False
     hit_source: str = ""
 
 

@@ -19,6 +19,7 @@ from hookline_kv_transfer.messages import (
     TransferResults,
 )
 from hookline_metrics.connector_events import TierEvent
+from hookline_metrics.transfer_calls import TierReset
 from hookline_metrics.transfer_stats import TierStats
 
 if TYPE_CHECKING:  # needs numpy, which parsing options does not
@@ -110,6 +111,22 @@ class TieredConnector(SchedulerConnector, Protocol):
 
         Called before the first step and after every step, so it must be cheap. At
         most 8 tiers.
+        """
+        ...
+
+
+class ResettableConnector(SchedulerConnector, Protocol):
+    """A scheduler's side whose capabilities have `resets_cache`."""
+
+    def reset_cache(self, *, external: bool | None) -> Mapping[str, TierReset]:
+        """Drops cached blocks; returns what was done to each tier, by its name.
+
+        What is dropped must not be offered any more, also while the worker's side still
+        has it; it learns of it with the next metadata. At most 8 tiers.
+
+        Args:
+            external: Which tiers: all if true, none if false; if None those that other
+                engines do not share.
         """
         ...
 
@@ -217,3 +234,8 @@ def has_tiers(connector: SchedulerConnector) -> TypeGuard[TieredConnector]:
 def tells_tier_events(connector: SchedulerConnector) -> TypeGuard[TierEventConnector]:
     """Whether a scheduler's side reports the events of its tiers."""
     return connector.capabilities.tells_tier_events
+
+
+def resets_cache(connector: SchedulerConnector) -> TypeGuard[ResettableConnector]:
+    """Whether a scheduler's side can drop what it keeps."""
+    return connector.capabilities.resets_cache

@@ -6,6 +6,7 @@ and logged at intervals; after several in a row, loads are paused for a while.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ from hookline_kv_transfer.connector import (
     SchedulerConnector,
     has_tiers,
     receives_payloads,
+    resets_cache,
     tells_tier_events,
 )
 from hookline_kv_transfer.messages import (
@@ -32,6 +34,7 @@ from hookline_metrics.connector_events import (
     ConnectorLookup,
     TierEvent,
 )
+from hookline_metrics.transfer_calls import TierReset
 from hookline_metrics.transfer_failures import MOST_LETTERS, Reason, Stage
 from hookline_metrics.transfer_stats import MOST_TIERS, TierStats
 from hookline_registry import Failure, PluginGuard, isolate
@@ -52,7 +55,8 @@ class ConnectorGuard:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._connector = connector
+        self._connector, self._name = connector, name
+        self._resettable = connector if resets_cache(connector) else None
         self._guard = PluginGuard(
             f"KV connector {name}",
             failures=BREAKER_FAILURES,
@@ -145,6 +149,23 @@ class ConnectorGuard:
             return {}
         return found
 
+    def reset_cache(self, external: bool | None) -> dict[str, TierReset]:
+        """Has the connector drop what it keeps; returns what was done to each tier.
+
+        The tiers of one that cannot, or fails, are still there.
+        """
+        kept = dict.fromkeys(self.tier_stats() or (self._name,), TierReset.KEPT)
+        if external is False or (resettable := self._resettable) is None:
+            return kept
+        reset = partial(resettable.reset_cache, external=external)
+        answer = self._call(Stage.RESET, reset)
+        found = answer if isinstance(answer, Failure) else isolate(_resets, answer)
+        if not isinstance(found, Failure):
+            return found
+        if found is not answer:
+            self._malformed(Stage.RESET, found)
+        return dict.fromkeys(kept, TierReset.FAILED)
+
     def take_events(self) -> list[ConnectorEvent]:
         """Returns look-ups and events of tiers since the last call.
 
@@ -235,6 +256,13 @@ def _tiers(answer: Mapping[str, TierStats]) -> dict[str, TierStats]:
         if not isinstance(stats, TierStats):
             raise TypeError(f"{stats!r} is not a TierStats")
     return tiers
+
+
+def _resets(answer: Mapping[str, TierReset]) -> dict[str, TierReset]:
+    """Checks the outcome of a reset; raises any error if it is malformed."""
+    if len(answer) > MOST_TIERS:
+        raise ValueError(f"{len(answer)} tiers, {MOST_TIERS} at most")
+    return {str(name)[:MOST_LETTERS]: TierReset(each) for name, each in answer.items()}
 
 
 def _events(answer: Sequence[TierEvent]) -> list[TierEvent]:

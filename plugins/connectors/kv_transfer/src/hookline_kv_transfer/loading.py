@@ -14,6 +14,7 @@ from hookline_kv_transfer.capabilities import SchedulerCapabilities, WorkerCapab
 from hookline_kv_transfer.config import OPTION, KVTransferConfig
 from hookline_kv_transfer.connector import (
     ReceivingConnector,
+    ResettableConnector,
     SchedulerConnector,
     TieredConnector,
     WorkerConnector,
@@ -49,6 +50,8 @@ def load_scheduler_connector(
         made.require(ReceivingConnector)
     if capabilities.has_tiers:
         made.require(TieredConnector)
+    if capabilities.resets_cache:
+        made.require(ResettableConnector)
     return cast("SchedulerConnector", made.value)
 
 

@@ -80,6 +80,7 @@ class Loads:
         self._states = states
         self._timeout_ns = timeout_ns
         self._open: dict[int, OpenLoad] = {}
+        self._outdated: set[int] = set()
 
     def __iter__(self) -> Iterator[OpenLoad]:
         return iter(self._open.values())
@@ -149,6 +150,10 @@ class Loads:
                 self._ledger.fail(Stage.LOAD, Reason.ABORTED)
                 self._cancel(entry)
 
+    def outdate(self) -> None:
+        """The connector drops its blocks: what is being loaded is not cached here."""
+        self._outdated |= self._open.keys()
+
     def complete(self, ended: EndedTransfer) -> LoadEnd | None:
         """Finishes a load; returns None if it is unknown or its request has ended."""
         if (entry := self._open.pop(ended.transfer_id, None)) is None:
@@ -162,14 +167,18 @@ class Loads:
         self._guard.load_ended(is_good=not reason)
         if reason:
             self._ledger.fail(Stage.LOAD, reason)
+        if load.is_async and load.transfer_id in self._outdated:
+            loaded = 0
         if load.is_async:
             self._cache.cache_blocks(
                 entry.request, entry.first_block, load.block_ids[:loaded]
             )
             self._cache.pool.free(entry.held)
-        if entry.request.status is RequestStatus.FINISHED:
-            return None
-        return self._end_of(entry, loaded, reason)
+        end = None
+        if entry.request.status is not RequestStatus.FINISHED:
+            end = self._end_of(entry, loaded, reason)
+        self._outdated.discard(load.transfer_id)
+        return end
 
     def expire(self, now: int) -> list[LoadEnd]:
         """Cancels asynchronous loads past their deadline; others end with a step."""
@@ -219,17 +228,28 @@ class Loads:
             state.external_tokens = self._range(entry.first_block, loaded)
         else:
             if request.status is RequestStatus.RUNNING:
-                self._cache.cache_loaded_blocks(request, entry.first_block + loaded)
+                self._cache_loaded(entry, loaded)
                 spoilt = request.num_computed_tokens - end * size if reason else 0
             if entry.is_first:
-                self._ledger.count_hits(loaded * size, state.tier_tokens)
+                moved = state.num_moved(self._range(entry.first_block, loaded))
+                self._ledger.count_hits(loaded * size - moved, state.tier_tokens)
+                self._ledger.transferred_tokens += moved
             if not reason:
                 request.is_provisional, state.may_load = False, True
         lost = (len(entry.load.block_ids) - loaded) * size
         return LoadEnd(request, reason, lost, spoilt)
 
+    def _cache_loaded(self, entry: OpenLoad, num_blocks: int) -> None:
+        """Caches blocks that a running request has got, unless they are outdated."""
+        request, end = entry.request, entry.first_block + num_blocks
+        if entry.load.transfer_id in self._outdated:
+            request.num_hashed_blocks = max(request.num_hashed_blocks, end)
+        else:
+            self._cache.cache_loaded_blocks(request, end)
+
     def _cancel(self, entry: OpenLoad) -> None:
         del self._open[entry.load.transfer_id]
+        self._outdated.discard(entry.load.transfer_id)
         self._outbox.cancel(entry.load.transfer_id, entry.held)
 
     def _range(self, first: int, num_blocks: int) -> range:

@@ -90,18 +90,20 @@ class PrefixFetching:
         waited, state.waited = state.waited, None
         end = min(request.num_computed_tokens, brought.stop)
         found = max(0, end - brought.start)
+        moved = state.num_moved(range(brought.start, end))
         if found and not request.is_provisional:
             state.may_load = True  # should it be preempted
         is_first = request.num_cached_tokens is None
         reads = self._cache.is_caching and request.reads_prefix_cache
         if self._may_load and is_first and reads:
             local = request.num_computed_tokens - found
-            proven = 0 if request.is_provisional else found
+            proven = 0 if request.is_provisional else found - moved
+            self._ledger.transferred_tokens += 0 if request.is_provisional else moved
             queried = request.num_prompt_tokens - local
             self._ledger.count_lookup(queried, proven, state.tier_tokens)
         if not found and waited is None:
             return NOTHING_BROUGHT
-        return FetchedPrefix(found, waited)
+        return FetchedPrefix(found, moved, waited)
 
     def reclaim(self, num_blocks: int, now: int) -> None:
         """Gives up saves for a request that lacks this many blocks."""

@@ -10,8 +10,11 @@ from hookline_kv_transfer.guard import ConnectorGuard, view_of
 from hookline_kv_transfer.orders import EndedTransfer, Save
 from hookline_kv_transfer.transfer_ledger import TransferLedger
 from hookline_kv_transfer.transfer_outbox import Outbox
-from hookline_kv_transfer.transfer_state import TransferStates
+from hookline_kv_transfer.transfer_state import REMOTE_CACHED, TransferStates
 from hookline_metrics.transfer_failures import Reason, Stage
+
+_MOST_RELEASED = 1024
+"""Names of released transfers that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +24,12 @@ class OpenSave:
     Attributes:
         save: The order that the worker got; it references its blocks.
         started_at: Start time, monotonic ns.
+        name: The client's `transfer_id`; None without one.
     """
 
     save: Save
     started_at: int
+    name: str | None = None
 
 
 class Saves:
@@ -65,6 +70,7 @@ class Saves:
         self._keeps = keeps
         self._open: dict[int, OpenSave] = {}
         self._read_at: dict[int, int] = {}
+        self._released: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[OpenSave]:
         return iter(self._open.values())
@@ -78,18 +84,22 @@ class Saves:
         Returns:
             `kv_transfer_params` for the client, or None.
         """
-        computed = request.num_computed_tokens
+        computed, state = request.num_computed_tokens, self._states.of(request)
         blocks: tuple[int, ...] = ()
-        if self._keeps and not request.is_provisional:
+        name = state.transfer_id
+        is_released = name is not None and self._released.pop(name, "") is None
+        if self._keeps and not request.is_provisional and not is_released:
             self._cache.cache_full_blocks(request, computed)  # for their hashes
             blocks = tuple(request.block_ids[: -(-computed // self._cache.block_size)])
         transfer_id = self._outbox.new_id()
-        view = view_of(request, self._states.of(request), computed)
+        view = view_of(request, state, computed)
         keeps, params = self._guard.finished(view, blocks, transfer_id)
+        if params is not None and params.get("do_remote_prefill") is True:
+            params[REMOTE_CACHED] = request.num_cached_tokens or 0
         if keeps and blocks:
             self._cache.pool.touch(blocks)
             save = Save(transfer_id, blocks)
-            self._open[transfer_id] = OpenSave(save, now)
+            self._open[transfer_id] = OpenSave(save, now, name)
             self._outbox.saves.append(save)
         return params
 
@@ -112,6 +122,24 @@ class Saves:
             self._guard.note(Stage.SAVE, Reason.DEADLINE, detail)
             self._ledger.expired_blocks += len(save.block_ids)
             self._cancel(save)
+
+    def release(self, name: str) -> int:
+        """Cancels the saves that clients have named so; returns how many blocks.
+
+        If there are none, the next request of this name that ends keeps nothing: its
+        client may leave before its end is known here.
+        """
+        named = [entry.save for entry in self if entry.name == name]
+        if not named:
+            self._released.pop(name, None)  # it becomes the latest
+            self._released[name] = None
+            if len(self._released) > _MOST_RELEASED:
+                del self._released[next(iter(self._released))]
+        for save in named:
+            self._cancel(save)
+        released = sum(len(save.block_ids) for save in named)
+        self._ledger.released_blocks += released
+        return released
 
     def read(self, transfer_ids: Sequence[int], now: int) -> None:
         """Notes that the connector has read blocks of these saves, if they are open."""

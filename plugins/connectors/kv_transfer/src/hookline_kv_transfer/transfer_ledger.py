@@ -31,6 +31,9 @@ class TransferLedger:
             invalid blocks.
         expired_blocks: Blocks that were not saved before their deadline.
         reclaimed_blocks: Blocks whose save was given up for a waiting request.
+        released_blocks: Blocks whose save was given up because nobody will load them.
+        transferred_tokens: Tokens that other engines computed for requests, once a
+            request.
         late_reports: Reports on transfers that had ended before.
         failures: Failures by stage and reason.
         ended_loads: Ended loads that `take_loads` has not returned yet.
@@ -47,6 +50,8 @@ class TransferLedger:
     recomputed_tokens: int = 0
     expired_blocks: int = 0
     reclaimed_blocks: int = 0
+    released_blocks: int = 0
+    transferred_tokens: int = 0
     late_reports: int = 0
     failures: Failures = field(default_factory=dict)
     ended_loads: list[KVLoad] = field(default_factory=list)
@@ -141,6 +146,8 @@ class TransferLedger:
             recomputed_tokens=self.recomputed_tokens,
             expired_blocks=self.expired_blocks,
             reclaimed_blocks=self.reclaimed_blocks,
+            released_blocks=self.released_blocks,
+            transferred_tokens=self.transferred_tokens,
             late_reports=self.late_reports,
             failures=frozen_map(
                 {

@@ -7,12 +7,17 @@ from hookline.frozen import EMPTY, frozen_json, frozen_map
 from hookline.request import Request
 from hookline_registry import Failure, isolate
 
+REMOTE_CACHED = "remote_num_cached_tokens"
+"""Key in `kv_transfer_params`: prompt tokens that the other engine had cached."""
+
 
 class TransferState:
     """State of a request's KV transfers.
 
     Attributes:
         params: The client's parameters for the connector, unchangeable; or None.
+        moved_from: Position from which another instance has computed the prompt for
+            this request; None if none has. What is before it was cached there.
         seen_token_ids: The request's tokens when the connector last saw them.
         seen_block_hashes: Likewise its block hashes.
         may_load: Whether to look up the request's KV in the connector.
@@ -27,6 +32,7 @@ class TransferState:
     __slots__ = (
         "external_tokens",
         "may_load",
+        "moved_from",
         "params",
         "seen_block_hashes",
         "seen_token_ids",
@@ -36,12 +42,32 @@ class TransferState:
 
     def __init__(self, params: Mapping[str, object] | None = None) -> None:
         self.params = params
+        self.moved_from = _moved_from(params)
         self.seen_token_ids: tuple[int, ...] = ()
         self.seen_block_hashes: tuple[bytes, ...] = ()
         self.may_load = True
         self.external_tokens = range(0)
         self.waited: tuple[int, int] | None = None
         self.tier_tokens: Mapping[str, int] = EMPTY
+
+    @property
+    def transfer_id(self) -> str | None:
+        """Name under which a client may release what is kept for another engine."""
+        name = self.params and self.params.get("transfer_id")
+        return name if isinstance(name, str) and name else None
+
+    def num_moved(self, brought: range) -> int:
+        """Returns how many of these positions another instance computed for it."""
+        if self.moved_from is None:
+            return 0
+        return len(range(max(brought.start, self.moved_from), brought.stop))
+
+
+def _moved_from(params: Mapping[str, object] | None) -> int | None:
+    if not params or params.get("do_remote_prefill") is not True:
+        return None
+    cached = params.get(REMOTE_CACHED)
+    return cached if type(cached) is int and cached > 0 else 0
 
 
 class TransferStates:

@@ -40,6 +40,12 @@ from hookline_kv_transfer.saves import Saves
 from hookline_kv_transfer.transfer_ledger import TransferLedger
 from hookline_kv_transfer.transfer_outbox import Outbox
 from hookline_kv_transfer.transfer_state import TransferStates
+from hookline_metrics.transfer_calls import (
+    ReleaseTransfer,
+    ResetTiers,
+    TransferAnswer,
+    read_call,
+)
 from hookline_metrics.transfer_failures import Reason
 from hookline_metrics.transfer_stats import (
     TierStats,
@@ -47,6 +53,7 @@ from hookline_metrics.transfer_stats import (
     TransferStats,
     TransferStep,
 )
+from hookline_registry import isolate
 
 _HOST_TIER = "cpu"
 """Name of a connector's tier in host memory."""
@@ -172,6 +179,18 @@ class Transfers(SchedulerSide):
         params = self._saves.finish(request, now)
         self._states.forget(request)
         return params
+
+    def told(self, section: object) -> TransferAnswer | None:
+        """Empties the connector's tiers, or frees what is kept for another engine."""
+        call = isolate(read_call, section)
+        if isinstance(call, ResetTiers):
+            if call.external is not False:
+                self._loads.outdate()
+            self._has_reported_end = True  # so that the worker hears of it
+            return TransferAnswer(tiers=self._guard.reset_cache(call.external))
+        if isinstance(call, ReleaseTransfer):
+            return TransferAnswer(released_blocks=self._saves.release(call.transfer_id))
+        return None
 
     # -- with each step ----------------------------------------------------------
 

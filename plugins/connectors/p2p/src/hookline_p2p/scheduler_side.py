@@ -11,6 +11,7 @@ from hookline_kv_transfer import (
     Load,
     PlannedStep,
     SchedulerCapabilities,
+    TierReset,
 )
 from hookline_p2p.options import Mode, P2POptions
 from hookline_p2p.params import (
@@ -28,7 +29,7 @@ from hookline_p2p.transport import Peer
 class SchedulerSide:
     """Orders transfers by requests' parameters alone; does no communication."""
 
-    capabilities = SchedulerCapabilities(hit_source="p2p")
+    capabilities = SchedulerCapabilities(resets_cache=True, hit_source="p2p")
 
     def __init__(self, options: P2POptions) -> None:
         self._options = options
@@ -108,6 +109,11 @@ class SchedulerSide:
             for each in self._ranks
         ]
         return True, prefill_params(own, count * self._block_size)
+
+    def reset_cache(self, *, external: bool | None) -> Mapping[str, TierReset]:
+        """Does nothing: what is kept for another engine answers no look-up."""
+        del external
+        return {}
 
     def shutdown(self) -> None:
         """Does nothing: it holds no resources."""

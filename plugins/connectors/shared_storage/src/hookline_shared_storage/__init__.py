@@ -5,6 +5,7 @@ from hookline_kv_transfer import ConnectorContext
 from hookline_shared_storage.options import StorageOptions
 from hookline_shared_storage.rank_stores import RankStores
 from hookline_shared_storage.reading import BlockReaders
+from hookline_shared_storage.save_state import SaveState
 from hookline_shared_storage.scheduler_side import SchedulerSide
 from hookline_shared_storage.store import BlockStore, DamagedError
 from hookline_shared_storage.worker_side import WorkerSide
@@ -14,6 +15,7 @@ __all__ = [
     "BlockStore",
     "DamagedError",
     "RankStores",
+    "SaveState",
     "SchedulerSide",
     "StorageOptions",
     "WorkerSide",

@@ -1,8 +1,12 @@
 """The files of all ranks that share a model, for those who only look blocks up."""
 
+import logging
+
 from hookline_kv_transfer import KVLayout
 from hookline_shared_storage.options import StorageOptions
 from hookline_shared_storage.store import BlockStore
+
+_log = logging.getLogger(__name__)
 
 
 class RankStores:
@@ -23,3 +27,13 @@ class RankStores:
     def has(self, block_hash: bytes) -> bool:
         """Whether all parts of a block are stored."""
         return all(store.has(block_hash) for store in self._stores)
+
+    def empty(self) -> bool:
+        """Removes all parts of all blocks; returns whether that succeeded."""
+        try:
+            for store in self._stores:
+                store.empty()
+        except OSError as error:
+            _log.warning("the blocks cannot be removed: %s", error)
+            return False
+        return True

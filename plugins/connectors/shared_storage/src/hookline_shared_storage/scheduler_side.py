@@ -13,10 +13,11 @@ from hookline_kv_transfer import (
     Load,
     PlannedStep,
     SchedulerCapabilities,
+    TierReset,
 )
 from hookline_shared_storage.options import StorageOptions
 from hookline_shared_storage.rank_stores import RankStores
-from hookline_shared_storage.tasks import LoadTask, Tasks
+from hookline_shared_storage.tasks import LoadTask, Report, Tasks
 
 PROMISED = "remote_num_blocks"
 """Key in `kv_transfer_params`: number of full prompt blocks stored or promised."""
@@ -28,12 +29,16 @@ _WRITING_SECONDS = 10.0
 class SchedulerSide:
     """Looks up files without reading them."""
 
-    capabilities = SchedulerCapabilities(hit_source="disk")
+    capabilities = SchedulerCapabilities(
+        receives_payloads=True, resets_cache=True, hit_source="disk"
+    )
 
     def __init__(self, options: StorageOptions) -> None:
         self._options = options
         self._loads: list[LoadTask] = []
         self._ordered_at: dict[bytes, float] = {}
+        self._num_resets, self._told_resets = 0, 0
+        self._report = Report()
 
     def register_kv_layout(self, layout: KVLayout) -> None:
         self._block_size = layout.block_size
@@ -43,6 +48,8 @@ class SchedulerSide:
         self, request: ConnectorRequest, num_computed_tokens: int
     ) -> tuple[int, bool]:
         count, computed = 0, num_computed_tokens // self._block_size
+        if self._is_resetting:
+            return 0, False
         for block_hash in request.block_hashes[computed:]:
             if not self._store.has(block_hash):
                 break
@@ -70,9 +77,24 @@ class SchedulerSide:
             if not self._store.has(each.block_hash)
         ]
         self._note_ordered([block_hash for _, block_hash in saves])
-        if not loads and not saves:
+        if not loads and not saves and self._told_resets == self._num_resets:
             return None
-        return ConnectorMetadata(msgspec.msgpack.encode(Tasks(loads, saves)))
+        self._told_resets = self._num_resets
+        tasks = Tasks(loads, saves, self._num_resets)
+        return ConnectorMetadata(msgspec.msgpack.encode(tasks))
+
+    def update_connector_output(self, payload: bytes) -> None:
+        """Learns whether the worker has emptied the storage, and whether it saves."""
+        self._report = msgspec.msgpack.decode(payload, type=Report)
+
+    def reset_cache(self, *, external: bool | None) -> Mapping[str, TierReset]:
+        """Empties the folder of this layout, for all engines that share it."""
+        if not external:
+            return {"disk": TierReset.KEPT}
+        self._num_resets += 1
+        self._ordered_at.clear()
+        is_empty = self._store.empty()
+        return {"disk": TierReset.RESET if is_empty else TierReset.FAILED}
 
     def request_finished(
         self,
@@ -95,6 +117,11 @@ class SchedulerSide:
     def shutdown(self) -> None:
         """Does nothing: it holds no resources."""
 
+    @property
+    def _is_resetting(self) -> bool:
+        """Whether blocks from before a reset may still be written or there."""
+        return self._report.num_resets != self._num_resets
+
     def _note_ordered(self, block_hashes: Sequence[bytes]) -> None:
         """Records ordered writes and drops old ones."""
         now = time.monotonic()
@@ -111,7 +138,8 @@ class SchedulerSide:
         """Whether a block is stored or was recently ordered to be."""
         ordered_at = self._ordered_at.get(block_hash, float("-inf"))
         is_late = time.monotonic() > ordered_at + _WRITING_SECONDS
-        return not is_late or self._store.has(block_hash)
+        is_coming = not is_late and self._report.is_saving
+        return is_coming or self._store.has(block_hash)
 
     def _promised_blocks(self, request: ConnectorRequest) -> int:
         """Returns the number of the prompt's blocks that another engine promised.

@@ -9,6 +9,7 @@ renamed, and never changed.
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from io import BufferedReader
@@ -20,7 +21,7 @@ from safetensors.numpy import save
 
 from hookline_kv_transfer import KVLayout
 from hookline_kv_transfer.blocks import Bytes
-from hookline_processes.private_files import make_private_folder
+from hookline_shared_storage.folder import LayoutFolder
 from hookline_shared_storage.options import StorageOptions
 
 _HEADER_BYTES = 8
@@ -59,8 +60,8 @@ class BlockStore:
         self._root = options.shared_storage_path
         self._layout = layout
         self._max_bytes = options.max_bytes
-        self._folder = self._root / layout.fingerprint
-        make_private_folder(self._folder)
+        self._folder = LayoutFolder(self._root, layout.fingerprint)
+        self._resets, self._lock = 0, threading.Lock()
         # Other processes write, too, so the folder is scanned again well before own
         # writes alone reach the limit.
         self._unseen_bytes = self._max_bytes
@@ -69,7 +70,7 @@ class BlockStore:
     def path_of(self, block_hash: bytes) -> Path:
         """Returns a block's path; hexadecimal, so no hash leads out of the folder."""
         name = block_hash.hex()
-        return self._folder / name[:2] / f"{name}.safetensors"
+        return self._folder.path / name[:2] / f"{name}.safetensors"
 
     def has(self, block_hash: bytes) -> bool:
         return os.path.exists(self.path_of(block_hash))  # noqa: PTH110 - the quicker
@@ -88,9 +89,11 @@ class BlockStore:
         """
         path = self.path_of(block_hash)
         try:
+            self._folder.check()
             with path.open("rb") as file:
                 self._fill(into, file, path, block_hash)
-                os.utime(file.fileno())
+                with suppress(OSError):  # on a file system that is read-only by now
+                    os.utime(file.fileno())
         except FileNotFoundError as error:
             raise DamagedError("missing", path) from error
         except OSError as error:
@@ -100,15 +103,54 @@ class BlockStore:
                 path.unlink()
             raise
 
-    def write(self, block_hash: bytes, content: Bytes) -> None:
-        """Writes a block's file unless it exists.
+    @property
+    def num_resets(self) -> int:
+        """How often it was emptied; of blocks to write, see `write`."""
+        return self._resets
+
+    def empty(self) -> None:
+        """Has no blocks any more; `sweep` deletes their files.
+
+        Raises:
+            OSError: The folder cannot be renamed, or must not be used.
+        """
+        with self._lock:
+            self._resets += 1
+            self._folder.remove()
+
+    def sweep(self) -> None:
+        """Deletes what `empty` has left, and looks at what there is."""
+        self._folder.sweep()
+        self.shrink()
+
+    def write(
+        self, block_hash: bytes, content: Bytes, num_resets: int | None = None
+    ) -> bool:
+        """Writes a block's file unless it exists; returns whether it did.
+
+        If the folder is gone, it is made again, unless it was another user's.
+
+        Args:
+            block_hash: Hash of the block.
+            content: Its bytes of all layers.
+            num_resets: Their number when the content was taken; it is not written if
+                the store was emptied since.
 
         Raises:
             OSError: The disk is full, or the folder is not writable.
         """
+        try:
+            self._folder.check()
+            return self._write(block_hash, content, num_resets)
+        except FileNotFoundError:
+            self._folder.restore()
+            self._unseen_bytes = self._max_bytes
+            return self._write(block_hash, content, num_resets)
+
+    def _write(self, block_hash: bytes, content: Bytes, num_resets: int | None) -> bool:
         path = self.path_of(block_hash)
         if path.exists():
-            return
+            return False
         path.parent.mkdir(exist_ok=True, mode=0o700)
         content = np.ascontiguousarray(content)
         metadata = {
@@ -121,7 +163,11 @@ class BlockStore:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
-            os.replace(temporary, path)  # noqa: PTH105 - a name, not a path
+            with self._lock:
+                if num_resets not in (None, self._resets):
+                    os.unlink(temporary)  # noqa: PTH108 - a name, not a path
+                    return False
+                os.replace(temporary, path)  # noqa: PTH105 - a name, not a path
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary)  # noqa: PTH108 - a name, not a path
@@ -131,6 +177,7 @@ class BlockStore:
         self.num_bytes += len(data)
         if self._unseen_bytes > self._max_bytes // 20:
             self.shrink()
+        return True
 
     def shrink(self) -> None:
         """Removes the least recently used files if the limit is exceeded."""
@@ -146,7 +193,7 @@ class BlockStore:
             if is_old or (
                 is_too_much and not is_left and total > self._max_bytes * _KEPT_SHARE
             ):
-                with suppress(FileNotFoundError):  # another process removed it
+                with suppress(OSError):  # another process removed it, or it is stale
                     path.unlink()
                 total -= status.st_size
                 count -= 1
@@ -155,7 +202,7 @@ class BlockStore:
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         """Yields the files of all layouts, which share the limit."""
         for path in self._root.glob("*/*/*"):
-            with suppress(FileNotFoundError):
+            with suppress(OSError):
                 yield path, path.stat()
 
     def _fill(

@@ -1,4 +1,4 @@
-"""Messages from the scheduler's side to the worker's side, as msgpack."""
+"""Messages between the two sides of the connector, as msgpack."""
 
 import msgspec
 
@@ -23,7 +23,21 @@ class Tasks(msgspec.Struct, array_like=True):
     Attributes:
         loads: Loads to start.
         saves: (block id, hash) of blocks that the step fills.
+        num_resets: How often the storage was to be emptied so far.
     """
 
     loads: list[LoadTask] = []
     saves: list[tuple[int, bytes]] = []
+    num_resets: int = 0
+
+
+class Report(msgspec.Struct, array_like=True):
+    """State of the worker's side.
+
+    Attributes:
+        num_resets: How often it has emptied the storage.
+        is_saving: Whether saves succeed.
+    """
+
+    num_resets: int = 0
+    is_saving: bool = True

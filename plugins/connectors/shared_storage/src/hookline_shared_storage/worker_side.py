@@ -17,8 +17,9 @@ from hookline_kv_transfer import (
 from hookline_kv_transfer.blocks import Bytes, KVBlocks
 from hookline_shared_storage.options import StorageOptions
 from hookline_shared_storage.reading import BlockReaders
+from hookline_shared_storage.save_state import SaveState
 from hookline_shared_storage.store import BlockStore
-from hookline_shared_storage.tasks import LoadTask, Tasks
+from hookline_shared_storage.tasks import LoadTask, Report, Tasks
 
 PROMISE_SECONDS = 2.0
 """Maximum wait for promised blocks; blocks missing after it are not loaded."""
@@ -41,7 +42,8 @@ class WorkerSide:
         self._failed: list[FailedTransfer] = []
         self._promised: list[tuple[float, LoadTask]] = []
         self._pending_bytes = 0
-        self._error: OSError | None = None
+        self._num_resets = 0
+        self._reported = Report()
 
     def register_kv_caches(self, blocks: KVBlocks) -> None:
         self._blocks = blocks
@@ -52,9 +54,12 @@ class WorkerSide:
             self._store, blocks, self._options.num_threads, f"{name}-read"
         )
         self._writer = ThreadPoolExecutor(1, f"{name}-write")
+        self._state = SaveState(self._options.shared_storage_path, time.monotonic)
 
     def start_load_kv(self, metadata: ConnectorMetadata) -> None:
         self._tasks = msgspec.msgpack.decode(metadata.payload, type=Tasks)
+        if self._tasks.num_resets != self._num_resets:
+            self._reset(self._tasks.num_resets)
         for task in self._tasks.loads:
             if not task.is_async:
                 wait(self._load(task))
@@ -65,8 +70,10 @@ class WorkerSide:
                 self._load(task)
         size = len(self._tasks.saves) * self._blocks.layout.total_bytes
         self._filled = None
+        if not size or not self._state.may_try():
+            return
         with self._lock:
-            if size and self._pending_bytes + size <= self._options.max_pending_bytes:
+            if self._pending_bytes + size <= self._options.max_pending_bytes:
                 self._pending_bytes += size
                 shape = (len(self._tasks.saves), self._blocks.layout.total_bytes)
                 self._filled = np.empty(shape, np.uint8)
@@ -81,14 +88,12 @@ class WorkerSide:
             self._filled[:, self._columns[layer_index]] = found
 
     def wait_for_save(self) -> None:
-        """Queues the step's blocks for writing; raises an earlier save's `OSError`."""
+        """Queues the step's blocks for writing."""
         if self._filled is not None:
             hashes = [block_hash for _, block_hash in self._tasks.saves]
-            self._writer.submit(self._save, hashes, self._filled)
+            resets = self._store.num_resets
+            self._writer.submit(self._save, hashes, self._filled, resets)
             self._filled = None
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
 
     def get_finished(self) -> TransferResults:
         """Returns results; also starts loads whose promised blocks are stored."""
@@ -97,12 +102,29 @@ class WorkerSide:
         with self._lock:
             loaded, self._loaded = self._loaded, []
             failed, self._failed = self._failed, []
-        return TransferResults(loaded=loaded, failed=failed)
+        report, payload = Report(self._num_resets, self._state.is_good), b""
+        if report != self._reported:
+            payload, self._reported = msgspec.msgpack.encode(report), report
+        return TransferResults(
+            loaded=loaded,
+            failed=failed,
+            incidents=self._state.take_incidents(),
+            payload=payload,
+        )
 
     def shutdown(self) -> None:
         """Waits for reads in progress and all pending writes."""
         self._readers.close()
         self._writer.shutdown()
+
+    def _reset(self, num_resets: int) -> None:
+        """Drops what waits to be written, and what was since the scheduler's reset."""
+        self._num_resets = num_resets
+        try:
+            self._store.empty()
+        except OSError as error:
+            self._state.failed(error)
+        self._writer.submit(self._store.sweep)
 
     def _begin_promised(self) -> None:
         now, waiting = time.monotonic(), []
@@ -134,12 +156,15 @@ class WorkerSide:
             else:
                 self._failed.append(FailedTransfer(task.transfer_id, reason, good))
 
-    def _save(self, block_hashes: list[bytes], contents: Bytes) -> None:
+    def _save(
+        self, block_hashes: list[bytes], contents: Bytes, num_resets: int
+    ) -> None:
         try:
             for block_hash, content in zip(block_hashes, contents, strict=True):
-                self._store.write(block_hash, content)
+                if self._store.write(block_hash, content, num_resets):
+                    self._state.succeeded()
         except OSError as error:
-            self._error = error
+            self._state.failed(error)
         finally:
             with self._lock:
                 self._pending_bytes -= contents.nbytes

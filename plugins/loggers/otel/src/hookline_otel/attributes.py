@@ -33,7 +33,7 @@ def operation_attributes(request: Completions, origin: Origin) -> Pairs:
 def genai_attributes(request: Completions, model: str) -> Pairs:
     """Yields the attributes of an inference span from the GenAI conventions."""
     first = request.first
-    cached = first.local_cached_tokens + first.external_cached_tokens
+    cached = first.cached_tokens
     stored = sum(each.stored_prompt_tokens for each in request.all)
     yield "gen_ai.request.stream", first.is_streamed or None
     if first.facts.operation != EMBEDDINGS:

@@ -67,6 +67,7 @@ def _without_token_ids(
         trace_id=facts.trace_id or None,
         operation=facts.operation,
         streamed=request.is_streamed,
+        decodes_elsewhere=request.decodes_elsewhere,
         reason=request.reason.value,
         cause=request.cause.label or None,
         error=_error(request.cause),
@@ -89,14 +90,14 @@ def _error(cause: FinishCause) -> str | None:
 
 
 def _tokens(request: FinishedRequest) -> Tokens:
-    cached = request.local_cached_tokens + request.external_cached_tokens
     # Before the first token it is unknown how much of the prompt was computed.
     has_prefilled = request.prefill_seconds is not None
     return Tokens(
         prompt=request.prompt_tokens,
-        computed=request.prompt_tokens - cached if has_prefilled else None,
+        computed=request.computed_tokens if has_prefilled else None,
         local_cached=request.local_cached_tokens,
         external_cached=request.external_cached_tokens,
+        transferred=request.transferred_tokens,
         generated=request.output_tokens,
         recomputed=request.recomputed_tokens,
         drafted=request.draft_tokens,

@@ -18,6 +18,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     computed: int | None
     local_cached: int
     external_cached: int
+    transferred: int
     generated: int
     recomputed: int
     drafted: int
@@ -81,6 +82,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     trace_id: str | None
     operation: str
     streamed: bool
+    decodes_elsewhere: bool
     reason: str
     cause: str | None
     error: str | None

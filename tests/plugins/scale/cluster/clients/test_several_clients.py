@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
-from hookline.engine.commands import Add, Call, Reply, ResetPrefixCache
+from hookline.engine.commands import Add, Call, Reply, ResetPrefixCache, Told
 from hookline.events import StepOutput
 from hookline.request_ids import client_of, first_id
 from hookline_cluster.clients.messages import Attach, Detach, ToClient
@@ -130,7 +130,7 @@ def test_each_client_gets_its_own_events(owner: OwnerClient) -> None:
     both = {client_of(i) for o in owned if o.record for i, _ in o.record.request_tokens}
     assert both == {0, 1}
     assert max(each.stats.running for each in received) == 2
-    assert reply == Reply(1, 9, value=True)
+    assert reply == Reply(1, 9, Told())
 
 
 def test_a_client_that_detaches_does_not_affect_others(owner: OwnerClient) -> None:

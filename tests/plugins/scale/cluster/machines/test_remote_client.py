@@ -11,7 +11,7 @@ import pytest
 
 from hookline import __version__
 from hookline.config import EngineConfig
-from hookline.engine.commands import SCHEMA_VERSION, Call, IsSleeping, Reply
+from hookline.engine.commands import SCHEMA_VERSION, Call, IsSleeping, Reply, Told
 from hookline.events import ClockPair
 from hookline.exceptions import EngineDeadError
 from hookline.model_description import find_folder
@@ -214,13 +214,13 @@ def test_calls_are_answered_and_pings_measured(head: Head) -> None:
 
     head.client.send(1, Call(0, 5, IsSleeping()))
     command = engine.hear()
-    engine.say(Reply(0, 5, value=True))
+    engine.say(Reply(0, 5, Told()))
     reply = head.receive()
     engine.say(Pong(time.monotonic_ns()))
     head.turn_until(lambda: head.client.links.engines[0].round_trip_seconds is not None)
 
     assert command == Call(0, 5, IsSleeping())
-    assert reply == Reply(0, 5, value=True)
+    assert reply == Reply(0, 5, Told())
     assert [each.is_up for each in head.client.links.engines] == [True, True]
     assert head.client.links.engines[0].host == "node-b"
 
@@ -257,7 +257,7 @@ def test_an_earlier_process_is_not_heard(head: Head) -> None:
     head.process(1).join()
     replaced = head.receive()
 
-    engine.say(Reply(0, 5, value=True))
+    engine.say(Reply(0, 5, Told()))
     head.turn_until(lambda: head.client.dropped == 1)
 
     assert isinstance(death, EngineDied)
@@ -271,7 +271,7 @@ def test_the_last_words_of_a_lost_engine_are_not_heard(head: Head) -> None:
     head.client.kill(1, "it hangs")
     head.receive()
 
-    engine.say(Reply(0, 5, value=True))
+    engine.say(Reply(0, 5, Told()))
     engine.say(Failed("too late"))
 
     assert head.client.receive(0.3) is None

@@ -9,7 +9,7 @@ import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
-from hookline.engine.commands import ResetPrefixCache
+from hookline.engine.commands import ResetPrefixCache, Told
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError, RequestError
 from hookline.frontend.client_request import Delivery
@@ -197,7 +197,7 @@ def test_an_open_call_is_answered_before_it_leaves(secondary: SecondaryClient) -
 
     assert before == []
     assert secondary.client.left == [(1, 1)]
-    assert [each.result() for each in replies] == [True, True]
+    assert [each.result() for each in replies] == [Told(), Told()]
 
 
 def test_an_engine_that_stays_after_all_gets_requests_again(

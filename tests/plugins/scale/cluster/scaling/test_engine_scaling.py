@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from hookline.clock import VirtualClock
-from hookline.engine.commands import ResetPrefixCache
+from hookline.engine.commands import ResetPrefixCache, Told
 from hookline.exceptions import EngineDeadError, RequestError
 from hookline.outputs import RequestOutput
 from hookline.stats.scheduler_stats import Residue
@@ -199,4 +199,4 @@ def test_an_open_call_is_answered_before_the_end(elastic: ElasticFrontEnd) -> No
     elastic.scaling.want(1)
     elastic.drive()
 
-    assert [each.result() for each in replies] == [True, True]
+    assert [each.result() for each in replies] == [Told(), Told()]

@@ -44,6 +44,7 @@ class OtherClientsLoad:
             request_id = event.request_id
             if request_id not in self._begun and client_of(request_id) != self._owner:
                 found = event.local_cached_tokens + event.external_cached_tokens
+                found += event.transferred_tokens
                 self._cached.setdefault(request_id, found)
         for lost in output.events.preempted:
             if lost.request_id in self._cached:
