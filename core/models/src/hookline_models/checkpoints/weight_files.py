@@ -1,27 +1,41 @@
 """Reads a model's safetensors files; of each tensor only one rank's slice."""
 
-import json
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import EllipsisType
-from typing import Self
+from typing import Any, Self
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from hookline_models.checkpoints.cut import Cut, InMemory, Stored, WeightPlan
+from hookline_models.checkpoints.finite import NonFinite, non_finite
+from hookline_models.checkpoints.weight_names import (
+    INDEX_FILE,
+    damage_of,
+    find_weights,
+    refuse_original_names,
+)
 
-SINGLE_FILE = "model.safetensors"
-INDEX_FILE = "model.safetensors.index.json"
+Examine = Callable[[str, torch.Tensor], None]
+"""(name in a file, what was read of the tensor) → None."""
 
 
 class TensorShard:
     """One rank's part of a stored tensor; nothing is read until it is indexed."""
 
-    def __init__(self, name: str, source: Stored, plan: WeightPlan) -> None:
-        """Wraps a tensor and the plan of the part to read."""
+    def __init__(
+        self,
+        name: str,
+        source: Stored,
+        plan: WeightPlan,
+        examine: Examine | None = None,
+    ) -> None:
+        """Wraps a tensor and the plan of the part to read; `examine` gets what is read."""
         self._name, self._source, self._plan = name, source, plan
+        self._examine = examine
 
     def get_dtype(self) -> str:
         """Data type as safetensors names it; quantizers of `transformers` ask."""
@@ -41,7 +55,14 @@ class TensorShard:
         Raises:
             ValueError: The ranks cannot divide the tensor evenly.
         """
-        return self._cut.read(self._source)
+        part = self._cut.read(self._source)
+        if self._examine is not None:
+            self._examine(self._name, part)
+        return part
+
+    def rows(self, start: int, stop: int) -> torch.Tensor:
+        """Reads a range of rows of the whole tensor, and examines nothing."""
+        return self._source[slice(start, stop),]
 
     @property
     def _cut(self) -> Cut:
@@ -60,16 +81,23 @@ class WeightFiles:
     """A model folder's safetensors files, open as long as the context lasts.
 
     Tensors that were read stay valid afterwards.
+
+    Attributes:
+        names: What the files are called, and which are not read.
+        non_finite: Tensors that were read and have infinite numbers or NaN, by name.
     """
 
     def __init__(self, folder: Path) -> None:
         """Opens nothing yet.
 
         Raises:
-            OSError: The folder has neither of the two files that list the weights.
+            OSError: The folder has no files of weights, or not all of them.
             ValueError: The index is damaged, or a file is a link out of the folder.
         """
-        self._paths = [_inside(folder, name) for name in _file_names(folder)]
+        self.names = find_weights(folder)
+        self.non_finite: dict[str, NonFinite] = {}
+        self._homes = self.names.homes
+        self._paths = [_inside(folder, name) for name in self.names.files]
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -86,14 +114,45 @@ class WeightFiles:
         Raises:
             OSError: A file is missing.
             SafetensorError: A file is damaged.
+            ValueError: Two files have the same tensor, or one lacks what it should have.
         """
-        found = {}
+        found: dict[str, TensorShard] = {}
+        homes: dict[str, str] = {}
         for path in self._paths:
-            file = self._open.enter_context(safe_open(path, framework="pt"))
-            for name in file.keys():  # noqa: SIM118 - it is no mapping
+            file = self._opened(path)
+            names = list(file.keys())
+            refuse_original_names(path.name, names)
+            self._check_index(path.name, names)
+            for name in names:
+                if self._homes.get(name, path.name) != path.name:
+                    continue  # the index names another file
+                if name in homes:
+                    raise ValueError(f"{name} is in {homes[name]} and in {path.name}")
+                homes[name] = path.name
                 if plan.has(name):
-                    found[name] = TensorShard(name, file.get_slice(name), plan)
+                    source = file.get_slice(name)
+                    found[name] = TensorShard(name, source, plan, self._examine)
         return found
+
+    def _opened(self, path: Path) -> Any:
+        try:
+            return self._open.enter_context(safe_open(path, framework="pt"))
+        except SafetensorError as error:
+            reason = f"{path.name} {damage_of(path) or 'is damaged'} ({error})"
+            raise SafetensorError(reason) from error
+
+    def _check_index(self, file: str, names: list[str]) -> None:
+        """Raises `ValueError` if a file lacks tensors that the index finds in it."""
+        asked = {name for name, home in self._homes.items() if home == file}
+        if absent := sorted(asked.difference(names)):
+            raise ValueError(
+                f"{INDEX_FILE} finds {len(absent)} tensors in {file} that it does not "
+                f"have, such as {absent[0]}"
+            )
+
+    def _examine(self, name: str, part: torch.Tensor) -> None:
+        if (found := non_finite(name, part)) is not None:
+            self.non_finite[name] = found
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -108,22 +167,3 @@ def _inside(folder: Path, name: str) -> Path:
     if not any(path.resolve().is_relative_to(root) for root in roots):
         raise ValueError(f"{name} is a link to a file outside of the folder")
     return path
-
-
-def _file_names(folder: Path) -> list[str]:
-    if (folder / SINGLE_FILE).is_file():
-        return [SINGLE_FILE]
-    if not (folder / INDEX_FILE).is_file():
-        raise FileNotFoundError(
-            f"it has neither {SINGLE_FILE} nor {INDEX_FILE}; weights are read from "
-            "safetensors files only"
-        )
-    index = json.loads((folder / INDEX_FILE).read_text("utf-8"))
-    files = index.get("weight_map") if isinstance(index, dict) else None
-    if not isinstance(files, dict):
-        raise ValueError(f"{INDEX_FILE} has no weight_map")  # noqa: TRY004
-    names = sorted({str(name) for name in files.values()})
-    for name in names:
-        if Path(name).name != name:
-            raise ValueError(f"{INDEX_FILE} names {name!r}, which is not in the folder")
-    return names
