@@ -121,7 +121,7 @@ def test_finite_weights_warn_of_nothing(
 def test_every_float_is_looked_at(dtype: torch.dtype) -> None:
     """Whatever its size, NaN of either sign, and in the last place, too."""
     tensor = torch.linspace(-200, 200, 60).view(5, 12).to(dtype)
-    largest = torch.full((5, 12), torch.finfo(dtype).max).to(dtype)
+    largest = torch.full((5, 12), torch.finfo(dtype).max, dtype=torch.float64).to(dtype)
 
     assert non_finite("a", tensor) is None
     assert non_finite("a", largest) is None

@@ -81,6 +81,21 @@ def test_what_repeats_the_weights_is_left_out(llama: Oracle, folder: Path) -> No
     assert loaded(folder).keys() == llama.model.state_dict().keys()
 
 
+def test_an_index_may_name_more_than_the_model_has(
+    llama: Oracle, folder: Path
+) -> None:
+    """What nothing needs may be missing; what is in two files has the index's home."""
+    split(folder, "a.safetensors")
+    tensors = load_file(folder / "a.safetensors")
+    homes = {**dict.fromkeys(tensors, "a.safetensors"), "more": "b.safetensors"}
+    save_file({"lm_head.weight": torch.zeros(2)}, folder / "b.safetensors")
+    (folder / INDEX).write_text(json.dumps({"weight_map": homes}))
+
+    found = loaded(folder)["lm_head.weight"]
+
+    assert torch.equal(found, llama.model.state_dict()["lm_head.weight"])
+
+
 def lose_a_shard(folder: Path) -> None:
     split(folder, *SHARDS)
     (folder / SHARDS[1]).unlink()
@@ -97,8 +112,11 @@ def lose_an_indexed_shard(folder: Path) -> None:
 
 def index_what_is_not_there(folder: Path) -> None:
     split(folder, "a.safetensors")
-    homes = {"lm_head.weight": "a.safetensors", "lm_tail.weight": "a.safetensors"}
+    tensors = load_file(folder / "a.safetensors")
+    homes = dict.fromkeys(tensors, "a.safetensors")
     (folder / INDEX).write_text(json.dumps({"weight_map": homes}))
+    del tensors["lm_head.weight"]
+    save_file(tensors, folder / "a.safetensors", metadata={"format": "pt"})
 
 
 def keep_two_sets(folder: Path) -> None:
@@ -164,7 +182,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "the index has more": (
         index_what_is_not_there,
-        "finds 1 tensors in a.safetensors that it does not have, such as lm_tail",
+        "1 missing keys, such as lm_head.weight; .* finds 1 tensors in files that lack "
+        "them, such as lm_head.weight in a.safetensors",
     ),
     "two sets of shards": (keep_two_sets, "several sets of shards, a-…-of-00001 and b"),
     "a tensor twice": (

@@ -124,7 +124,7 @@ def test_the_length_is_explained() -> None:
         ({"type": "yarn", "factor": "4"}, r"rope_scaling\.factor is '4', not above 0"),
         ({"type": "linear", "factor": -1}, r"rope_scaling\.factor is -1"),
         ({"type": "linear", "factor": 1e12}, "no model has a context of 64000"),
-        ({"type": "linear", "factor": 1e-3}, "no model has a context of 0 tokens"),
+        ({"type": "yarn", "factor": 1e-3}, "no model has a context of 0 tokens"),
         (
             {"type": "yarn", "factor": 2, "original_max_position_embeddings": 0},
             "original_max_position_embeddings is 0",

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -15,10 +15,13 @@ from hookline_kernels import CPU
 from hookline_kernels.runtime.host_memory import available_memory
 from hookline_models.checking.report import ArchitectureReport, CacheReport
 from hookline_models.checking.sketch import sketch_model
+from hookline_models.checkpoints.loading import load_model
 from hookline_models.forwards.attention import AttentionSlot
+from hookline_models.forwards.choice import choose_forward
 from hookline_models.forwards.finding_parts import find_parts
-from hookline_models.forwards.probe import probe_shapes
+from hookline_models.forwards.probe import probe, probe_shapes
 from hookline_models.loading.loader import eight_bit_dtype
+from hookline_models.machines.choosing import choose_machine
 from hookline_models.machines.memory import SHARE_OF_FREE_MEMORY, count_blocks
 from hookline_models.quantization import StoredTensor
 
@@ -57,7 +60,7 @@ def examine_architecture(
     try:
         find_parts(model)
     except NotDecoder as error:
-        forward, reason = "modules of transformers", str(error)
+        forward, reason = "modules", str(error)
     dtype = eight_bit_dtype(config.cache, CPU) or model.dtype
     windows = Counter(
         each.window for each in found.attention if each.window is not None
@@ -65,11 +68,45 @@ def examine_architecture(
     report = ArchitectureReport(
         forward=forward,
         reason=reason,
+        is_tried=False,
         layers=len(found.layers),
         sliding_windows=dict(windows),
         kv_bytes_per_token=sum(each.bytes_per_block(1, dtype) for each in found.layers),
     )
     return Sketched(report=report, layers=found.layers, cache_dtype=dtype)
+
+
+def try_to_run(
+    config: EngineConfig, description: ModelDescription, max_model_len: int
+) -> tuple[str, str]:
+    """Loads the first layers, one or more of each kind, and has them compute.
+
+    Returns:
+        What will compute the steps, and why it is not the decoder.
+
+    Raises:
+        ModelLoadError: The model cannot be served.
+        ConfigError: The device does not exist.
+    """
+    name, few = config.model.model, replace(config.model, has_few_layers=True)
+    platform = choose_machine(config.executor).platform
+    may_compile = config.executor.may_compile
+    model = load_model(
+        few, description, max_model_len, platform.device, may_compile=may_compile
+    )
+    slot = AttentionSlot.install(model)
+    probed = probe(name, model, slot, description.vocab_size)
+    forward = choose_forward(
+        model,
+        probed,
+        slot,
+        block_size=config.cache.block_size,
+        cache_dtype=eight_bit_dtype(config.cache, platform) or model.dtype,
+        max_model_len=max_model_len,
+        may_compile=may_compile,
+        platform=platform,
+    )
+    return forward.name, forward.reason
 
 
 def examine_cache(

@@ -1,7 +1,7 @@
 """Checks a model folder with the code that loads it, and collects what it says."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,8 +15,10 @@ from hookline_models.checking.architecture import (
     Sketched,
     examine_architecture,
     examine_cache,
+    try_to_run,
 )
 from hookline_models.checking.report import (
+    ArchitectureReport,
     CacheReport,
     ContextReport,
     EndTokenReport,
@@ -33,7 +35,8 @@ from hookline_models.checkpoints.loading import as_load_errors
 from hookline_models.checkpoints.model_part import WHOLE
 from hookline_models.checkpoints.weight_files import WeightFiles
 from hookline_models.description.describing import ReadDescription, read_description
-from hookline_models.quantization import method_name
+from hookline_models.forwards.probe import NeedsNumbersError
+from hookline_models.quantization import StoredTensor, method_name
 
 T = TypeVar("T")
 
@@ -83,6 +86,7 @@ class _Check:
         vocab_size = None if read is None else read.description.vocab_size
         files = self._try(partial(self._files, reads_weights))
         sketched = self._try(self._sketched) or self._try(self._sketched_alone)
+        cache = self._try(partial(self._cache, sketched, files))
         described = {} if read is None else read.config
         return ModelReport(
             model=self._name,
@@ -93,17 +97,19 @@ class _Check:
             generation=_recommended(read),
             context=self._context(),
             end_tokens=_end_tokens(read, tokenizer),
-            tokenizer=tokenizer
-            and examine_tokenizer(tokenizer, vocab_size, self._problems),
+            tokenizer=None
+            if tokenizer is None
+            else examine_tokenizer(tokenizer, vocab_size, self._problems),
             files=files,
-            runs=sketched and sketched.report,
-            cache=self._try(partial(self._cache, sketched, files)),
+            runs=self._runs(sketched, reads_weights),
+            cache=cache,
             problems=tuple(sorted(self._problems.found, key=_by_severity)),
         )
 
     def _length(self) -> int | None:
-        asked = self._config.model.max_model_len
-        return self._read and self._read.description.max_model_len(asked)
+        if self._read is None:
+            return None
+        return self._read.description.max_model_len(self._config.model.max_model_len)
 
     def _context(self) -> ContextReport | None:
         if self._read is None:
@@ -122,6 +128,8 @@ class _Check:
             tensors = files.shards(WHOLE)
             found = find_non_finite(tensors) if reads_weights else []
             self._judge(found, tensors)
+            if files.absent:
+                self._problems.add(Severity.WARNING, files.absent_in_words())
             return StoredFiles(
                 read=files.names.files,
                 unused=files.names.unused,
@@ -155,25 +163,54 @@ class _Check:
         """Makes the modules of the stored tensors' shapes."""
         if self._read is None:
             return None
-        with as_load_errors(self._name, ""), WeightFiles(self._folder) as files:
-            return examine_architecture(
-                self._config,
-                self._read.description,
-                self._served or self._read.description.default_max_model_len,
-                files.shards(WHOLE),
-            )
+        with (
+            as_load_errors(self._name, self._read.description.architecture),
+            WeightFiles(self._folder) as files,
+            files.explained(),
+        ):
+            return self._examined(self._config, self._read, files.shards(WHOLE))
 
     def _sketched_alone(self) -> Sketched | None:
         """Makes the modules of the configuration alone, where weights are missing."""
         if self._read is None:
             return None
         model = replace(self._config.model, load_format=LoadFormat.DUMMY)
-        return examine_architecture(
-            replace(self._config, model=model),
-            self._read.description,
-            self._read.description.default_max_model_len,
-            {},
-        )
+        return self._examined(replace(self._config, model=model), self._read, {})
+
+    def _examined(
+        self,
+        config: EngineConfig,
+        read: ReadDescription,
+        tensors: Mapping[str, StoredTensor],
+    ) -> Sketched | None:
+        length = self._served or read.description.default_max_model_len
+        try:
+            return examine_architecture(config, read.description, length, tensors)
+        except NeedsNumbersError as error:
+            self._problems.add(
+                Severity.WARNING,
+                f"what its layers take is known once it is loaded: {error.reason}",
+            )
+            return None
+
+    def _runs(
+        self, sketched: Sketched | None, reads_weights: bool
+    ) -> ArchitectureReport | None:
+        """Returns how the model is run; tries it if nothing is known to be in the way."""
+        tried = None
+        if reads_weights and self._served and not self._problems.has_errors:
+            assert self._read is not None
+            tried = self._try(
+                partial(
+                    try_to_run, self._config, self._read.description, self._served
+                )
+            )
+        if sketched is None:
+            return None
+        if tried is None:
+            return sketched.report
+        forward, reason = tried
+        return replace(sketched.report, forward=forward, reason=reason, is_tried=True)
 
     def _cache(
         self, sketched: Sketched | None, files: StoredFiles | None

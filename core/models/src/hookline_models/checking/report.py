@@ -37,6 +37,10 @@ class Problems:
         if all(each.text != text for each in self.found):
             self.found.append(Problem(severity, text))
 
+    @property
+    def has_errors(self) -> bool:
+        return any(each.severity is Severity.ERROR for each in self.found)
+
     def result_of(self, examine: Callable[[], T]) -> T | None:
         """Returns what a function returns; None if it raises, which is an error."""
         try:
@@ -116,8 +120,9 @@ class ArchitectureReport:
     """How the model will be run.
 
     Attributes:
-        forward: `decoder`, or the modules of transformers.
+        forward: `decoder`, or the `modules` of transformers, perhaps adapted.
         reason: Why it is not the decoder; empty if it is.
+        is_tried: Whether its first layers have computed; else its parts tell.
         layers: Number of layers.
         sliding_windows: Number of layers by the tokens that they attend to, for those
             that do not attend to all.
@@ -126,6 +131,7 @@ class ArchitectureReport:
 
     forward: str
     reason: str
+    is_tried: bool
     layers: int
     sliding_windows: dict[int, int]
     kv_bytes_per_token: int

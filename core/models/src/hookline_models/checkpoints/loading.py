@@ -227,7 +227,7 @@ def find_model(job: LoadJob, max_model_len: int) -> FoundModel:
 def _read(job: LoadJob, found: FoundModel) -> PreTrainedModel:
     """Reads the weights of a checkpoint."""
     method = found.quantization
-    with WeightFiles(job.folder) as files:
+    with WeightFiles(job.folder) as files, files.explained():
         own = files.shards(found.part)
         if method is None:
             model = model_of(job, found, own)

@@ -31,7 +31,7 @@ def choose_rope(config: PreTrainedConfig, max_model_len: int) -> None:
         kind = rope.get("rope_type")
         if kind == "longrope":
             _choose_factors(rope, max_model_len)
-        elif kind == "dynamic" and max_model_len > text.max_position_embeddings:
+        elif kind == "dynamic":
             _fix_base(rope, text, max_model_len)
 
 
@@ -55,11 +55,12 @@ def _fix_base(
     rope: dict[str, Any], config: PreTrainedConfig, max_model_len: int
 ) -> None:
     """Gives a dynamic one (bloc97 2023) the base that it has for the longest context."""
-    heads = config.num_attention_heads
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
-    dim = int(head_dim * rope.get("partial_rotary_factor", 1.0))
-    factor = rope.pop("factor")
-    grown = factor * max_model_len / config.max_position_embeddings - (factor - 1)
-    rope["rope_theta"] *= grown ** (dim / (dim - 2))
+    original, factor = config.max_position_embeddings, rope.pop("factor")
     rope["rope_type"] = "default"
     rope.pop("type", None)
+    if max_model_len > original:
+        heads = config.num_attention_heads
+        head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+        dim = int(head_dim * rope.get("partial_rotary_factor", 1.0))
+        grown = factor * max_model_len / original - (factor - 1)
+        rope["rope_theta"] *= grown ** (dim / (dim - 2))

@@ -10,6 +10,7 @@ from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 from hookline.exceptions import ModelLoadError
 from hookline_models.description.end_tokens import without_nulls
+from hookline_models.description.rope import with_usual_names
 
 SERVABLE_LAYERS = {"full_attention", "sliding_attention"}
 """Layer types whose only state of earlier tokens is a KV cache."""
@@ -29,7 +30,7 @@ def read_config(
         ModelLoadError: Only code of the folder knows the model's type.
     """
     _refuse_own_code(name, described)
-    cleaned = without_nulls(described)
+    cleaned = with_usual_names(without_nulls(described))
     if cleaned == described:
         return _read(folder)
     with TemporaryDirectory() as copy:

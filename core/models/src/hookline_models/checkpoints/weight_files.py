@@ -1,7 +1,7 @@
 """Reads a model's safetensors files; of each tensor only one rank's slice."""
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Self
@@ -10,6 +10,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import nn
 
+from hookline.exceptions import ModelLoadError
 from hookline_models.checkpoints.cut import Cut, InMemory, Stored, WeightPlan
 from hookline_models.checkpoints.finite import NonFinite, non_finite
 from hookline_models.checkpoints.weight_names import (
@@ -84,6 +85,7 @@ class WeightFiles:
 
     Attributes:
         names: What the files are called, and which are not read.
+        absent: Tensors that the index finds in a file that lacks them, with that file.
         non_finite: Tensors that were read and have infinite numbers or NaN, by name.
     """
 
@@ -95,6 +97,7 @@ class WeightFiles:
             ValueError: The index is damaged, or a file is a link out of the folder.
         """
         self.names = find_weights(folder)
+        self.absent: dict[str, str] = {}
         self.non_finite: dict[str, NonFinite] = {}
         self._homes = self.names.homes
         self._paths = [_inside(folder, name) for name in self.names.files]
@@ -114,7 +117,7 @@ class WeightFiles:
         Raises:
             OSError: A file is missing.
             SafetensorError: A file is damaged.
-            ValueError: Two files have the same tensor, or one lacks what it should have.
+            ValueError: Two files have the same tensor, or names of another format.
         """
         found: dict[str, TensorShard] = {}
         homes: dict[str, str] = {}
@@ -122,7 +125,7 @@ class WeightFiles:
             file = self._opened(path)
             names = list(file.keys())
             refuse_original_names(path.name, names)
-            self._check_index(path.name, names)
+            self._note_absent(path.name, names)
             for name in names:
                 if self._homes.get(name, path.name) != path.name:
                     continue  # the index names another file
@@ -134,6 +137,26 @@ class WeightFiles:
                     found[name] = TensorShard(name, source, plan, self._examine)
         return found
 
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Adds to a `ModelLoadError` what the index says of tensors that are missing."""
+        try:
+            yield
+        except ModelLoadError as error:
+            if not self.absent:
+                raise
+            raise ModelLoadError(
+                error.model, f"{error.reason}; {self.absent_in_words()}"
+            ) from error
+
+    def absent_in_words(self) -> str:
+        """Names one of the tensors that files lack; there must be one."""
+        name, file = next(iter(self.absent.items()))
+        return (
+            f"{INDEX_FILE} finds {len(self.absent)} tensors in files that lack them, "
+            f"such as {name} in {file}"
+        )
+
     def _opened(self, path: Path) -> Any:
         try:
             return self._open.enter_context(safe_open(path, framework="pt"))
@@ -141,14 +164,10 @@ class WeightFiles:
             reason = f"{path.name} {damage_of(path) or 'is damaged'} ({error})"
             raise SafetensorError(reason) from error
 
-    def _check_index(self, file: str, names: list[str]) -> None:
-        """Raises `ValueError` if a file lacks tensors that the index finds in it."""
+    def _note_absent(self, file: str, names: list[str]) -> None:
+        """Notes the tensors that the index finds in a file that lacks them."""
         asked = {name for name, home in self._homes.items() if home == file}
-        if absent := sorted(asked.difference(names)):
-            raise ValueError(
-                f"{INDEX_FILE} finds {len(absent)} tensors in {file} that it does not "
-                f"have, such as {absent[0]}"
-            )
+        self.absent.update((name, file) for name in sorted(asked.difference(names)))
 
     def _examine(self, name: str, part: torch.Tensor) -> None:
         if (found := non_finite(name, part)) is not None:

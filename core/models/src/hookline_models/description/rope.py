@@ -70,6 +70,25 @@ def read_ropes(model: str, config: Mapping[str, object]) -> tuple[Rope, ...]:
     )
 
 
+def with_usual_names(config: Mapping[str, object]) -> dict[str, object]:
+    """Returns a configuration with LongRoPE under its name, which `transformers` wants.
+
+    Phi-3 has called it `su` and `yarn`.
+    """
+    renamed = dict(config)
+    for name in _FIELDS:
+        found = config.get(name)
+        if isinstance(found, dict) and "long_factor" in found:
+            kept = {key: each for key, each in found.items() if key != "type"}
+            renamed[name] = {**kept, "rope_type": _kind_of(found)}
+    return renamed
+
+
+def _kind_of(found: Mapping[str, object]) -> str:
+    kind = str(found.get("rope_type") or found.get("type") or "default")
+    return "longrope" if "long_factor" in found else kind
+
+
 def _beside(config: Mapping[str, object]) -> dict[str, object]:
     value = config.get(_ORIGINAL)
     return {} if value is None else {_ORIGINAL: value}
@@ -78,9 +97,7 @@ def _beside(config: Mapping[str, object]) -> dict[str, object]:
 def _read(
     model: str, name: str, found: Mapping[str, object], *, layers: str = ""
 ) -> Rope:
-    kind = str(found.get("rope_type") or found.get("type") or "default")
-    if "long_factor" in found:  # Phi-3 has called it "su" and "yarn", too
-        kind = "longrope"
+    kind = _kind_of(found)
     factor, original = found.get("factor"), found.get(_ORIGINAL)
     if kind in _SCALED and factor is not None and not _is_positive(factor):
         raise ModelLoadError(

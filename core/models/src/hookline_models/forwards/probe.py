@@ -131,19 +131,26 @@ def probe(
         raise ModelLoadError(name, reason) from error
 
 
+class NeedsNumbersError(ModelLoadError):
+    """A model whose modules ask for numbers, and got a tensor that has only a shape."""
+
+
 def probe_shapes(name: str, model: PreTrainedModel, slot: AttentionSlot) -> ModelLayers:
     """Returns the layers that a model without numbers (on `meta`) will have.
 
     Raises:
-        ModelLoadError: Not every layer calls the registered attention, or the model
-            needs numbers to be run.
+        ModelLoadError: Not every layer calls the registered attention, or sizes do not
+            fit together.
+        NeedsNumbersError: What is computed depends on numbers.
     """
     recorder = slot.attend = _Recorder(model.device)
     try:
         _logits(model, recorder, [list(range(_TOKENS))], None)
     except _TRIAL_ERRORS as error:
         reason = f"a trial of it fails: {type(error).__name__}: {str(error).strip()}"
-        raise ModelLoadError(name, reason) from error
+        needs_numbers = model.device.type in str(error).lower()
+        kind = NeedsNumbersError if needs_numbers else ModelLoadError
+        raise kind(name, reason) from error
     return _layers_of(name, model, recorder)
 
 

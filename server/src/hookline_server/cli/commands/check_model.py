@@ -99,7 +99,8 @@ def _runs(report: "ModelReport") -> str:
     if report.runs is None:
         return "not known"
     reason = f" ({report.runs.reason})" if report.runs.reason else ""
-    return f"{report.runs.forward}{reason}, {report.runs.layers} layers"
+    tried = "" if report.runs.is_tried else ", not tried"
+    return f"{report.runs.forward}{reason}, {report.runs.layers} layers{tried}"
 
 
 def _parameters(files: "StoredFiles | None") -> str:
