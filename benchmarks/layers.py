@@ -24,7 +24,7 @@ from bench_models import NAMES, write_models
 from transformers import PreTrainedModel
 
 from hookline.config import ModelConfig
-from hookline.model_description import describe
+from hookline_models.description.describing import describe
 from hookline_kernels.modules.adapting import adapt
 from hookline_kernels.runtime.allocator import keep_freed_memory
 from hookline_kernels.sampling import REFERENCE_SAMPLING, choose_sampling

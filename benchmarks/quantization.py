@@ -27,7 +27,8 @@ from bench_models import NAMES, write_models
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, Quantization
-from hookline.model_description import describe, find_folder
+from hookline.model_description import find_folder
+from hookline_models.description.describing import describe
 from hookline.tokenizer import Tokenizer
 from hookline_models.checkpoints.loading import load_model
 

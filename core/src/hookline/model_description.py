@@ -1,58 +1,29 @@
-"""Reads a model folder's descriptions, and refuses sizes that no model has.
+"""What the core knows of a model folder, which it finds and whose JSON it reads.
 
 It needs neither torch nor transformers.
 """
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, cast
 
-from hookline.config.model import ModelConfig
 from hookline.exceptions import ConfigError, ModelLoadError
+from hookline.moved_modules import moved_name
 from hookline.plugins.calling import hook_of
 from hookline.plugins.kinds import MODEL
 from hookline_processes.model_files import folder_refusal, read_model_file
 from hookline_registry import UnknownPluginError, installed
 
-_CONTEXT_LENGTHS = (
-    "max_position_embeddings",
-    "n_positions",
-    "max_seq_len",
-    "seq_length",
-)
-_TRAINED_LENGTHS = {"bloom": 2048, "falcon": 2048, "mpt": 2048}
-"""Tokens of the contexts that these families were trained with."""
-
-MAX_PARAMETERS = 2**44
-"""Parameters of a model, at most; the largest today have 2^41."""
-
-_LARGEST: Mapping[str, int] = {
-    "head_dim": 2**13,
-    "hidden_size": 2**18,
-    "intermediate_size": 2**22,
-    "max_position_embeddings": 2**28,
-    "moe_intermediate_size": 2**22,
-    "n_embd": 2**18,
-    "n_head": 2**14,
-    "n_layer": 2**12,
-    "n_positions": 2**28,
-    "n_routed_experts": 2**14,
-    "num_attention_heads": 2**14,
-    "num_experts": 2**14,
-    "num_hidden_layers": 2**12,
-    "num_key_value_heads": 2**14,
-    "num_local_experts": 2**14,
-    "vocab_size": 2**24,
-}
-"""The largest value of each size; about a hundred times those of today's models."""
+LFS_POINTER = "version https://git-lfs"
+"""How the file begins that Git keeps in place of one in its large-file storage."""
+LFS_REASON = "is a Git LFS pointer, not the file itself: run `git lfs pull` in the folder"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDescription:
-    """The parts of `config.json` and `generation_config.json` that the core needs.
+    """What the files of a model folder say of the model.
 
     Attributes:
         folder: The model's folder.
@@ -60,6 +31,8 @@ class ModelDescription:
         vocab_size: Number of token ids.
         max_position_embeddings: Maximum context length of the model in tokens.
         eos_token_ids: Tokens that end its texts.
+        default_max_model_len: Context length that is served unless one is configured.
+        length_source: What its maximum follows from, in one clause.
     """
 
     folder: Path
@@ -67,12 +40,14 @@ class ModelDescription:
     vocab_size: int
     max_position_embeddings: int
     eos_token_ids: tuple[int, ...]
+    default_max_model_len: int
+    length_source: str
 
     def max_model_len(self, configured: int | None) -> int:
         """Returns the context length to serve, in tokens.
 
         Args:
-            configured: The configured length; None selects the model's.
+            configured: The configured length; None selects the default.
 
         Raises:
             ConfigError: `configured` exceeds the model's context length.
@@ -80,9 +55,10 @@ class ModelDescription:
         if configured is not None and configured > self.max_position_embeddings:
             raise ConfigError(
                 "max-model-len",
-                f"{configured} is more than the model's {self.max_position_embeddings}",
+                f"{configured} is more than the model's {self.max_position_embeddings} "
+                f"({self.length_source})",
             )
-        return configured or self.max_position_embeddings
+        return configured or self.default_max_model_len
 
 
 def find_folder(name: str) -> Path:
@@ -114,35 +90,6 @@ def find_folder(name: str) -> Path:
     return folder
 
 
-def describe(config: ModelConfig) -> ModelDescription:
-    """Reads a model's description.
-
-    Raises:
-        ModelLoadError: The description is missing, damaged or incomplete.
-    """
-    folder = find_folder(config.model)
-    whole = read_object(config.model, folder / "config.json")
-    text = whole.get("text_config")
-    inner = text if isinstance(text, dict) else whole
-    architectures = whole.get("architectures")
-    names = architectures if isinstance(architectures, list) else []
-    generation: dict[str, object] = {}
-    if (folder / "generation_config.json").is_file():
-        generation = read_object(config.model, folder / "generation_config.json")
-    description = ModelDescription(
-        folder=folder,
-        architecture=str(names[0]) if names else str(whole.get("model_type")),
-        vocab_size=_number(config.model, inner, "vocab_size"),
-        max_position_embeddings=_number(
-            config.model, inner | _context_length(inner), *_CONTEXT_LENGTHS
-        ),
-        eos_token_ids=_eos_token_ids(generation, whole, inner),
-    )
-    check_sizes(config.model, whole)
-    check_sizes(config.model, inner)
-    return description
-
-
 def read_object(model: str, path: Path) -> dict[str, object]:
     """Returns the JSON object in a file.
 
@@ -152,6 +99,8 @@ def read_object(model: str, path: Path) -> dict[str, object]:
     """
     try:
         text = read_model_file(path).decode()
+        if text.startswith(LFS_POINTER):
+            raise ModelLoadError(model, f"{path.name} {LFS_REASON}")
         found = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (OSError, ValueError) as error:
         raise ModelLoadError(model, f"{path.name} cannot be read: {error}") from error
@@ -163,77 +112,6 @@ def read_object(model: str, path: Path) -> dict[str, object]:
     return found
 
 
-def check_sizes(model: str, config: Mapping[str, object]) -> None:
-    """Checks the sizes in a configuration, before anything is allocated by them.
-
-    Raises:
-        ModelLoadError: A size is not a positive integer, or larger than any model's.
-    """
-    for name, largest in _LARGEST.items():
-        value = config.get(name)
-        if value is None or name in _lists(config):
-            continue
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise ModelLoadError(
-                model, f"config.json: {name} is {_short(value)}, not an integer"
-            )
-        if not 0 <= value <= largest:
-            raise ModelLoadError(
-                model,
-                f"config.json: {name} is {_short(value)}; it must be 0 to {largest}",
-            )
-    if (count := least_parameters(config)) > MAX_PARAMETERS:
-        raise ModelLoadError(
-            model, f"config.json describes a model of more than {count:.0e} parameters"
-        )
-
-
-def least_parameters(config: Mapping[str, object]) -> int:
-    """Returns how many parameters a model of these sizes has at least."""
-
-    def size(name: str) -> int:
-        value = config.get(name)
-        return value if isinstance(value, int) else 0
-
-    hidden = size("hidden_size")
-    inner = size("intermediate_size")
-    return hidden * (size("vocab_size") + size("num_hidden_layers") * inner)
-
-
-def _context_length(config: Mapping[str, object]) -> dict[str, object]:
-    """The context length of families whose configurations need not name it."""
-    trained = _TRAINED_LENGTHS.get(str(config.get("model_type")))
-    is_named = any(name in config for name in _CONTEXT_LENGTHS)
-    return {} if is_named or trained is None else {_CONTEXT_LENGTHS[0]: trained}
-
-
-def _number(model: str, config: dict[str, object], *names: str) -> int:
-    for name in names:
-        value = config.get(name)
-        if isinstance(value, int) and value > 0:
-            return value
-    raise ModelLoadError(model, f"config.json has no valid {names[0]}")
-
-
-def _eos_token_ids(*sources: dict[str, object]) -> tuple[int, ...]:
-    for source in sources:
-        found = source.get("eos_token_id")
-        if isinstance(found, int):
-            return (found,)
-        if isinstance(found, list) and found:
-            return tuple(int(token_id) for token_id in found)
-    return ()
-
-
-def _lists(config: Mapping[str, object]) -> set[str]:
-    """Sizes that differ by layer, which some models list."""
-    return {name for name in _LARGEST if isinstance(config.get(name), list)}
-
-
-def _short(value: object) -> str:
-    return repr(value)[:40]
-
-
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number of JSON")
 
@@ -243,3 +121,7 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{text[:40]} is too large")
     return value
+
+
+def __getattr__(name: str) -> object:
+    return moved_name(__name__, name)

@@ -163,12 +163,22 @@ def find_method(
         ModelLoadError: The method is not installed, or refuses the checkpoint.
         ConfigError: Its plugin is denied or broken.
     """
+    name = method_name(config, described)
+    return _make(config, name, _entries(config.model, described)) if name else None
+
+
+def method_name(config: ModelConfig, described: Mapping[str, object]) -> str:
+    """Returns the name of a model's method; empty if its weights are not quantized.
+
+    Args:
+        config: The model's, with the option `quantization`.
+        described: The contents of config.json.
+
+    Raises:
+        ModelLoadError: config.json is damaged.
+    """
     entries = _entries(config.model, described)
-    if entries:
-        return _make(config, str(entries.get("quant_method")), entries)
-    if config.quantization is not None:
-        return _make(config, config.quantization, entries)
-    return None
+    return str(entries.get("quant_method")) if entries else config.quantization or ""
 
 
 def find_scales_method(

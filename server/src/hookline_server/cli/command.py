@@ -30,6 +30,7 @@ class Command:
 _OWN = {
     "serve": "start a server with the OpenAI API",
     "generate": "complete prompts without a server",
+    "check-model": "say what is known of a model folder, and what is wrong with it",
     "run-batch": "run the requests of a file, in OpenAI's batch format",
     "metrics": "list, describe and compare metrics",
     "doctor": "show the memory, cores and folders that a server gets here",

@@ -205,17 +205,6 @@ def test_an_unknown_architecture_is_refused(configured: Change) -> None:
     refused(folder, "hal9000")
 
 
-def test_rope_that_depends_on_the_length_is_refused(configured: Change) -> None:
-    """Beyond its original length; within it, it is served."""
-    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
-    folder = configured(
-        rope_parameters={**rope, "original_max_position_embeddings": 128}
-    )
-
-    refused(folder, "serve it with max-model-len 128")
-    load(folder, max_model_len=128, cache=CacheConfig(num_kv_blocks=8))
-
-
 def test_a_longer_context_than_the_models_is_refused(folder: Path) -> None:
     """Both lengths are named."""
     with pytest.raises(ConfigError, match=r"max-model-len: 257 is more.* 256"):

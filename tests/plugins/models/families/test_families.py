@@ -7,7 +7,7 @@ import torch
 
 from hookline import LLM, ModelLoadError, SamplingParams
 from hookline.config import EngineConfig, ExecutorConfig, Kernels, ModelConfig
-from hookline.model_description import describe
+from hookline_models.description.describing import describe
 from hookline_families.slopes import alibi_slopes
 from hookline_models.checkpoints.loading import load_model
 from hookline_registry import UnknownPluginError

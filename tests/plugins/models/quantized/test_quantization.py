@@ -18,7 +18,7 @@ from hookline.config import (
     ModelConfig,
     Quantization,
 )
-from hookline.model_description import describe
+from hookline_models.description.describing import describe
 from hookline_kernels.quantized_weight import dequantize
 from hookline_models.checkpoints.loading import load_model
 from hookline_models.loading.cost import cost_of

@@ -1,5 +1,6 @@
 """Loads a model with its weights or random ones, and refuses damaged files."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -12,7 +13,6 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
-    AutoConfig,
     PreTrainedConfig,
     PreTrainedModel,
 )
@@ -23,9 +23,11 @@ from hookline.exceptions import ModelLoadError
 from hookline.model_description import ModelDescription, read_object
 from hookline_kernels import CPU
 from hookline_models.checkpoints.few_layers import keep_few_layers
+from hookline_models.checkpoints.finite import in_words
 from hookline_models.checkpoints.model_part import WHOLE, DivideModel, ModelPart
 from hookline_models.checkpoints.random_weights import random_model
-from hookline_models.checkpoints.support import refuse_own_code, refuse_unsupported
+from hookline_models.checkpoints.rope_choice import choose_rope
+from hookline_models.checkpoints.support import read_config, refuse_unsupported
 from hookline_models.checkpoints.weight_files import WeightFiles, stored_parts
 from hookline_models.family import ModelFamily, find_family
 from hookline_models.forwards.attention import IMPLEMENTATION
@@ -37,6 +39,8 @@ from hookline_models.quantization import (
     find_scales_method,
     forget_quantization,
 )
+
+_log = logging.getLogger(__name__)
 
 _LOAD_ERRORS = (
     OSError,
@@ -82,34 +86,41 @@ def load_model(
             own folder, or does not fit on the device.
         ConfigError: As many ranks cannot share it.
     """
-    try:
-        with _quietly():
-            job = _Job(
-                config=config,
-                folder=description.folder,
-                device=device,
-                attention=attention,
-                divide=divide,
-                may_compile=may_compile,
-                cache_dtype=cache_dtype,
-            )
-            model = _load(job, max_model_len)
-            torch.nn.Module.to(model, device)
-    except KeyError as error:
-        raise ModelLoadError(config.model, _missing(error, description)) from error
-    except _LOAD_ERRORS as error:
-        reason = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
-        raise ModelLoadError(config.model, reason) from error
+    with as_load_errors(config.model, description.architecture):
+        job = LoadJob(
+            config=config,
+            folder=description.folder,
+            device=device,
+            attention=attention,
+            divide=divide,
+            may_compile=may_compile,
+            cache_dtype=cache_dtype,
+        )
+        model = _load(job, max_model_len)
+        torch.nn.Module.to(model, device)
     model.train(mode=False)
     model.requires_grad_(requires_grad=False)
     return model
 
 
-def _missing(error: KeyError, description: ModelDescription) -> str:
+@contextmanager
+def as_load_errors(name: str, architecture: str) -> Iterator[None]:
+    """Raises `ModelLoadError` for whatever libraries raise, and silences them."""
+    try:
+        with _quietly():
+            yield
+    except KeyError as error:
+        raise ModelLoadError(name, _missing(error, architecture)) from error
+    except _LOAD_ERRORS as error:
+        reason = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+        raise ModelLoadError(name, reason) from error
+
+
+def _missing(error: KeyError, architecture: str) -> str:
     """Why a model cannot be loaded that looked up a key in vain."""
     if error.args == (IMPLEMENTATION,):
         return (
-            f"{description.architecture} computes attention in modules of its own, "
+            f"{architecture} computes attention in modules of its own, "
             "which cannot read a paged KV cache"
         )
     return f"KeyError: {error}"
@@ -131,20 +142,20 @@ def _quietly() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
+class LoadJob:
     """What `load_model` was asked for."""
 
     config: ModelConfig
     folder: Path
-    device: torch.device
-    attention: str
-    divide: DivideModel | None
-    may_compile: bool
-    cache_dtype: torch.dtype | None
+    device: torch.device = CPU.device
+    attention: str = IMPLEMENTATION
+    divide: DivideModel | None = None
+    may_compile: bool = True
+    cache_dtype: torch.dtype | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class FoundModel:
     """What a model's description says.
 
     Attributes:
@@ -168,8 +179,8 @@ class _Found:
     part: ModelPart
 
 
-def _load(job: _Job, max_model_len: int) -> PreTrainedModel:
-    config, found = job.config, _find(job, max_model_len)
+def _load(job: LoadJob, max_model_len: int) -> PreTrainedModel:
+    config, found = job.config, find_model(job, max_model_len)
     if config.load_format is LoadFormat.DUMMY:
         model = _with_random_weights(job, found)
     else:
@@ -182,20 +193,18 @@ def _load(job: _Job, max_model_len: int) -> PreTrainedModel:
     return model
 
 
-def _find(job: _Job, max_model_len: int) -> _Found:
+def find_model(job: LoadJob, max_model_len: int) -> FoundModel:
     """Reads a model's configuration, and refuses what cannot be served."""
     name = job.config.model
-    refuse_own_code(name, job.folder)
-    found = AutoConfig.from_pretrained(
-        job.folder, local_files_only=True, trust_remote_code=False
-    )
+    described = read_object(name, job.folder / "config.json")
+    found = read_config(name, job.folder, described)
     if job.config.has_few_layers:
         keep_few_layers(found)
-    refuse_unsupported(name, found, max_model_len)
+    refuse_unsupported(name, found)
+    choose_rope(found, max_model_len)
     kind = _class_of(name, found)
     is_paged = job.attention == IMPLEMENTATION
     family = find_family(name, found.model_type) if is_paged else None
-    described = read_object(name, job.folder / "config.json")
     quantization = find_method(job.config, described)
     dtype = _dtype(job.config, found.dtype)
     if quantization is not None:
@@ -203,7 +212,7 @@ def _find(job: _Job, max_model_len: int) -> _Found:
     forget_quantization(found)
     whole = deepcopy(found)
     part = (None if job.divide is None else job.divide(found)) or WHOLE
-    return _Found(
+    return FoundModel(
         kind=kind,
         config=found,
         attention=job.attention if family is None else family.attention,
@@ -215,18 +224,18 @@ def _find(job: _Job, max_model_len: int) -> _Found:
     )
 
 
-def _read(job: _Job, found: _Found) -> PreTrainedModel:
+def _read(job: LoadJob, found: FoundModel) -> PreTrainedModel:
     """Reads the weights of a checkpoint."""
     method = found.quantization
-    with WeightFiles(job.folder) as files:
+    with WeightFiles(job.folder) as files, files.explained():
         own = files.shards(found.part)
         if method is None:
-            model = _made_of(job, found, own)
+            model = model_of(job, found, own)
             method = find_scales_method(job.config, own, job.cache_dtype)
         else:
             whole = own if found.part.is_whole else files.shards(WHOLE)
             weights = StoredWeights(own=own, whole=whole, cut=found.part.cut)
-            model = _made_of(job, found, method.read(weights, found.dtype))
+            model = model_of(job, found, method.read(weights, found.dtype))
             method.fill(
                 model,
                 may_compile=job.may_compile,
@@ -234,11 +243,17 @@ def _read(job: _Job, found: _Found) -> PreTrainedModel:
             )
         if method is not None:
             method.use_cache_scales(model, own, job.cache_dtype)
+    if files.non_finite and not job.config.has_few_layers:
+        _log.warning(
+            "weights of the model are infinite or NaN, which ends the requests whose "
+            "logits they reach: %s",
+            in_words(files.non_finite.values()),
+        )
     return model
 
 
-def _made_of(
-    job: _Job, found: _Found, tensors: Mapping[str, ReadTensor]
+def model_of(
+    job: LoadJob, found: FoundModel, tensors: Mapping[str, ReadTensor]
 ) -> PreTrainedModel:
     """Makes a model of tensors by name.
 
@@ -296,7 +311,7 @@ def _key_name(key: object) -> str:
     return str(key[0] if isinstance(key, tuple) else key)
 
 
-def _with_random_weights(job: _Job, found: _Found) -> PreTrainedModel:
+def _with_random_weights(job: LoadJob, found: FoundModel) -> PreTrainedModel:
     """Initializes all weights, of which each of several ranks keeps its part."""
     model = random_model(
         job.config,
@@ -308,7 +323,7 @@ def _with_random_weights(job: _Job, found: _Found) -> PreTrainedModel:
     )
     if found.part.is_whole:
         return model
-    return _made_of(job, found, stored_parts(model, found.part))
+    return model_of(job, found, stored_parts(model, found.part))
 
 
 def _dtype(config: ModelConfig, checkpoint: torch.dtype | None) -> torch.dtype:

@@ -1,23 +1,58 @@
-"""Refuses models that their configuration shows to be unsupported."""
+"""Reads configurations, and refuses those of models that are not supported."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
 
-from transformers import CONFIG_MAPPING, PreTrainedConfig
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 from hookline.exceptions import ModelLoadError
-from hookline.model_description import read_object
+from hookline_models.description.end_tokens import without_nulls
+from hookline_models.description.rope import with_usual_names
 
 SERVABLE_LAYERS = {"full_attention", "sliding_attention"}
 """Layer types whose only state of earlier tokens is a KV cache."""
 
 
-def refuse_own_code(name: str, folder: Path) -> None:
+def read_config(
+    name: str, folder: Path, described: Mapping[str, object]
+) -> PreTrainedConfig:
+    """Returns a model's configuration as `transformers` has it.
+
+    Args:
+        name: The model's name, for errors.
+        folder: Its folder.
+        described: The contents of `config.json`.
+
+    Raises:
+        ModelLoadError: Only code of the folder knows the model's type.
+    """
+    _refuse_own_code(name, described)
+    cleaned = with_usual_names(without_nulls(described))
+    if cleaned == described:
+        return _read(folder)
+    with TemporaryDirectory() as copy:
+        (Path(copy) / "config.json").write_text(json.dumps(cleaned), "utf-8")
+        found = _read(Path(copy))
+    found.name_or_path = str(folder)
+    return found
+
+
+def _read(folder: Path) -> PreTrainedConfig:
+    found = AutoConfig.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False
+    )
+    return cast("PreTrainedConfig", found)
+
+
+def _refuse_own_code(name: str, described: Mapping[str, object]) -> None:
     """Raises `ModelLoadError` for a model type that only the folder's code knows.
 
     `auto_map` names such code. It is never run: where `transformers` has the model
     type itself, its own implementation is used.
     """
-    described = read_object(name, folder / "config.json")
     model_type = described.get("model_type")
     if "auto_map" in described and model_type not in CONFIG_MAPPING:
         raise ModelLoadError(
@@ -27,7 +62,7 @@ def refuse_own_code(name: str, folder: Path) -> None:
         )
 
 
-def refuse_unsupported(name: str, config: PreTrainedConfig, max_model_len: int) -> None:
+def refuse_unsupported(name: str, config: PreTrainedConfig) -> None:
     """Raises `ModelLoadError` for a model whose output would be wrong."""
     if getattr(config, "is_encoder_decoder", False):
         raise ModelLoadError(
@@ -40,25 +75,3 @@ def refuse_unsupported(name: str, config: PreTrainedConfig, max_model_len: int) 
             name,
             f"it has layers other than plain attention: {', '.join(sorted(kinds))}",
         )
-    _refuse_rope_by_length(name, text, max_model_len)
-
-
-def _refuse_rope_by_length(
-    name: str, config: PreTrainedConfig, max_model_len: int
-) -> None:
-    """Raises if the rotary embedding depends on the longest sequence of the batch."""
-    rope = getattr(config, "rope_parameters", None) or {}
-    nested = [value for value in rope.values() if isinstance(value, dict)]
-    for parameters in nested or [rope]:
-        kind = parameters.get("rope_type")
-        if kind not in {"dynamic", "longrope"}:
-            continue
-        original = parameters.get("original_max_position_embeddings") or getattr(
-            config, "original_max_position_embeddings", config.max_position_embeddings
-        )
-        if max_model_len > original:
-            raise ModelLoadError(
-                name,
-                f"its rotary embedding ({kind}) changes with the length of the batch "
-                f"beyond {original} tokens: serve it with max-model-len {original}",
-            )

@@ -9,6 +9,8 @@ from hookline.engine.decoder.forward_batch import IntermediateTensors
 from hookline.engine.decoder.layer_shapes import LayerAttention, LayerCache, ModelLayers
 from hookline.exceptions import ModelLoadError
 from hookline_kernels import AttentionMetadata, paged_attention
+from hookline_kernels.cache_numbers import dtype_name
+from hookline_models.checkpoints.finite import in_words, non_finite_weights
 from hookline_models.forwards.attention import AttentionSlot
 from hookline_models.forwards.layer_span import call_model, span_of
 
@@ -72,6 +74,9 @@ class _Recorder:
         self.layers[layer_index] = LayerCache(
             query.shape[1], key.shape[1], key.shape[2], value.shape[2], is_latent
         )
+        if query.is_meta:  # has shapes, and no numbers
+            self.attention[layer_index] = LayerAttention(scale, window, softcap)
+            return query.new_empty(*query.shape[:2], value.shape[2])
         attention = self.attention[layer_index] = LayerAttention(
             scale, window, softcap, _by_head(sinks), _by_head(slopes)
         )
@@ -126,13 +131,31 @@ def probe(
         raise ModelLoadError(name, reason) from error
 
 
-def _probe(
-    name: str, model: PreTrainedModel, recorder: _Recorder, vocab_size: int
-) -> Probed:
-    first = [token % vocab_size for token in range(3, 3 + _TOKENS)]
-    second = [token % vocab_size for token in range(17, 17 + _TOKENS)]
-    hidden = _random_hidden_states(model)
-    alone = _logits(model, recorder, [second], hidden)
+class NeedsNumbersError(ModelLoadError):
+    """A model whose modules ask for numbers, and got a tensor that has only a shape."""
+
+
+def probe_shapes(name: str, model: PreTrainedModel, slot: AttentionSlot) -> ModelLayers:
+    """Returns the layers that a model without numbers (on `meta`) will have.
+
+    Raises:
+        ModelLoadError: Not every layer calls the registered attention, or sizes do not
+            fit together.
+        NeedsNumbersError: What is computed depends on numbers.
+    """
+    recorder = slot.attend = _Recorder(model.device)
+    try:
+        _logits(model, recorder, [list(range(_TOKENS))], None)
+    except _TRIAL_ERRORS as error:
+        reason = f"a trial of it fails: {type(error).__name__}: {str(error).strip()}"
+        needs_numbers = model.device.type in str(error).lower()
+        kind = NeedsNumbersError if needs_numbers else ModelLoadError
+        raise kind(name, reason) from error
+    return _layers_of(name, model, recorder)
+
+
+def _layers_of(name: str, model: PreTrainedModel, recorder: _Recorder) -> ModelLayers:
+    """Returns the layers that were called; raises `ModelLoadError` if not all were."""
     layers = len(span_of(model).of(model.config.get_text_config().num_hidden_layers))
     if sorted(recorder.layers) != list(range(layers)) or recorder.calls != layers:
         raise ModelLoadError(
@@ -140,7 +163,22 @@ def _probe(
             f"{recorder.calls} of its {layers} layers use pluggable attention; layers "
             f"of other kinds keep state that cannot be paged",
         )
+    return ModelLayers(
+        layers=tuple(recorder.layers[index] for index in range(layers)),
+        attention=tuple(recorder.attention[index] for index in range(layers)),
+    )
+
+
+def _probe(
+    name: str, model: PreTrainedModel, recorder: _Recorder, vocab_size: int
+) -> Probed:
+    first, second = (_prompt(model, vocab_size, start) for start in (3, 17))
+    hidden = _random_hidden_states(model)
+    alone = _logits(model, recorder, [second], hidden)
+    found = _layers_of(name, model, recorder)
     packed = _logits(model, recorder, [first, second], hidden)
+    if not (alone.isfinite().all() and packed.isfinite().all()):
+        raise ModelLoadError(name, _not_finite(model))
     if not _are_alike(alone, packed[-_TOKENS:]):
         raise ModelLoadError(
             name,
@@ -148,11 +186,38 @@ def _probe(
             "attention or ignores positions, so it cannot be batched",
         )
     return Probed(
-        layers=tuple(recorder.layers[index] for index in range(layers)),
-        attention=tuple(recorder.attention[index] for index in range(layers)),
+        layers=found.layers,
+        attention=found.attention,
         prompts=(first, second),
         logits=packed,
         hidden_states=hidden,
+    )
+
+
+def _prompt(model: PreTrainedModel, vocab_size: int, start: int) -> list[int]:
+    """Returns the first tokens from an id on whose embeddings are finite.
+
+    A damaged row of the table harms the requests with its token, and no others.
+    """
+    table = getattr(model.get_input_embeddings(), "weight", None)
+    found: list[int] = []
+    for each in range(start, start + vocab_size):
+        token = each % vocab_size
+        has_row = isinstance(table, torch.Tensor) and token < len(table)
+        if not has_row or bool(table[token].isfinite().all()):
+            found.append(token)
+        if len(found) == _TOKENS:
+            break
+    return [found[at % len(found)] for at in range(_TOKENS)] if found else [0] * _TOKENS
+
+
+def _not_finite(model: PreTrainedModel) -> str:
+    """Says which weights make a model's logits infinite or NaN."""
+    if found := non_finite_weights(model):
+        return f"all its logits are infinite or NaN, as weights are: {in_words(found)}"
+    return (
+        "its logits are infinite or NaN, though its weights are finite: they are too "
+        f"large for {dtype_name(model.dtype)}"
     )
 
 

@@ -1,5 +1,6 @@
 """The phase `load_model`: weights read, probed and arranged for the forward pass."""
 
+import logging
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -16,7 +17,7 @@ from hookline.engine.worker.followed_rows import FollowedRows
 from hookline.engine.worker.loaded_model import LoadedModel
 from hookline.engine.worker.rank_context import SINGLE_RANK, RankContext
 from hookline.exceptions import ConfigError, ModelLoadError
-from hookline.model_description import ModelDescription, describe
+from hookline.model_description import ModelDescription
 from hookline.startup_timer import StartupTimer
 from hookline.step import ModelCost, ModelShape
 from hookline_kernels import Platform
@@ -25,6 +26,7 @@ from hookline_kernels.modules.quantized_layer import bits_in_words
 from hookline_kernels.runtime.threads.choosing import leave_cores
 from hookline_models.checkpoints.loading import load_model
 from hookline_models.checkpoints.model_part import DivideModel
+from hookline_models.description.describing import read_description
 from hookline_models.forwards.attention import AttentionSlot
 from hookline_models.forwards.choice import choose_forward
 from hookline_models.forwards.first_forward import (
@@ -36,6 +38,8 @@ from hookline_models.forwards.layer_span import span_of
 from hookline_models.forwards.probe import Probed, probe
 from hookline_models.loading.cost import cost_of
 from hookline_models.loading.fingerprint import fingerprint_of
+
+_log = logging.getLogger(__name__)
 
 _CACHE_DTYPES = {
     KVCacheDtype.FP8: torch.float8_e4m3fn,
@@ -58,8 +62,11 @@ def load(
     """Implements `LoadModel`; `first_forward` chooses what computes the first steps."""
     eight_bits = eight_bit_dtype(config.cache, platform)
     with timer.phase("read config"):
-        description = describe(config.model)
-    max_model_len = description.max_model_len(config.model.max_model_len)
+        read = read_description(config.model)
+    description, asked = read.description, config.model.max_model_len
+    for warning in read.warnings(asked):
+        _log.warning("%s", warning)
+    max_model_len = description.max_model_len(asked)
     vocab_size = description.vocab_size
     ranks.begin_loading(looks_inside=extensions.looks_inside)
     with timer.phase("load weights"):

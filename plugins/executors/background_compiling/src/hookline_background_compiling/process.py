@@ -22,7 +22,7 @@ from hookline.config.extensions import DRAFTING
 from hookline.engine.worker.executor import Executor, ExecutorContext
 from hookline.engine_setup.executor_factory import RANKS, load_executor_factory
 from hookline.exceptions import ConfigError, ModelLoadError
-from hookline.model_description import describe
+from hookline_models.description.describing import describe
 from hookline.plugin_loading.extensions import load_extensions
 from hookline.startup_timer import StartupTimer
 from hookline_background_compiling.messages import (

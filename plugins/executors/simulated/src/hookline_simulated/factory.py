@@ -7,7 +7,7 @@ from hookline.engine.worker.executor import ExecutorContext
 from hookline.engine.worker.extension import ShownCache, WorkerSide
 from hookline.engine_setup.executor_factory import ExecutorFactory
 from hookline.engine_setup.simulation import CacheExtension, SimulatedExtension
-from hookline.model_description import describe
+from hookline_models.description.describing import describe
 from hookline.step import ModelShape
 from hookline_simulated.config import SimulationConfig
 from hookline_simulated.executor import SimulatedExecutor

@@ -10,7 +10,7 @@ import torch
 
 from hookline.config import EngineConfig, ModelConfig
 from hookline.exceptions import ConfigError
-from hookline.model_description import describe
+from hookline_models.description.describing import describe
 from hookline.transport.native import connect
 from hookline_models.checkpoints.loading import load_model
 from hookline_models.checkpoints.weight_files import WeightFiles

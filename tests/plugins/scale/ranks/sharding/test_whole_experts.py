@@ -20,7 +20,7 @@ from transformers import (
 
 from hookline.config import Kernels, LoadFormat, ModelConfig
 from hookline.exceptions import ConfigError, ModelLoadError
-from hookline.model_description import describe
+from hookline_models.description.describing import describe
 from hookline_models.checkpoints.loading import load_model
 from hookline_models.checkpoints.weight_files import WeightFiles
 from hookline_models.loading.cost import num_experts_of

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from hookline.config import LoadFormat, ModelConfig
 from hookline.engine.decoder.forward_batch import IntermediateTensors
 from hookline.exceptions import ModelLoadError
-from hookline.model_description import describe
+from hookline_models.description.describing import describe
 from hookline_models.checkpoints.loading import load_model
 from hookline_models.checkpoints.weight_files import TensorShard
 from hookline_models.forwards.layer_span import call_model, span_of

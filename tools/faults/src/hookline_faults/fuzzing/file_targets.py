@@ -22,7 +22,8 @@ from hookline.engine.commands import Call, Finish, ResetPrefixCache
 from hookline.engine_setup.building import build_core
 from hookline.exceptions import HooklineError, ModelLoadError
 from hookline.finish_cause import Aborted
-from hookline.model_description import describe, find_folder
+from hookline.model_description import find_folder
+from hookline_models.description.describing import describe
 from hookline.tokenizer import Tokenizer
 from hookline_cluster.clients.messages import Attach, Detach, ToEngine
 from hookline_faults.fuzzing.mutator import mutated

@@ -3,7 +3,7 @@
 import torch
 
 from hookline.config import EngineConfig
-from hookline.model_description import describe
+from hookline_models.description.describing import describe
 from hookline_drafting.shared_weights import shared_weights
 from hookline_drafting.target import TargetModel
 from hookline_models.checkpoints.loading import load_model

@@ -1,0 +1,1 @@
+"""Says all that is known of a model folder before it is served."""

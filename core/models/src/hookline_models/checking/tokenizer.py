@@ -1,0 +1,90 @@
+"""What is known of a model's tokenizer, and which parsers its chat template wants."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hookline.exceptions import ModelLoadError
+from hookline.tokenizer import Tokenizer
+from hookline_models.checking.report import Problems, Severity, TokenizerReport
+from hookline_processes.tokenizer_trial import tokenizer_refusal
+
+_MOST_SPECIAL = 12
+_Marks = Sequence[tuple[str, tuple[str, ...]]]
+_TOOL_MARKS: _Marks = (
+    ("<seed:tool_call>", ("seed_oss",)),
+    ("<minimax:tool_call>", ("minimax_m2",)),
+    ("<longcat_tool_call>", ("longcat",)),
+    ("｜DSML｜", ("deepseek_v32",)),
+    ("<｜tool▁sep｜>", ("deepseek_v31", "deepseek_v3")),
+    ("<|tool_call_begin|>", ("kimi_k2",)),
+    ("<|tool_call_start|>", ("lfm2",)),
+    ("<|channel|>", ("openai",)),
+    ("[TOOL_CALLS]", ("mistral",)),
+    ("<arg_key>", ("glm45",)),
+    ("<function=", ("qwen3_coder",)),
+    ("<function_calls>", ("olmo3",)),
+    ("<tool_calls>", ("hunyuan_a13b",)),
+    ("functools[", ("phi4_mini_json",)),
+    ("<|action_start|>", ("internlm",)),
+    ("<tool_call>", ("hermes",)),
+    ("<|tool_call|>", ("granite",)),
+    ("<|python_start|>", ("llama4_pythonic",)),
+    ("<|python_tag|>", ("llama3_json",)),
+    ("Environment: ipython", ("llama3_json", "pythonic")),
+)
+"""Texts of chat templates, and the parsers of the format that they belong to; the first
+one that is found tells."""
+_REASONING_MARKS: _Marks = (
+    ("<seed:think>", ("seed_oss",)),
+    ("[THINK]", ("mistral",)),
+    ("<|channel|>", ("openai_gptoss",)),
+    ("Here is my thought process", ("granite",)),
+    ("</think>", ("qwen3", "deepseek_r1")),
+)
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """Loads a tokenizer as a server does.
+
+    Raises:
+        ModelLoadError: It cannot be loaded, or harms the process that loads it.
+    """
+    if reason := tokenizer_refusal(folder):
+        raise ModelLoadError(str(folder), reason)
+    return Tokenizer.load(folder)
+
+
+def examine_tokenizer(
+    tokenizer: Tokenizer, vocab_size: int | None, problems: Problems
+) -> TokenizerReport:
+    """Looks at a tokenizer and its chat template.
+
+    Args:
+        tokenizer: The tokenizer.
+        vocab_size: The model's number of token ids, if that is known.
+        problems: Gets what is wrong.
+    """
+    tokens = len(tokenizer.inner)
+    if vocab_size is not None and tokens > vocab_size:
+        problems.add(
+            Severity.WARNING,
+            f"the tokenizer has {tokens} tokens, and the model {vocab_size}: requests "
+            "with the others are refused",
+        )
+    template = tokenizer.chat_template
+    if template is None:
+        problems.add(
+            Severity.WARNING,
+            "it has no chat template: chat needs one (--chat-template)",
+        )
+    return TokenizerReport(
+        tokens=tokens,
+        special=tuple(sorted(tokenizer.special_texts)[:_MOST_SPECIAL]),
+        has_chat_template=template is not None,
+        tool_parsers=_marked(_TOOL_MARKS, template or ""),
+        reasoning_parsers=_marked(_REASONING_MARKS, template or ""),
+    )
+
+
+def _marked(marks: _Marks, template: str) -> tuple[str, ...]:
+    return next((names for mark, names in marks if mark in template), ())

@@ -1,0 +1,2 @@
+"""What the files of a model folder say of the model; needs neither torch nor files of
+weights."""

@@ -1,0 +1,109 @@
+"""Reads what a model folder's JSON says of the model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hookline.config.model import ModelConfig
+from hookline.exceptions import ModelLoadError
+from hookline.model_description import ModelDescription, find_folder, read_object
+from hookline_models.description.context_length import ContextLength, context_length
+from hookline_models.description.end_tokens import EndTokens, end_tokens
+from hookline_models.description.sizes import check_sizes, is_length
+from hookline_models.description.tokenizer_files import TokenizerFacts, read_tokenizer
+
+GENERATION_FILE = "generation_config.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadDescription:
+    """A model's description, and what it follows from.
+
+    Attributes:
+        description: What engines need.
+        config: The contents of `config.json`.
+        text_config: Its part about the text model, or all of it.
+        generation: The contents of `generation_config.json`; empty without the file.
+        end_tokens: What ends texts, and which files say so.
+        context: The context's length, and the rotary embeddings.
+        tokenizer: What the tokenizer's files say.
+    """
+
+    description: ModelDescription
+    config: Mapping[str, object]
+    text_config: Mapping[str, object]
+    generation: Mapping[str, object]
+    end_tokens: EndTokens
+    context: ContextLength
+    tokenizer: TokenizerFacts
+
+    def warnings(self, max_model_len: int | None = None) -> list[str]:
+        """Returns what whoever serves the model should know, each in one clause.
+
+        Args:
+            max_model_len: The configured context length.
+        """
+        found = list(self.end_tokens.warnings)
+        context = self.context
+        if max_model_len is None and context.default < context.most:
+            kind = next(each.kind for each in context.ropes if each.has_short_form)
+            found.append(
+                f"its context is {context.default} tokens; for up to {context.most}, "
+                f"give max-model-len, and all requests get the frequencies of its "
+                f"rotary embedding ({kind}) for that length"
+            )
+        return found
+
+
+def read_description(config: ModelConfig) -> ReadDescription:
+    """Reads a model's description, and what it follows from.
+
+    Raises:
+        ModelLoadError: The description is missing, damaged or incomplete.
+    """
+    name, folder = config.model, find_folder(config.model)
+    whole = read_object(name, folder / "config.json")
+    text = whole.get("text_config")
+    inner = text if isinstance(text, dict) else whole
+    architectures = whole.get("architectures")
+    names = architectures if isinstance(architectures, list) else []
+    generation: dict[str, object] = {}
+    if (folder / GENERATION_FILE).is_file():
+        generation = read_object(name, folder / GENERATION_FILE)
+    tokenizer = read_tokenizer(name, Path(config.tokenizer or folder))
+    vocab_size = inner.get("vocab_size")
+    if not is_length(vocab_size):
+        raise ModelLoadError(name, "config.json has no valid vocab_size")
+    context = context_length(name, inner, tokenizer.model_max_length)
+    parts = [(GENERATION_FILE, generation), ("config.json", whole)]
+    if inner is not whole:
+        parts.append(("config.json's text_config", inner))
+    ends = end_tokens(name, parts, tokenizer, vocab_size)
+    check_sizes(name, whole)
+    check_sizes(name, inner)
+    return ReadDescription(
+        description=ModelDescription(
+            folder=folder,
+            architecture=str(names[0]) if names else str(whole.get("model_type")),
+            vocab_size=vocab_size,
+            max_position_embeddings=context.most,
+            eos_token_ids=ends.ids,
+            default_max_model_len=context.default,
+            length_source=context.source,
+        ),
+        config=whole,
+        text_config=inner,
+        generation=generation,
+        end_tokens=ends,
+        context=context,
+        tokenizer=tokenizer,
+    )
+
+
+def describe(config: ModelConfig) -> ModelDescription:
+    """Reads a model's description.
+
+    Raises:
+        ModelLoadError: The description is missing, damaged or incomplete.
+    """
+    return read_description(config).description
