@@ -57,7 +57,7 @@ class Server:
         self.responses = SharedResponses(self.questions, is_enabled=True)
 
     def allowance(self) -> SharedAllowance:
-        return SharedAllowance(self.questions, Draw("alice", None))
+        return SharedAllowance(self.questions, Draw(digest_of("sk-alice-0123456789").hex(), None))
 
     def _send(self, message: msgspec.Struct) -> None:
         sent = msgspec.msgpack.decode(
@@ -93,6 +93,7 @@ def response(number: int, previous: str | None = None) -> StoredResponse:
     return StoredResponse(
         id=f"resp_{number}",
         owner=ALICE,
+        payer="",
         previous_id=previous,
         response=b"{}",
         input=b"[]",

@@ -205,6 +205,11 @@ class ServerSettings:
             raise ConfigError("metrics-token", "must not be empty")
 
     @property
+    def pages_host(self) -> str:
+        """Address of the metrics port, if there is one."""
+        return self.host if self.metrics_host is None else self.metrics_host
+
+    @property
     def connection_limits(self) -> ConnectionLimits:
         return ConnectionLimits(
             max_connections=self.max_connections,

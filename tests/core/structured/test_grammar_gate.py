@@ -11,6 +11,7 @@ from hookline.config import EngineConfig
 from hookline.engine.scheduler.readiness import Readiness
 from hookline.finish_cause import Failed, Rejected
 from hookline.request import GenerateRequest, Request
+from hookline_processes.fair_queue import Client
 from hookline_grammars.cache import GrammarCache
 from hookline_grammars.compiled import CompiledGrammar
 from hookline_grammars.config import StructuredOutputsConfig
@@ -29,7 +30,7 @@ class ScriptedGrammars:
     is_closed: bool = False
     _ended: list[Ended] = field(default_factory=list)
 
-    def begin(self, key: bytes, spec: GrammarSpec, client: str) -> None:
+    def begin(self, key: bytes, spec: GrammarSpec, client: Client) -> None:
         assert spec.key == key
         assert client == ""
         self.begun.append(key)

@@ -178,10 +178,10 @@ def _answer(
         model=identity.model,
         is_kept=is_kept,
     )
-    owner = owner_of(request)
+    owner, payer = owner_of(request), request[IDENTITY].payer
 
     def keep(response: ResponseObject) -> None:
-        store.keep(stored_response(owner, response, read.items))
+        store.keep(stored_response(owner, payer, response, read.items))
 
     return ResponsesAnswer(
         begun, request.app[ENGINE], read.reading, keep=keep if is_kept else None

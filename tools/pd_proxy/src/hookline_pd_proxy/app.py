@@ -12,6 +12,7 @@ from hookline_pd_proxy.settings import RouteSettings
 from hookline_pd_proxy.upstream import Upstream, new_session
 from hookline_pd_proxy.watch import watched
 from hookline_server.api_error import ApiError
+from hookline_server.browser_guard import BrowserGuard
 from hookline_server.errors import answer_errors, shape_error
 from hookline_server.handlers.common import json_response
 from hookline_server.handlers.health import Health, live
@@ -34,8 +35,9 @@ def create_route(settings: RouteSettings) -> web.Application:
     Run it with `handler_cancellation=True`, which cancels requests of clients that
     disconnect.
     """
+    guard = BrowserGuard(settings.host, settings.pages)
     app = web.Application(
-        middlewares=(send, answer_errors),
+        middlewares=(send, answer_errors, guard.middleware),
         client_max_size=settings.max_body_bytes,
         handler_args=HANDLER_ARGS,
     )

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from hookline.config.options import check_options, option
+from hookline.config.options import check_options, option, section
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
+from hookline_server.cors import AllowedPages
 from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.settings import LARGEST_PORT, MEBIBYTE
 
@@ -115,6 +116,7 @@ class RouteSettings:
         metavar="SECONDS",
         minimum=0,
     )
+    pages: AllowedPages = section("browsers", AllowedPages)
     log_level: LogLevel = option(
         "Minimum level of the proxy's log lines.", default=LogLevel.INFO, group=ROUTE
     )

@@ -13,6 +13,7 @@ from hookline.front_end_parts import (
     TransportStats,
 )
 from hookline_metrics.front_end_parts import (
+    ApiKeyStats,
     ConnectionStats,
     EngineHealth,
     EngineLink,
@@ -125,6 +126,7 @@ _AT_REST: Mapping[type, Callable[..., FrontEndPart]] = {
     ConnectionStats: lambda part: replace(part, open=0, maximum=0),
     TextStats: _text_at_rest,
     ResponseStoreStats: lambda part: replace(part, entries=0, bytes=0),
+    ApiKeyStats: lambda _: ApiKeyStats(),
     EventLoopStats: lambda part: replace(part, lag_seconds=0.0),
     LinkStats: _links_at_rest,
     EngineHealth: _healthy,
@@ -175,6 +177,10 @@ def _texts(one: TextStats, other: TextStats) -> TextStats:
 def _loops(one: EventLoopStats, other: EventLoopStats) -> EventLoopStats:
     lag = max(one.lag_seconds, other.lag_seconds)
     return _sums(one, other, lag_seconds=lag)
+
+
+def _staleness(part: ApiKeyStats) -> float:
+    return part.stale_seconds
 
 
 def _links(one: LinkStats, other: LinkStats) -> LinkStats:
@@ -231,6 +237,7 @@ _ADD: Mapping[type, Callable[..., FrontEndPart]] = {
     ParserFailures: _sums,
     UnknownFieldStats: _sums,
     ResponseStoreStats: _sums,
+    ApiKeyStats: lambda one, other: max(one, other, key=_staleness),
     EventLoopStats: _loops,
     TransportStats: _sums,
     LinkStats: _links,

@@ -20,7 +20,7 @@ from hookline_grammars.messages import ENDED, Compiled, Refused, Setup
 from hookline_grammars.own_backends import OwnBackends
 from hookline_grammars.settings import GrammarSettings
 from hookline_grammars.spec import GrammarSpec
-from hookline_processes.fair_queue import FairQueue
+from hookline_processes.fair_queue import Client, FairQueue
 from hookline_registry import Failure, FailureLog, isolate
 
 _log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class GrammarService:
         self._own: OwnBackends | None = None
         self._crashes = FailureLog("grammar compiler")
 
-    def begin(self, key: bytes, spec: GrammarSpec, client: str) -> None:
+    def begin(self, key: bytes, spec: GrammarSpec, client: Client) -> None:
         """Queues a grammar that is not queued yet; `take_ended` returns it later."""
         with self._condition:
             self._dropped.discard(key)
